@@ -1,0 +1,148 @@
+use std::error::Error;
+use std::fmt;
+
+/// An error of any type, boxed.
+pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
+
+/// What a worker ends with: `Ok` when it is done, an [`Exit`] for every other end.
+///
+/// The engine's answer to each is listed at [`Exit`]; `Ok(())` leaves the worker stopped, withdraws
+/// its outputs, and starts it again when one of its inputs changes.
+pub type Outcome = Result<(), Exit>;
+
+/// Every way for a worker to end that is not simply being done.
+///
+/// Any error converts into [`Exit::Failed`], so `?` works on standard errors, boxed errors, strings
+/// and `anyhow`. `Exit` is not an `Error` itself: it is an instruction to the engine that may carry
+/// one.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Exit, Outcome};
+///
+/// fn parse(text: &str) -> Outcome {
+///     if text.is_empty() {
+///         return Err(Exit::missing("the text has not come yet"));
+///     }
+///     let number: u16 = text.parse()?;
+///     if number == 0 { Err("zero is not a port".into()) } else { Ok(()) }
+/// }
+/// assert!(matches!(parse(""), Err(Exit::Missing(_))));
+/// assert!(matches!(parse("x"), Err(Exit::Failed(_))));
+/// assert!(matches!(parse("0"), Err(Exit::Failed(_))));
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Exit {
+    /// Something that the worker needs and that is not one of its inputs is not there.
+    ///
+    /// The engine leaves the worker stopped until an input changes; the reason is in the report.
+    Missing(String),
+    /// The worker wants to be started again with fresh inputs.
+    ///
+    /// The engine does so after the bounce delay. It is not a failure and is never penalised.
+    Bounce,
+    /// The worker will never be needed again.
+    ///
+    /// The engine removes its manifold; dependents lose their input.
+    Uninstall,
+    /// The worker failed; the engine restarts it after its backoff.
+    ///
+    /// A panic is a failure whose error is a [`Panicked`].
+    Failed(BoxError),
+    /// The worker failed and its engine must stop; [`Engine::wait`](crate::Engine::wait) returns
+    /// the worst fatal error.
+    Fatal(BoxError),
+}
+
+impl Exit {
+    /// Returns [`Exit::Missing`] with its reason.
+    pub fn missing(reason: impl Into<String>) -> Self {
+        Self::Missing(reason.into())
+    }
+
+    /// Returns [`Exit::Failed`] with its error.
+    pub fn failed(error: impl Into<BoxError>) -> Self {
+        Self::Failed(error.into())
+    }
+
+    /// Returns [`Exit::Fatal`] with its error.
+    pub fn fatal(error: impl Into<BoxError>) -> Self {
+        Self::Fatal(error.into())
+    }
+
+    /// Returns the error that it carries, if any.
+    pub fn error(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
+        match self {
+            Self::Failed(error) | Self::Fatal(error) => Some(&**error),
+            Self::Missing(_) | Self::Bounce | Self::Uninstall => None,
+        }
+    }
+
+    /// Returns whether it is a panic that was caught.
+    pub fn is_panic(&self) -> bool {
+        self.error().is_some_and(|error| error.is::<Panicked>())
+    }
+}
+
+impl<E: Into<BoxError>> From<E> for Exit {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl fmt::Display for Exit {
+    /// Writes the error with its causes on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(reason) => write!(f, "missing: {reason}"),
+            Self::Bounce => f.write_str("asked for a bounce"),
+            Self::Uninstall => f.write_str("asked to be uninstalled"),
+            Self::Failed(error) | Self::Fatal(error) => write_chain(f, &**error),
+        }
+    }
+}
+
+/// Writes `error` and its sources, separated by colons.
+fn write_chain(f: &mut fmt::Formatter<'_>, error: &(dyn Error + 'static)) -> fmt::Result {
+    write!(f, "{error}")?;
+    let mut source = error.source();
+    while let Some(cause) = source {
+        write!(f, ": {cause}")?;
+        source = cause.source();
+    }
+    Ok(())
+}
+
+/// A panic that was caught in a worker's `start`, `run`, outputs or filter, with its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Panicked {
+    message: String,
+}
+
+impl Panicked {
+    /// Returns the panic behind the payload that [`std::panic::catch_unwind`] caught.
+    pub fn from_payload(payload: Box<dyn std::any::Any + Send>) -> Self {
+        let message = match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => payload
+                .downcast_ref::<&'static str>()
+                .map_or_else(|| "a value that is not text".to_owned(), |text| (*text).to_owned()),
+        };
+        Self { message }
+    }
+
+    /// Returns the panic's message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panicked: {}", self.message)
+    }
+}
+
+impl Error for Panicked {}
