@@ -1,0 +1,195 @@
+//! What the end of a worker, and of a wait, leads to.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::node::{Generation, Node, NodeId, Phase, Rest, Stage, Token};
+use super::{Command, Machine};
+
+/// The end of one generation's worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) kind: EndKind,
+    /// How long it had been running; zero if it never was.
+    pub(crate) ran: Duration,
+    /// When it ended, since the engine began.
+    pub(crate) at: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum EndKind {
+    Done,
+    Failed,
+    Bounce,
+    Missing,
+    Uninstall,
+    /// It ended because it was told to, or its future was dropped because the engine wanted it.
+    Stopped,
+    /// It failed so that the engine must stop.
+    Fatal,
+    /// Its task was dropped though the engine had not asked: the runtime is going.
+    Dropped,
+}
+
+impl Machine {
+    /// A worker has ended, in whatever phase.
+    pub(crate) fn ended(&mut self, id: NodeId, generation: Generation, end: End) {
+        if self.graph[id].generation != generation || !self.graph[id].is_live() {
+            return;
+        }
+        if self.graph[id].stage == Stage::Free {
+            self.tell_users_of_loss(id, generation);
+        }
+        self.release(id);
+        self.disarm(id);
+        let node = &mut self.graph[id];
+        if node.stage < Stage::Stuck {
+            self.live -= 1;
+        }
+        let was_marked = std::mem::take(&mut node.is_marked);
+        let is_root = std::mem::take(&mut node.is_root);
+        let was_obsolete = std::mem::take(&mut node.is_obsolete);
+        let was_overdue = std::mem::take(&mut node.is_overdue);
+        node.phase = Phase::Idle;
+        node.stage = Stage::Free;
+        node.holders = 0;
+        node.rest = Rest::Ready;
+        if matches!(end.kind, EndKind::Fatal | EndKind::Dropped) {
+            self.kill();
+        } else if was_obsolete {
+            self.follow_up(id, is_root);
+        } else if end.kind == EndKind::Uninstall {
+            self.uninstall(id);
+        } else if was_marked {
+            if is_root && !self.graph[id].is_parked {
+                self.rest_after_bounce(id);
+            }
+        } else if was_overdue {
+            self.rest_after_failure(id, end);
+        } else {
+            self.rest_after(id, end);
+        }
+        self.touch(id);
+        self.act_on(id);
+    }
+
+    /// The manifold that the ended worker belonged to is gone: its successor starts, or nothing.
+    fn follow_up(&mut self, id: NodeId, is_root: bool) {
+        if !self.graph[id].is_installed {
+            self.commands.push_back(Command::Removed(id));
+        } else if is_root && !self.graph[id].is_parked {
+            self.rest_after_bounce(id);
+        }
+    }
+
+    fn rest_after(&mut self, id: NodeId, end: End) {
+        let node = &mut self.graph[id];
+        match end.kind {
+            EndKind::Done => {
+                node.rest = Rest::Done;
+                node.failures = 0;
+            }
+            EndKind::Missing => node.rest = Rest::Missing,
+            EndKind::Failed => self.rest_after_failure(id, end),
+            // `Stopped` cannot come unasked; if it does, the worker is simply wanted again.
+            _ => self.rest_after_bounce(id),
+        }
+    }
+
+    fn rest_after_bounce(&mut self, id: NodeId) {
+        let policy = self.policy_of(&self.graph[id]);
+        let delay = policy.backoff.spread(policy.bounce_delay, &mut self.random);
+        self.rest_for(id, Rest::Delay, delay);
+    }
+
+    fn rest_after_failure(&mut self, id: NodeId, end: End) {
+        let policy = self.policy_of(&self.graph[id]);
+        let node = &mut self.graph[id];
+        if end.ran >= policy.backoff.reset_after {
+            node.failures = 0;
+        }
+        node.failures = node.failures.saturating_add(1);
+        let is_spent = policy.intensity.is_some_and(|intensity| {
+            let limit = usize::try_from(intensity.failures).unwrap_or(usize::MAX);
+            count_recent(node, end.at, intensity.within, limit) > limit
+        });
+        if is_spent {
+            node.rest = Rest::Spent;
+            return;
+        }
+        let delay = policy.backoff.delay(self.graph[id].failures, &mut self.random);
+        self.rest_for(id, Rest::Backoff, delay);
+    }
+
+    /// Rests an idle node for a while; no while is no rest.
+    fn rest_for(&mut self, id: NodeId, rest: Rest, delay: Duration) {
+        if !delay.is_zero() {
+            self.graph[id].rest = rest;
+            self.arm(id, delay);
+        }
+    }
+
+    /// Tells those that were started with this generation's output that it has ended by itself.
+    /// They are marked by the spread that follows, with all that depend on them.
+    fn tell_users_of_loss(&mut self, id: NodeId, generation: Generation) {
+        if self.graph[id].phase != Phase::Running || self.is_killed {
+            return;
+        }
+        for index in 0..self.graph[id].users.len() {
+            let user = self.graph[id].users[index];
+            let node = &self.graph[user.node];
+            let link = node.inputs[user.input as usize];
+            if node.is_live() && link.edge.need.bounces() && link.held == generation {
+                self.commands.push_back(Command::Lose(user.node, node.generation));
+            }
+        }
+    }
+
+    /// A timer has fired.
+    pub(crate) fn fired(&mut self, id: NodeId, token: Token) {
+        if !self.is_armed(id, token) {
+            return;
+        }
+        self.disarm(id);
+        let node = &mut self.graph[id];
+        let generation = node.generation;
+        if node.phase == Phase::Idle {
+            node.rest = Rest::Ready;
+            self.touch(id);
+            return;
+        }
+        match node.stage {
+            Stage::Free => node.is_overdue = true,
+            Stage::Told => {}
+            Stage::Aborted | Stage::Stuck => return self.give_up(id),
+        }
+        node.stage = Stage::Aborted;
+        let grace = self.policy_of(&self.graph[id]).abort_grace;
+        self.commands.push_back(Command::Abort(id, generation));
+        self.arm(id, grace);
+        self.touch(id);
+    }
+
+    /// A worker has outlived both graces: it no longer counts, until it really ends.
+    fn give_up(&mut self, id: NodeId) {
+        self.release(id);
+        let node = &mut self.graph[id];
+        node.stage = Stage::Stuck;
+        self.live -= 1;
+        self.commands.push_back(Command::Stuck(id, node.generation));
+        self.touch(id);
+    }
+}
+
+/// Counts the failures of the last period with the one now; keeps one more than the limit at most.
+fn count_recent(node: &mut Node, now: Duration, within: Duration, limit: usize) -> usize {
+    let recent = node.recent.get_or_insert_with(|| Box::new(VecDeque::new()));
+    while recent.front().is_some_and(|first| now.saturating_sub(*first) >= within) {
+        recent.pop_front();
+    }
+    if recent.len() > limit {
+        recent.pop_front();
+    }
+    recent.push_back(now);
+    recent.len()
+}

@@ -1,0 +1,89 @@
+//! The dependency graph: who uses whom, linked so that every change costs what it touches.
+
+use super::node::{Edge, Link, Node, NodeId, User};
+
+/// All nodes, by id. An id is reused after its node was freed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Graph {
+    nodes: Vec<Node>,
+    free: Vec<NodeId>,
+}
+
+impl std::ops::Index<NodeId> for Graph {
+    type Output = Node;
+
+    fn index(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+}
+
+impl std::ops::IndexMut<NodeId> for Graph {
+    fn index_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.index()]
+    }
+}
+
+impl Graph {
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.nodes.reserve(more.saturating_sub(self.free.len()));
+    }
+
+    /// Adds a node that nothing is installed at.
+    pub(super) fn add(&mut self) -> NodeId {
+        if let Some(id) = self.free.pop() {
+            self[id].is_free = false;
+            return id;
+        }
+        let id = NodeId::from_index(self.nodes.len());
+        self.nodes.push(Node::default());
+        id
+    }
+
+    /// Makes an id available again. Its generation is kept, so that nothing late is taken for new.
+    pub(super) fn free(&mut self, id: NodeId) {
+        let node = &mut self[id];
+        *node = Node {
+            generation: node.generation,
+            token: node.token,
+            is_free: true,
+            ..Node::default()
+        };
+        self.free.push(id);
+    }
+
+    /// One past the highest id in use.
+    pub(super) fn bound(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Sets a node's inputs, and enters it as a user of each.
+    pub(super) fn link(&mut self, id: NodeId, edges: &[Edge]) {
+        let mut links = Vec::with_capacity(edges.len());
+        for (input, edge) in edges.iter().enumerate() {
+            let users = &mut self[edge.target].users;
+            let back = u32::try_from(users.len()).expect("ids are 32 bits wide, and so are users");
+            let input = u32::try_from(input).expect("a manifold has fewer inputs than ids");
+            users.push(User { node: id, input });
+            links.push(Link { edge: *edge, back, held: 0 });
+        }
+        self[id].inputs = links.into_boxed_slice();
+    }
+
+    /// Takes a node's inputs away and returns them; it uses nothing afterwards.
+    pub(super) fn unlink(&mut self, id: NodeId) -> Box<[Link]> {
+        let mut links = std::mem::take(&mut self[id].inputs);
+        for index in 0..links.len() {
+            let Link { edge, back, .. } = links[index];
+            let users = &mut self[edge.target].users;
+            users.swap_remove(back as usize);
+            // The last user took the free place; its own link must follow it there.
+            let Some(&moved) = users.get(back as usize) else { continue };
+            if moved.node == id {
+                links[moved.input as usize].back = back;
+            } else {
+                self[moved.node].inputs[moved.input as usize].back = back;
+            }
+        }
+        links
+    }
+}

@@ -1,0 +1,245 @@
+//! What the machine knows of one name.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::Policy;
+
+/// A name's number within one machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeId(u32);
+
+impl NodeId {
+    pub(crate) fn from_index(index: usize) -> Self {
+        Self(u32::try_from(index).expect("an engine holds fewer than 2^32 names"))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Counts the workers that one name has had; zero before the first.
+pub(crate) type Generation = u32;
+
+/// Tells one timer of a node from its earlier ones.
+pub(crate) type Token = u32;
+
+/// Which of a name's outputs an edge uses. The machine only compares them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Port(pub(crate) u32);
+
+/// How a worker depends on an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Need {
+    /// It is started only while the input is up, and bounced when the input changes.
+    Required,
+    /// It is started without an input that is not coming, and bounced when the input changes.
+    Optional,
+    /// It follows the input without ever being bounced or delayed.
+    Live,
+    /// As live, but its start waits until the input is up.
+    LiveRequired,
+}
+
+impl Need {
+    /// Whether a start waits until the input is up.
+    pub(crate) fn gates(self) -> bool {
+        matches!(self, Self::Required | Self::LiveRequired)
+    }
+
+    /// Whether a change of the input bounces the worker.
+    pub(crate) fn bounces(self) -> bool {
+        matches!(self, Self::Required | Self::Optional)
+    }
+}
+
+/// One declared input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Edge {
+    pub(crate) target: NodeId,
+    pub(crate) need: Need,
+    pub(crate) port: Port,
+}
+
+/// A declared input of an installed manifold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    pub(super) edge: Edge,
+    /// Where the target lists this node among its users.
+    pub(super) back: u32,
+    /// The target's generation that the live worker was started with; zero for none. A live input
+    /// follows every generation: there it is only zero or not.
+    pub(super) held: Generation,
+}
+
+/// One use of a node by another.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct User {
+    pub(super) node: NodeId,
+    pub(super) input: u32,
+}
+
+/// What a node shows its users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Status {
+    /// Not running, and will not be without a further cause.
+    #[default]
+    Down,
+    /// Will be up without a further cause.
+    Coming,
+    /// Running, and not about to stop.
+    Up,
+}
+
+/// Whether a node has a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    Starting,
+    Running,
+}
+
+/// What keeps an idle node from starting, besides its inputs and a park by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Rest {
+    #[default]
+    Ready,
+    /// It waits out its bounce delay, which nothing shortens.
+    Delay,
+    /// It waits after a failure.
+    Backoff,
+    /// It ended because something it needs is missing.
+    Missing,
+    /// It ended because it was done.
+    Done,
+    /// It failed more often than its intensity allows.
+    Spent,
+}
+
+impl Rest {
+    /// Whether an input change or a bounce by hand ends it.
+    pub(super) fn is_soft(self) -> bool {
+        matches!(self, Self::Backoff | Self::Missing | Self::Done | Self::Spent)
+    }
+}
+
+/// How far the stop of a live worker has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(crate) enum Stage {
+    /// Nothing was said to it.
+    #[default]
+    Free,
+    /// It was told to stop and has its grace.
+    Told,
+    /// Its future is dropped at its next await, and it has its second grace.
+    Aborted,
+    /// It outlived both.
+    Stuck,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
+    pub(super) inputs: Box<[Link]>,
+    pub(super) users: Vec<User>,
+    /// What the live worker of an earlier manifold still holds.
+    pub(super) old_inputs: Box<[Link]>,
+    pub(super) policy: Option<Arc<Policy>>,
+    /// When the last failures were, if an intensity is set.
+    pub(super) recent: Option<Box<VecDeque<Duration>>>,
+    pub(super) generation: Generation,
+    pub(super) token: Token,
+    pub(super) failures: u32,
+    /// Inputs that gate the start and are not up.
+    pub(super) unmet: u32,
+    /// Inputs that gate the start and are down.
+    pub(super) blocked: u32,
+    /// Optional inputs that are coming.
+    pub(super) awaited: u32,
+    /// Live workers that were started with this generation's output.
+    pub(super) holders: u32,
+    /// Live workers that follow this node.
+    pub(super) followers: u32,
+    /// Reasons from outside to keep the name though nothing uses it.
+    pub(super) pins: u32,
+    pub(super) phase: Phase,
+    pub(super) rest: Rest,
+    pub(super) stage: Stage,
+    pub(super) shown: Status,
+    pub(super) is_installed: bool,
+    /// The live worker is to stop.
+    pub(super) is_marked: bool,
+    /// The mark began here: the restart waits for the bounce delay.
+    pub(super) is_root: bool,
+    /// The live worker belongs to a manifold that was replaced or removed.
+    pub(super) is_obsolete: bool,
+    /// An input's value changed while the worker was starting.
+    pub(super) is_outdated: bool,
+    /// The start took too long and was dropped.
+    pub(super) is_overdue: bool,
+    /// Parked by hand.
+    pub(super) is_parked: bool,
+    pub(super) is_armed: bool,
+    /// The id waits to be given to another name.
+    pub(super) is_free: bool,
+    /// Counted in the machine's number of nodes that are not at rest.
+    pub(super) is_busy: bool,
+    pub(super) in_spread: bool,
+    pub(super) in_acts: bool,
+}
+
+impl Node {
+    pub(super) fn is_live(&self) -> bool {
+        self.phase != Phase::Idle
+    }
+
+    /// Whether it would start if nothing further happened, once its coming inputs are up.
+    fn is_coming(&self) -> bool {
+        match self.phase {
+            Phase::Idle => matches!(self.rest, Rest::Ready | Rest::Delay) && self.blocked == 0,
+            Phase::Starting if !self.is_marked => !self.is_overdue && self.stage == Stage::Free,
+            Phase::Starting | Phase::Running => self.stage < Stage::Stuck && self.blocked == 0,
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        if !self.is_installed || self.is_parked {
+            Status::Down
+        } else if self.phase == Phase::Running && !self.is_marked {
+            Status::Up
+        } else if self.is_coming() {
+            Status::Coming
+        } else {
+            Status::Down
+        }
+    }
+
+    pub(super) fn can_start(&self) -> bool {
+        self.is_installed
+            && !self.is_parked
+            && self.phase == Phase::Idle
+            && self.rest == Rest::Ready
+            && self.unmet == 0
+            && self.awaited == 0
+    }
+
+    /// Whether nothing installs, uses or pins it, and its last worker is gone.
+    pub(super) fn is_forgettable(&self) -> bool {
+        !self.is_free
+            && !self.is_installed
+            && !self.is_live()
+            && self.users.is_empty()
+            && self.pins == 0
+    }
+
+    /// Whether something will happen to it without a further cause, failures aside.
+    pub(super) fn must_move(&self) -> bool {
+        match self.phase {
+            Phase::Idle => self.is_installed && !self.is_parked && self.rest == Rest::Delay,
+            Phase::Starting => self.stage < Stage::Stuck,
+            Phase::Running => self.is_marked && self.stage < Stage::Stuck,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! How a change spreads, and what it stops and starts.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+use super::node::{Need, NodeId, Phase, Rest, Stage, Status};
+use super::{Command, Machine, Step};
+
+impl Machine {
+    /// Queues a node whose status may have changed.
+    pub(super) fn touch(&mut self, id: NodeId) {
+        let node = &mut self.graph[id];
+        if !node.in_spread {
+            node.in_spread = true;
+            self.spread.push_back(id);
+        }
+    }
+
+    /// Queues a node that may have to be stopped, started or forgotten.
+    pub(super) fn act_on(&mut self, id: NodeId) {
+        let node = &mut self.graph[id];
+        if !node.in_acts {
+            node.in_acts = true;
+            self.acts.push(id);
+        }
+    }
+
+    /// Marks a live worker to stop. One that is marked already stays as it is: waves merge.
+    pub(super) fn mark(&mut self, id: NodeId, is_root: bool) {
+        let node = &mut self.graph[id];
+        if node.is_live() && !node.is_marked {
+            node.is_marked = true;
+            node.is_root = is_root;
+            self.touch(id);
+        }
+    }
+
+    /// Ends what keeps an idle node, but not a bounce delay or a park by hand.
+    pub(super) fn end_soft_rest(&mut self, id: NodeId) {
+        let node = &mut self.graph[id];
+        if node.phase == Phase::Idle && node.rest.is_soft() {
+            node.rest = Rest::Ready;
+            self.disarm(id);
+            self.touch(id);
+        }
+    }
+
+    /// Counts a node's inputs anew from what they show.
+    pub(super) fn recount(&mut self, id: NodeId) {
+        let (mut unmet, mut blocked, mut awaited) = (0, 0, 0);
+        for link in &self.graph[id].inputs {
+            let shown = self.graph[link.edge.target].shown;
+            if link.edge.need.gates() {
+                unmet += u32::from(shown != Status::Up);
+                blocked += u32::from(shown == Status::Down);
+            } else if link.edge.need == Need::Optional {
+                awaited += u32::from(shown == Status::Coming);
+            }
+        }
+        let node = &mut self.graph[id];
+        (node.unmet, node.blocked, node.awaited) = (unmet, blocked, awaited);
+    }
+
+    /// Shows a node's status to its users.
+    pub(super) fn show(&mut self, id: NodeId) {
+        self.act_on(id);
+        let node = &mut self.graph[id];
+        let (old, new) = (node.shown, node.status());
+        node.shown = new;
+        if old == new {
+            return;
+        }
+        for index in 0..self.graph[id].users.len() {
+            let user = self.graph[id].users[index];
+            let need = self.graph[user.node].inputs[user.input as usize].edge.need;
+            if need != Need::Live {
+                self.count(user.node, need, old, new);
+                self.touch(user.node);
+                if need.bounces() && (old == Status::Up || new == Status::Up) {
+                    self.input_changed(user.node, new == Status::Up);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, user: NodeId, need: Need, old: Status, new: Status) {
+        fn turn(counter: &mut u32, was: bool, is: bool) {
+            match (was, is) {
+                (false, true) => *counter += 1,
+                (true, false) => *counter -= 1,
+                _ => {}
+            }
+        }
+        let node = &mut self.graph[user];
+        if need.gates() {
+            turn(&mut node.unmet, old != Status::Up, new != Status::Up);
+            turn(&mut node.blocked, old == Status::Down, new == Status::Down);
+        } else {
+            turn(&mut node.awaited, old == Status::Coming, new == Status::Coming);
+        }
+    }
+
+    /// An input of `user` has gone or has come. Only an optional one can come to a live worker
+    /// that is not marked: a cause of its own, and so a root.
+    fn input_changed(&mut self, user: NodeId, has_come: bool) {
+        self.mark(user, has_come);
+        self.end_soft_rest(user);
+    }
+
+    /// Takes a random node from those to look at, so that no order among independent workers can
+    /// be relied on.
+    pub(super) fn next_act(&mut self) -> Option<NodeId> {
+        let index = match self.acts.len() {
+            0 => return None,
+            1 => 0,
+            len => self.random.random_range(0..len),
+        };
+        let id = self.acts.swap_remove(index);
+        self.graph[id].in_acts = false;
+        Some(id)
+    }
+
+    /// Stops, starts or forgets a node if it is time.
+    pub(super) fn act(&mut self, id: NodeId) {
+        let node = &self.graph[id];
+        if node.is_live() {
+            self.tell_if_free(id);
+        } else if node.can_start() {
+            self.start(id);
+        } else if node.is_forgettable() {
+            self.commands.push_back(Command::Freed(id));
+        }
+        self.count_busy(id);
+    }
+
+    fn count_busy(&mut self, id: NodeId) {
+        let node = &mut self.graph[id];
+        let is_busy = node.must_move();
+        match (node.is_busy, is_busy) {
+            (false, true) => self.busy += 1,
+            (true, false) => self.busy -= 1,
+            _ => {}
+        }
+        node.is_busy = is_busy;
+    }
+
+    fn start(&mut self, id: NodeId) {
+        for index in 0..self.graph[id].inputs.len() {
+            let edge = self.graph[id].inputs[index].edge;
+            let target = &mut self.graph[edge.target];
+            let held = if !edge.need.bounces() {
+                target.followers += 1;
+                1
+            } else if target.shown == Status::Up {
+                target.holders += 1;
+                target.generation
+            } else {
+                0
+            };
+            self.graph[id].inputs[index].held = held;
+        }
+        let node = &mut self.graph[id];
+        node.generation = node.generation.wrapping_add(1).max(1);
+        node.phase = Phase::Starting;
+        node.is_outdated = false;
+        let generation = node.generation;
+        self.live += 1;
+        self.commands.push_back(Command::Start(id, generation));
+        let timeout = self.policy_of(&self.graph[id]).start_timeout;
+        self.arm(id, timeout);
+    }
+
+    /// Tells a marked worker to stop once no live worker uses it.
+    fn tell_if_free(&mut self, id: NodeId) {
+        let node = &self.graph[id];
+        let is_used = node.holders > 0 || (self.is_killed && node.followers > 0);
+        if !node.is_marked || node.stage > Stage::Free || is_used {
+            return;
+        }
+        let (generation, grace) = (node.generation, self.policy_of(node).grace);
+        self.graph[id].stage = Stage::Told;
+        self.commands.push_back(Command::Stop(id, generation));
+        self.arm(id, grace);
+    }
+
+    /// Lets a live worker's inputs go.
+    pub(super) fn release(&mut self, id: NodeId) {
+        self.release_links(id, false);
+        if !self.graph[id].old_inputs.is_empty() {
+            self.release_links(id, true);
+            self.graph[id].old_inputs = Box::default();
+        }
+    }
+
+    fn release_links(&mut self, id: NodeId, is_old: bool) {
+        let links = |machine: &mut Self| {
+            let node = &mut machine.graph[id];
+            std::mem::take(if is_old { &mut node.old_inputs } else { &mut node.inputs })
+        };
+        let mut released = links(self);
+        for link in &mut released {
+            let held = std::mem::take(&mut link.held);
+            let target = &mut self.graph[link.edge.target];
+            if held == 0 {
+                continue;
+            }
+            if !link.edge.need.bounces() {
+                target.followers -= 1;
+            } else if target.is_live() && target.generation == held {
+                target.holders -= 1;
+            }
+            self.act_on(link.edge.target);
+        }
+        let node = &mut self.graph[id];
+        *(if is_old { &mut node.old_inputs } else { &mut node.inputs }) = released;
+    }
+
+    pub(super) fn arm(&mut self, id: NodeId, after: Duration) {
+        self.disarm(id);
+        let node = &mut self.graph[id];
+        node.is_armed = true;
+        self.armed += 1;
+        self.commands.push_back(Command::Arm(id, node.token, after));
+    }
+
+    pub(super) fn disarm(&mut self, id: NodeId) {
+        let node = &mut self.graph[id];
+        if std::mem::take(&mut node.is_armed) {
+            node.token = node.token.wrapping_add(1);
+            self.armed -= 1;
+        }
+    }
+
+    /// After a kill nothing spreads and nothing starts: all live workers are marked, and told as
+    /// their users end.
+    pub(super) fn step_killed(&mut self) -> Step {
+        if let Some(at) = self.sweep {
+            self.sweep = Some(at + 1).filter(|next| *next < self.graph.bound());
+            if at < self.graph.bound() {
+                let id = NodeId::from_index(at);
+                self.mark(id, false);
+                self.act_on(id);
+            }
+        } else if let Some(id) = self.next_act() {
+            if self.graph[id].is_live() {
+                self.tell_if_free(id);
+            }
+            self.count_busy(id);
+        } else if self.live == 0 && !self.is_finished {
+            self.is_finished = true;
+            return Step::Command(Command::Finished);
+        } else {
+            return Step::Idle;
+        }
+        Step::Worked
+    }
+}
