@@ -82,7 +82,7 @@ impl Exit {
 
     /// Returns whether it is a panic that was caught.
     pub fn is_panic(&self) -> bool {
-        self.error().is_some_and(|error| error.is::<Panicked>())
+        self.error().is_some_and(<dyn Error + Send + Sync>::is::<Panicked>)
     }
 }
 
@@ -126,9 +126,14 @@ impl Panicked {
     pub fn from_payload(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(text) => *text,
-            Err(payload) => payload
-                .downcast_ref::<&'static str>()
-                .map_or_else(|| "a value that is not text".to_owned(), |text| (*text).to_owned()),
+            Err(payload) => match payload.downcast::<&'static str>() {
+                Ok(text) => (*text).to_owned(),
+                Err(payload) => {
+                    // Its drop is foreign code and might panic again.
+                    std::mem::forget(payload);
+                    "a value that is not text".to_owned()
+                }
+            },
         };
         Self { message }
     }

@@ -1,15 +1,100 @@
 //! A supervised dependency-injection worker engine.
+//!
+//! `inputs -> start -> outputs`: a *manifold* declares what a worker needs, how it is started and
+//! what it offers. An *engine* starts each worker when its typed inputs are there, bounces it when
+//! they change, restarts it with jittered backoff when it fails, stops everything in order, and
+//! explains what it does.
+//!
+//! ```
+//! use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
+//!
+//! // A name, and the type behind it.
+//! const STORE: Name<String> = Name::new("store");
+//! const POLLER: Name<usize> = Name::new("poller");
+//!
+//! struct Poller {
+//!     store: String,
+//! }
+//!
+//! impl Worker for Poller {
+//!     async fn run(self, stop: Stop) -> Outcome {
+//!         stop.wait().await; // the work, until it is told to stop
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let poller = Manifold::builder()
+//!     .inputs(STORE)
+//!     .start(|store, _ctx| async move { Ok(Poller { store }) })
+//!     .output(|poller| poller.store.len())
+//!     .build();
+//!
+//! let engine = Engine::builder().build()?;
+//! engine.install(POLLER, poller).await?;
+//! engine.provide(STORE, "/var/lib/store".to_owned()).await?;
+//! assert_eq!(engine.output(POLLER).await?, 14);
+//! engine.stop().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # What it will not do
+//!
+//! - Start independent workers in a fixed order: the order is shuffled, so that dependencies that
+//!   were not declared show early.
+//! - Let a worker reach what it has not declared as an input.
+//! - Retry inside a worker: a worker ends with an error, and the engine decides.
+//! - Run on anything but tokio.
+
 mod backoff;
+mod change;
+mod changes;
+mod context;
+mod detail;
+mod engine;
 mod error;
+mod event;
+mod event_loop;
 mod exit;
+mod finish;
+mod graph;
+mod hash;
+mod input;
 mod machine;
+mod manifold;
+mod name;
+mod observe;
 mod policy;
+mod report;
+mod shared;
 mod stop;
+mod task;
+mod value;
 mod worker;
 
 pub use backoff::{Backoff, Intensity};
+pub use change::{Change, ChangeError, Preview};
+pub use context::{Context, Health};
+pub use detail::Detail;
+pub use engine::{
+    Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch, SharedError,
+};
 pub use error::ConfigError;
+pub use event::{Event, EventKind, Events, Notice, Origin, Timestamp};
 pub use exit::{BoxError, Exit, Outcome, Panicked};
+pub use graph::{Graph, GraphEdge, GraphNode};
+pub use input::{
+    Declared, DefaultedInput, EngineInput, Given, Inputs, Live, LiveInput, OptionalInput,
+};
+pub use manifold::{
+    BlockingUp, Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder,
+    Start, Up,
+};
+pub use name::{Name, NameError};
+pub use observe::Metrics;
 pub use policy::Policy;
+pub use report::{
+    EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
+};
 pub use stop::{Stop, Stopper};
 pub use worker::Worker;

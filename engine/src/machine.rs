@@ -317,6 +317,10 @@ impl Machine {
             && self.sweep.is_none()
     }
 
+    pub(crate) fn has_commands(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed
     }

@@ -1,18 +1,24 @@
 //! The cell through which an engine tells a worker to stop.
 //!
-//! It is one allocation of a flag byte, a counter and a `Notify`, so that a hundred thousand idle
-//! workers cost little.
+//! It is one small allocation, so that a hundred thousand idle workers cost little.
 //!
 //! Invariants:
 //! 1. A flag is only ever set, and is set before waiters are notified.
 //! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte, so of a start that ends
 //!    and a stop that comes at the same moment each sees which was first.
+//! 3. A worker's end is told only when none of its lingering parts is left.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+
+use crate::exit::Panicked;
 
 const STOPPED: u8 = 1;
 const LOST: u8 = 2;
@@ -22,6 +28,14 @@ const STARTED: u8 = 4;
 struct Cell {
     flags: AtomicU8,
     notify: Notify,
+    lingering: Mutex<Option<Box<Lingering>>>,
+}
+
+/// What outlives a worker's future, and what is to happen once it is gone.
+#[derive(Default)]
+struct Lingering {
+    parts: usize,
+    at_end: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Cell {
@@ -91,6 +105,69 @@ impl Stop {
         self.cell.has(STOPPED)
     }
 
+    /// Blocks the thread until the worker is told to stop.
+    ///
+    /// It is for blocking workers, which have a thread of their own.
+    pub fn wait_blocking(&self) {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut wait = pin!(self.wait());
+        while wait.as_mut().poll(&mut context) == Poll::Pending {
+            std::thread::park();
+        }
+    }
+
+    /// Runs short blocking work on a thread for such work.
+    ///
+    /// The worker does not count as ended while the work goes on, also if its future was dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the work panics: [`Panicked`] with its message.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting for the work, not the work.
+    pub async fn blocking<T, F>(&self, work: F) -> Result<T, Panicked>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let linger = self.linger();
+        let task = tokio::task::spawn_blocking(move || {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            drop(linger);
+            result
+        });
+        match task.await {
+            Ok(result) => result.map_err(Panicked::from_payload),
+            Err(error) => Err(Panicked::from_payload(Box::new(error.to_string()))),
+        }
+    }
+
+    /// Keeps the worker's end from being told while the returned guard lives.
+    pub(crate) fn linger(&self) -> Linger {
+        self.cell.lingering.lock().get_or_insert_default().parts += 1;
+        Linger { cell: Arc::clone(&self.cell) }
+    }
+
+    /// Runs `at_end` when nothing lingers any more, which may be at once.
+    pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
+        let mut lingering = self.cell.lingering.lock();
+        match lingering.as_deref_mut() {
+            Some(lingering) if lingering.parts > 0 => lingering.at_end = Some(Box::new(at_end)),
+            _ => {
+                drop(lingering);
+                at_end();
+            }
+        }
+    }
+
+    /// Says that the start has come to its end; returns whether the stop had been told before.
+    pub(crate) fn start_ended(&self) -> bool {
+        self.cell.raise(STARTED) & STOPPED != 0
+    }
+
     /// Waits until an input has ended by itself, or the worker is told to stop.
     ///
     /// A lost input's worker is gone already; the stop follows as soon as this worker's own
@@ -106,6 +183,40 @@ impl Stop {
     /// Returns whether an input that the worker was started with has ended by itself.
     pub fn is_input_lost(&self) -> bool {
         self.cell.has(LOST)
+    }
+}
+
+/// A part of a worker that outlives its future.
+pub(crate) struct Linger {
+    cell: Arc<Cell>,
+}
+
+impl Drop for Linger {
+    fn drop(&mut self) {
+        let mut lingering = self.cell.lingering.lock();
+        let Some(left) = lingering.as_deref_mut() else { return };
+        left.parts -= 1;
+        if left.parts == 0
+            && let Some(at_end) = left.at_end.take()
+        {
+            drop(lingering);
+            at_end();
+        }
+    }
+}
+
+impl fmt::Debug for Linger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Linger")
+    }
+}
+
+/// Wakes a thread that blocks on a future.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -129,6 +240,11 @@ impl Stopper {
     /// Tells the worker to stop. Later calls change nothing.
     pub fn stop(&self) {
         self.cell.raise(STOPPED);
+    }
+
+    /// Tells the worker to stop, and returns whether its start had ended before.
+    pub(crate) fn stop_start(&self) -> bool {
+        self.cell.raise(STOPPED) & STARTED != 0
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.

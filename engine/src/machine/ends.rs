@@ -31,6 +31,21 @@ pub(crate) enum EndKind {
     Dropped,
 }
 
+impl EndKind {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Bounce => "bounce",
+            Self::Missing => "missing",
+            Self::Uninstall => "uninstall",
+            Self::Stopped => "stopped",
+            Self::Fatal => "fatal",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 impl Machine {
     /// A worker has ended, in whatever phase.
     pub(crate) fn ended(&mut self, id: NodeId, generation: Generation, end: End) {

@@ -44,6 +44,15 @@ pub(crate) enum Need {
 }
 
 impl Need {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Optional => "optional",
+            Self::Live => "live",
+            Self::LiveRequired => "live required",
+        }
+    }
+
     /// Whether a start waits until the input is up.
     pub(crate) fn gates(self) -> bool {
         matches!(self, Self::Required | Self::LiveRequired)
@@ -73,6 +82,9 @@ pub(super) struct Link {
     /// follows every generation: there it is only zero or not.
     pub(super) held: Generation,
 }
+
+/// When the last failures were.
+pub(super) type Recent = VecDeque<Duration>;
 
 /// One use of a node by another.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +160,7 @@ pub(super) struct Node {
     pub(super) old_inputs: Box<[Link]>,
     pub(super) policy: Option<Arc<Policy>>,
     /// When the last failures were, if an intensity is set.
-    pub(super) recent: Option<Box<VecDeque<Duration>>>,
+    pub(super) recent: Option<Box<Recent>>,
     pub(super) generation: Generation,
     pub(super) token: Token,
     pub(super) failures: u32,

@@ -1,13 +1,8 @@
 //! Questions about the graph as it would be: cycles, and whom a change would bounce.
 
-use hashbrown::{HashMap, HashSet};
-
 use super::Machine;
 use super::node::{Edge, NodeId};
-
-/// A set that hashes the same way in every run.
-type Set<T> = HashSet<T, foldhash::fast::FixedState>;
-type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
+use crate::hash::{Map, Set};
 
 /// The inputs that a node would have after a change: none if it would be taken out.
 pub(crate) type Rewiring<'a> = (NodeId, &'a [Edge]);

@@ -1,0 +1,297 @@
+use std::fmt;
+
+use crate::error::ConfigError;
+use crate::manifold::Manifold;
+use crate::name::{Name, Text};
+use crate::value::Kind;
+
+/// A group of changes that is checked as a whole, and applied as one wave or refused as a whole.
+///
+/// The order in which it is written does not matter; each name stands in it once.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Change, Engine, Manifold, Name};
+///
+/// const OLD: Name<()> = Name::new("old");
+/// const NEW: Name<()> = Name::new("new");
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let idle = || Manifold::builder().run(|(), up| async move { up.ready(()).wait().await; Ok(()) });
+/// let engine = Engine::builder().build()?;
+/// engine.install(OLD, idle()).await?;
+/// engine.apply(Change::new().uninstall(&OLD).install(NEW, idle())).await?;
+/// # engine.stop().await?; Ok(()) }
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a change does nothing until it is applied"]
+pub struct Change {
+    pub(crate) ops: Vec<Op>,
+}
+
+/// What a change does to one name.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) name: Text,
+    pub(crate) action: Action,
+}
+
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// Puts a manifold under a name whose users expect this kind.
+    Install {
+        manifold: Manifold,
+        expected: &'static Kind,
+        mode: Mode,
+    },
+    Uninstall {
+        with_dependents: bool,
+    },
+    Bounce,
+    Park,
+    Unpark,
+}
+
+/// What must be under a name before a manifold is put there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Nothing,
+    Something,
+    Anything,
+}
+
+impl Change {
+    /// Returns a change that changes nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn push<T>(mut self, name: &Name<T>, action: Action) -> Self {
+        self.ops.push(Op { name: name.text().clone(), action });
+        self
+    }
+
+    fn put<T>(self, name: &Name<T>, manifold: Manifold, mode: Mode) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.push(name, Action::Install { manifold, expected: Kind::of::<T>(), mode })
+    }
+
+    /// Installs a manifold under a name that has none.
+    pub fn install<T>(self, name: Name<T>, manifold: Manifold) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.put(&name, manifold, Mode::Nothing)
+    }
+
+    /// Replaces the manifold under a name; dependents bounce.
+    pub fn replace<T>(self, name: Name<T>, manifold: Manifold) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.put(&name, manifold, Mode::Something)
+    }
+
+    /// Installs a manifold, or replaces the one that is there.
+    pub fn install_or_replace<T>(self, name: Name<T>, manifold: Manifold) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.put(&name, manifold, Mode::Anything)
+    }
+
+    /// Takes a manifold out; its dependents lose their input and wait for it.
+    pub fn uninstall<T>(self, name: &Name<T>) -> Self {
+        self.push(name, Action::Uninstall { with_dependents: false })
+    }
+
+    /// Takes a manifold out with all that depend on it, through any number of others.
+    pub fn uninstall_with_dependents<T>(self, name: &Name<T>) -> Self {
+        self.push(name, Action::Uninstall { with_dependents: true })
+    }
+
+    /// Stops a worker and starts it again with fresh inputs; ends a backoff and every other wait
+    /// but a bounce delay.
+    pub fn bounce<T>(self, name: &Name<T>) -> Self {
+        self.push(name, Action::Bounce)
+    }
+
+    /// Stops a worker and keeps it stopped until it is unparked.
+    pub fn park<T>(self, name: &Name<T>) -> Self {
+        self.push(name, Action::Park)
+    }
+
+    /// Lets a parked worker start again.
+    pub fn unpark<T>(self, name: &Name<T>) -> Self {
+        self.push(name, Action::Unpark)
+    }
+}
+
+/// What a change would do, if it were applied now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Preview {
+    /// The paths whose workers would be stopped and, if they can, started again, sorted.
+    pub bounced: Vec<String>,
+    /// The paths whose workers would be stopped for good, sorted.
+    pub stopped: Vec<String>,
+    /// The paths of manifolds that would be installed, sorted.
+    pub installed: Vec<String>,
+    /// The paths of manifolds that would be taken out, sorted.
+    pub uninstalled: Vec<String>,
+}
+
+/// Why a change was refused. Nothing has changed then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The engine has been killed or has ended.
+    #[error("cannot change the engine: it is stopping or has stopped")]
+    Stopped,
+    /// Install on a name that has a manifold: use replace.
+    #[error("cannot install manifold {name:?}: already installed")]
+    AlreadyInstalled {
+        /// The name.
+        name: String,
+    },
+    /// Replace, uninstall, bounce, park or unpark of a name without a manifold.
+    #[error("cannot {action} manifold {name:?}: not installed{}", did_you_mean(nearest))]
+    NotInstalled {
+        /// What was asked for.
+        action: &'static str,
+        /// The name.
+        name: String,
+        /// An installed name that is much like it.
+        nearest: Option<String>,
+    },
+    /// A group names a manifold twice.
+    #[error("cannot apply the group: it names manifold {name:?} twice")]
+    NamedTwice {
+        /// The name.
+        name: String,
+    },
+    /// A manifold declares the same output of the same name twice.
+    #[error("cannot install manifold {name:?}: it declares its input {input:?} ({kind}) twice")]
+    DuplicateInput {
+        /// The manifold's name.
+        name: String,
+        /// The input's name.
+        input: String,
+        /// The type asked for.
+        kind: &'static str,
+    },
+    /// A manifold offers two outputs of one type: give one a type of its own.
+    #[error("cannot install manifold {name:?}: it offers {kind} twice")]
+    DuplicateOutput {
+        /// The manifold's name.
+        name: String,
+        /// The type.
+        kind: &'static str,
+    },
+    /// A manifold is installed under a name whose type it does not offer.
+    #[error(
+        "cannot install manifold {name:?}: the name is for {asked}, but it offers {}",
+        list(offered)
+    )]
+    NameMismatch {
+        /// The name.
+        name: String,
+        /// The name's type.
+        asked: &'static str,
+        /// The types on offer.
+        offered: Vec<&'static str>,
+    },
+    /// An input asks for a type that the manifold under its name does not offer.
+    #[error(
+        "cannot install manifold {name:?}: {user:?} asks {input:?} for {asked}, \
+         but {input:?} offers {}",
+        list(offered)
+    )]
+    InputMismatch {
+        /// The manifold that was to be installed: either side.
+        name: String,
+        /// The manifold that declares the input.
+        user: String,
+        /// The input's name.
+        input: String,
+        /// The type asked for.
+        asked: &'static str,
+        /// The types on offer.
+        offered: Vec<&'static str>,
+    },
+    /// The change would make manifolds depend on themselves.
+    #[error("cannot install manifold {:?}: it would depend on itself: {}", path[0], arrows(path))]
+    Cycle {
+        /// The names on the cycle, each depending on the next, and the last on the first.
+        path: Vec<String>,
+    },
+    /// A manifold has a setting that cannot be used.
+    #[error("cannot install manifold {name:?}")]
+    Settings {
+        /// The manifold's name.
+        name: String,
+        /// The setting.
+        #[source]
+        source: ConfigError,
+    },
+    /// A worker asked for a change and would have waited for its own end: let it end with
+    /// [`Exit::Bounce`](crate::Exit::Bounce) or [`Exit::Uninstall`](crate::Exit::Uninstall), or ask
+    /// from a task that is not the worker's.
+    #[error(
+        "cannot {action} manifold {name:?}: {asker:?} asks for it and would wait for its own end"
+    )]
+    OwnEnd {
+        /// What was asked for.
+        action: &'static str,
+        /// The name.
+        name: String,
+        /// The worker that asks.
+        asker: String,
+    },
+}
+
+fn list(kinds: &[&'static str]) -> String {
+    if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
+}
+
+fn arrows(path: &[String]) -> String {
+    let mut text = path.join(" -> ");
+    text.push_str(" -> ");
+    text.push_str(&path[0]);
+    text
+}
+
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+}
+
+impl Action {
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Self::Install { mode: Mode::Something, .. } => "replace",
+            Self::Install { .. } => "install",
+            Self::Uninstall { .. } => "uninstall",
+            Self::Bounce => "bounce",
+            Self::Park => "park",
+            Self::Unpark => "unpark",
+        }
+    }
+}
+
+impl fmt::Display for Preview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            ("install", &self.installed),
+            ("uninstall", &self.uninstalled),
+            ("stop", &self.stopped),
+            ("bounce", &self.bounced),
+        ];
+        for (verb, paths) in lines {
+            for path in paths {
+                writeln!(f, "{verb} {path}")?;
+            }
+        }
+        Ok(())
+    }
+}

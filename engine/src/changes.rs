@@ -1,0 +1,140 @@
+//! Changing outputs: values that a running worker publishes.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::context::Identity;
+use crate::event_loop::Message;
+use crate::value::Value;
+
+type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The changing outputs of one worker. Its task polls them beside its run.
+pub struct Changes {
+    identity: Identity,
+    streams: Vec<Stream>,
+}
+
+impl Changes {
+    pub(crate) fn new(identity: Identity) -> Self {
+        Self { identity, streams: Vec::new() }
+    }
+
+    /// Passes on the values that follow, and returns the present one.
+    pub(crate) fn follow<T>(&mut self, index: usize, mut receiver: watch::Receiver<T>) -> Value
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+    {
+        let first = receiver.borrow_and_update().clone();
+        let value: Value = Arc::new(first.clone());
+        self.streams.push(Box::pin(forward(self.identity.clone(), index, receiver, first)));
+        value
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.streams.retain_mut(|stream| stream.as_mut().poll(cx).is_pending());
+    }
+
+    /// Passes the values on in a task of its own, for a worker that has none.
+    pub(crate) fn spawn(mut self) -> Option<Forwarder> {
+        if self.is_empty() {
+            return None;
+        }
+        let runtime = self.identity.shared.workers.clone();
+        let task = runtime.spawn(std::future::poll_fn(move |cx| {
+            self.poll(cx);
+            if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        Some(Forwarder(task.abort_handle()))
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("streams", &self.streams.len()).finish()
+    }
+}
+
+async fn forward<T>(identity: Identity, index: usize, mut values: watch::Receiver<T>, mut last: T)
+where
+    T: Clone + PartialEq + Send + Sync + 'static,
+{
+    let latest = Arc::new(Latest::default());
+    while values.changed().await.is_ok() {
+        let value = values.borrow_and_update().clone();
+        if value == last {
+            continue;
+        }
+        last = value.clone();
+        if latest.put(Arc::new(value)) {
+            identity.shared.send(Message::Changed {
+                node: identity.node,
+                generation: identity.generation,
+                index,
+                latest: Arc::clone(&latest),
+            });
+        }
+    }
+}
+
+/// Holds the newest value of one output until the engine takes it: however fast values come, one
+/// message is under way.
+#[derive(Default)]
+pub(crate) struct Latest {
+    value: Mutex<Option<Value>>,
+}
+
+impl Latest {
+    /// Returns whether nothing was waiting to be taken.
+    fn put(&self, value: Value) -> bool {
+        let before = self.value.lock().replace(value);
+        before.is_none()
+    }
+
+    pub(crate) fn take(&self) -> Option<Value> {
+        self.value.lock().take()
+    }
+}
+
+/// Ends a forwarding task when it is dropped.
+pub(crate) struct Forwarder(AbortHandle);
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Where a closure worker leaves its changing outputs for its task to poll.
+#[derive(Clone, Default)]
+pub(crate) struct Late {
+    changes: Option<Arc<Mutex<Option<Changes>>>>,
+}
+
+impl Late {
+    pub(crate) fn new() -> Self {
+        Self { changes: Some(Arc::default()) }
+    }
+
+    pub(crate) fn set(&self, changes: Changes) {
+        if let Some(place) = &self.changes
+            && !changes.is_empty()
+        {
+            *place.lock() = Some(changes);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Option<Changes> {
+        self.changes.as_ref()?.lock().take()
+    }
+}

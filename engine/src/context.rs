@@ -1,0 +1,122 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event_loop::Message;
+use crate::exit::Panicked;
+use crate::machine::{Generation, NodeId};
+use crate::name::Text;
+use crate::shared::Shared;
+use crate::stop::Stop;
+
+/// Which worker something is about.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: NodeId,
+    pub(crate) generation: Generation,
+}
+
+/// What a start is told of the worker it makes.
+#[derive(Clone)]
+pub struct Context {
+    identity: Identity,
+    name: Text,
+    stop: Stop,
+}
+
+impl Context {
+    pub(crate) fn new(identity: Identity, name: Text, stop: Stop) -> Self {
+        Self { identity, name, stop }
+    }
+
+    /// Returns the name that the manifold is installed under.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Returns the path of the worker: its engine's path and its name.
+    pub fn path(&self) -> String {
+        self.identity.shared.path_of(self.name())
+    }
+
+    /// Returns how many workers the name has had, this one included.
+    pub fn generation(&self) -> u32 {
+        self.identity.generation
+    }
+
+    /// Returns the worker's view of the request to stop.
+    ///
+    /// A start needs not look at it: when the worker is to stop before its start has ended, the
+    /// start's future is dropped.
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Returns the handle through which the worker says how well it runs.
+    pub fn health(&self) -> Health {
+        Health { identity: self.identity.clone() }
+    }
+
+    /// Runs short blocking work on a thread for such work; see [`Stop::blocking`].
+    ///
+    /// # Errors
+    ///
+    /// When the work panics.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting for the work, not the work.
+    pub async fn blocking<T, F>(&self, work: F) -> Result<T, Panicked>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.stop.blocking(work).await
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("path", &self.path())
+            .field("generation", &self.generation())
+            .field("stop", &self.stop)
+            .finish()
+    }
+}
+
+/// Says how well a running worker does its work.
+///
+/// A worker is in good health until it says otherwise. Being degraded changes nothing but what is
+/// reported; a new generation begins in good health.
+#[derive(Clone)]
+pub struct Health {
+    identity: Identity,
+}
+
+impl Health {
+    /// Reports that the worker runs but does not do all it should, and why.
+    pub fn degraded(&self, reason: impl Into<String>) {
+        self.send(Some(reason.into()));
+    }
+
+    /// Reports that all is well again.
+    pub fn good(&self) {
+        self.send(None);
+    }
+
+    fn send(&self, degraded: Option<String>) {
+        let Identity { shared, node, generation } = &self.identity;
+        shared.send(Message::Health { node: *node, generation: *generation, degraded });
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Health")
+    }
+}

@@ -1,0 +1,387 @@
+mod builder;
+mod collect;
+mod nested;
+mod output;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+
+pub use builder::EngineBuilder;
+pub use nested::NestedEngine;
+pub use output::{OutputRequest, OutputWatch};
+
+use crate::change::{Change, ChangeError, Preview};
+use crate::detail::Detail;
+use crate::event::{Events, Origin};
+use crate::event_loop::{Apply, Message, Question, Reply};
+use crate::exit::BoxError;
+use crate::graph::Graph;
+use crate::machine::{Generation, NodeId};
+use crate::manifold::Manifold;
+use crate::name::Name;
+use crate::report::{Report, Why};
+use crate::shared::Shared;
+
+/// A handle on an engine: cheap to clone, and harmless to drop.
+///
+/// An engine owns installed manifolds. It starts each worker when its inputs are there, bounces it
+/// when they change, restarts it after a failure, and stops all in order. It runs until it is
+/// killed or a worker has a fatal error.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Engine, Manifold, Name};
+///
+/// const GREETING: Name<String> = Name::new("greeting");
+/// const GREETER: Name<usize> = Name::new("greeter");
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::builder().build()?;
+/// // The order does not matter: the greeter waits for its input.
+/// let greeter = Manifold::builder().inputs(GREETING).offers::<(usize,)>().run(
+///     |greeting, up| async move {
+///         let stop = up.ready((greeting.len(),));
+///         stop.wait().await;
+///         Ok(())
+///     },
+/// );
+/// engine.install(GREETER, greeter).await?;
+/// engine.provide(GREETING, "hello".to_owned()).await?;
+/// assert_eq!(engine.output(GREETER).await?, 5);
+/// engine.stop().await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the future of a call stops waiting for it; what was asked for happens all the same.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    caller: Caller,
+}
+
+/// Who makes a call.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) origin: Option<Arc<Origin>>,
+    /// The worker that was given the handle.
+    pub(crate) asker: Option<(NodeId, Generation)>,
+}
+
+/// How an engine has ended.
+#[derive(Clone)]
+pub(crate) enum Verdict {
+    Ended,
+    Fatal { path: String, error: Arc<BoxError> },
+}
+
+impl Verdict {
+    pub(crate) fn text(&self) -> Option<String> {
+        match self {
+            Self::Ended => None,
+            Self::Fatal { path, error } => Some(format!("{path}: {error}")),
+        }
+    }
+}
+
+/// Why an engine has ended otherwise than because it was killed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A worker had a fatal error; of several, the gravest.
+    #[error("worker {path} had a fatal error")]
+    Fatal {
+        /// The worker's path.
+        path: String,
+        /// Its error.
+        source: SharedError,
+    },
+    /// The runtime that the engine ran on was shut down.
+    #[error("the runtime of engine {path} was shut down")]
+    RuntimeGone {
+        /// The engine's path.
+        path: String,
+    },
+}
+
+/// An error that several can hold.
+#[derive(Clone)]
+pub struct SharedError(Arc<BoxError>);
+
+impl SharedError {
+    /// Returns the error.
+    pub fn get(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &**self.0
+    }
+}
+
+impl fmt::Debug for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for SharedError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Engine {
+    /// Returns a builder with the defaults of [`Policy`](crate::Policy).
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    pub(crate) fn for_worker(shared: Arc<Shared>, node: NodeId, generation: Generation) -> Self {
+        let caller = Caller { origin: None, asker: Some((node, generation)) };
+        Self { shared, caller }
+    }
+
+    /// Returns a handle whose calls carry who asks and why into the events.
+    #[must_use]
+    pub fn asked_by(&self, who: impl Into<String>, why: impl Into<String>) -> Self {
+        let origin = Origin { who: who.into(), why: why.into() };
+        let caller = Caller { origin: Some(Arc::new(origin)), ..self.caller.clone() };
+        Self { shared: Arc::clone(&self.shared), caller }
+    }
+
+    /// Returns the engine's path, `/` for one without a name.
+    pub fn path(&self) -> &str {
+        self.shared.own_path()
+    }
+
+    /// Applies a group of changes as one wave.
+    ///
+    /// Returns when the group stands in the graph, what could start was told to, and every worker
+    /// that the group itself bounced, replaced, parked or took out is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the group was refused as a whole; nothing has changed then.
+    pub async fn apply(&self, change: Change) -> Result<(), ChangeError> {
+        let (reply, answer) = oneshot::channel();
+        let apply = Apply { ops: change.ops, caller: self.caller.clone(), reply };
+        self.shared.send(Message::Apply(Box::new(apply)));
+        answer.await.unwrap_or(Err(ChangeError::Stopped))
+    }
+
+    /// Returns what a group of changes would do now.
+    ///
+    /// # Errors
+    ///
+    /// When the group would be refused.
+    pub async fn preview(&self, change: Change) -> Result<Preview, ChangeError> {
+        self.ask(|reply| Question::Preview(change.ops, reply))
+            .await
+            .unwrap_or(Err(ChangeError::Stopped))
+    }
+
+    /// Installs a manifold; returns when it stands in the graph and was started if it could be.
+    ///
+    /// # Errors
+    ///
+    /// When the name has a manifold already, a type does not fit, or it would depend on itself.
+    pub async fn install<T>(&self, name: Name<T>, manifold: Manifold) -> Result<(), ChangeError>
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply(Change::new().install(name, manifold)).await
+    }
+
+    /// Replaces a manifold; returns when the new one is in force and the old worker gone.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no manifold, a type does not fit, or it would depend on itself.
+    pub async fn replace<T>(&self, name: Name<T>, manifold: Manifold) -> Result<(), ChangeError>
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply(Change::new().replace(name, manifold)).await
+    }
+
+    /// Takes a manifold out; returns when it and its worker are gone.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no manifold.
+    pub async fn uninstall<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
+        self.apply(Change::new().uninstall(name)).await
+    }
+
+    /// Bounces a worker; returns when the old one is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no manifold.
+    pub async fn bounce<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
+        self.apply(Change::new().bounce(name)).await
+    }
+
+    /// Parks a worker; returns when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no manifold.
+    pub async fn park<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
+        self.apply(Change::new().park(name)).await
+    }
+
+    /// Lets a parked worker start again.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no manifold.
+    pub async fn unpark<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
+        self.apply(Change::new().unpark(name)).await
+    }
+
+    /// Hands in a value from outside, under a name of its own.
+    ///
+    /// A value that is handed in again replaces the one before, and bounces who uses it.
+    ///
+    /// # Errors
+    ///
+    /// When those who use the name ask for another type.
+    pub async fn provide<T>(&self, name: Name<T>, value: T) -> Result<(), ChangeError>
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let provider =
+            Manifold::builder().offers::<(T,)>().run_with(value, |value, (), up| async move {
+                up.ready((value,)).wait().await;
+                Ok(())
+            });
+        self.apply(Change::new().install_or_replace(name, provider)).await
+    }
+
+    /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
+    ///
+    /// Awaiting waits until a worker is up that offers it, however long that takes; the name need
+    /// not be installed.
+    pub fn output<T>(&self, name: Name<T>) -> OutputRequest<T>
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        OutputRequest::new(self.clone(), name)
+    }
+
+    /// Waits until the worker behind a name is up. The name need not be installed yet.
+    ///
+    /// # Errors
+    ///
+    /// When the engine ends before.
+    pub async fn running<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
+        let name = name.text().clone();
+        self.ask(|reply| Question::Running(name, reply)).await.ok_or(ChangeError::Stopped)
+    }
+
+    /// Waits until nothing will happen without a further cause: no worker is starting or stopping,
+    /// and none waits out a bounce delay. Workers that back off do not count.
+    ///
+    /// # Errors
+    ///
+    /// When the engine ends before.
+    pub async fn settled(&self) -> Result<(), ChangeError> {
+        self.ask(Question::Settled).await.ok_or(ChangeError::Stopped)
+    }
+
+    /// Returns what the engine and its workers are doing; after its end, what they did last.
+    ///
+    /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
+    /// named, and asked no second time while it owes an answer.
+    pub async fn report(&self) -> Report {
+        let limit = std::time::Duration::MAX;
+        collect::report(self, limit).await
+    }
+
+    /// Returns a function that reports this engine as a part of another's report.
+    pub fn reporter(
+        &self,
+    ) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Detail> + Send>> + Send + Sync + use<>
+    {
+        let engine = self.clone();
+        move || {
+            let engine = engine.clone();
+            // Within the outer engine's deadline, so that it gets all that was answered.
+            let limit = engine.shared.policy.report_deadline.mul_f32(0.9);
+            Box::pin(async move { collect::report(&engine, limit).await.into() })
+        }
+    }
+
+    /// Returns the chain from a worker to the root of why it does not run, or is degraded; `None`
+    /// if nothing has the name.
+    pub async fn why(&self, name: &str) -> Option<Why> {
+        let name = name.to_owned();
+        self.ask(|reply| Question::Why(name, reply)).await.flatten()
+    }
+
+    /// Returns the dependency graph with its states; `None` after the engine's end.
+    pub async fn graph(&self) -> Option<Graph> {
+        self.ask(Question::Graph).await
+    }
+
+    /// Follows the events of this engine and those nested in it, from now on.
+    pub fn events(&self) -> Events {
+        self.shared.log.subscribe()
+    }
+
+    /// Begins to stop all workers, dependents before what they depend on. Later calls change
+    /// nothing.
+    pub fn kill(&self) {
+        self.shared.send(Message::Kill(self.caller.origin.clone()));
+    }
+
+    /// Waits until the engine has ended. Every call gives the same result.
+    ///
+    /// # Errors
+    ///
+    /// The gravest fatal error, if there was one.
+    pub async fn wait(&self) -> Result<(), EngineError> {
+        let mut verdict = self.shared.verdict.clone();
+        let verdict = verdict.wait_for(Option::is_some).await.map(|verdict| verdict.clone());
+        match verdict {
+            Ok(Some(Verdict::Fatal { path, error })) => {
+                Err(EngineError::Fatal { path, source: SharedError(error) })
+            }
+            Ok(_) => Ok(()),
+            Err(watch::error::RecvError { .. }) => {
+                Err(EngineError::RuntimeGone { path: self.path().to_owned() })
+            }
+        }
+    }
+
+    /// Kills the engine and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    pub async fn stop(&self) -> Result<(), EngineError> {
+        self.kill();
+        self.wait().await
+    }
+
+    /// Asks the loop; `None` if it has ended.
+    async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.send(Message::Ask(Box::new(question(reply))));
+        answer.await.ok()
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("path", &self.path()).finish()
+    }
+}

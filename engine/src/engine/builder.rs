@@ -1,0 +1,241 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::nested::NestedEngine;
+use super::{Caller, Engine};
+use crate::backoff::{Backoff, Intensity};
+use crate::context::Context;
+use crate::error::ConfigError;
+use crate::event::Log;
+use crate::event_loop::{Beginning, EventLoop};
+use crate::exit::{Exit, Outcome};
+use crate::manifold::{Classifier, Filter, Severity, no_classifier};
+use crate::name::Name;
+use crate::observe::Metrics;
+use crate::policy::Policy;
+use crate::shared::{Clock, Shared};
+use crate::stop::Linger;
+
+/// Builds an [`Engine`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct EngineBuilder {
+    name: Option<Name<()>>,
+    outer: Option<Outer>,
+    policy: Policy,
+    filter: Option<Filter>,
+    classifier: Classifier,
+    metrics: Option<Arc<dyn Metrics>>,
+    workers: Option<Handle>,
+    seed: u64,
+    event_capacity: usize,
+    kill_deadline: Option<Duration>,
+}
+
+/// The worker that the engine is, in another engine.
+struct Outer {
+    path: Arc<str>,
+    log: Arc<Log>,
+    workers: Handle,
+    driver: Handle,
+    linger: Linger,
+}
+
+impl Default for EngineBuilder {
+    fn default() -> Self {
+        Self {
+            name: None,
+            outer: None,
+            policy: Policy::default(),
+            filter: None,
+            classifier: Arc::new(no_classifier),
+            metrics: None,
+            workers: None,
+            seed: 0,
+            event_capacity: 4096,
+            kill_deadline: None,
+        }
+    }
+}
+
+impl EngineBuilder {
+    /// Names the engine: its path is `/name`, and its workers' paths begin with it. Default: no
+    /// name.
+    pub fn name(mut self, name: &Name<()>) -> Self {
+        self.name = Some(name.clone());
+        self
+    }
+
+    /// Sets how all manifolds are treated that do not say otherwise.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets the wait after a failure; a field of the policy.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.policy.backoff = backoff;
+        self
+    }
+
+    /// Sets the wait before a restart that is no failure; a field of the policy.
+    pub fn bounce_delay(mut self, delay: Duration) -> Self {
+        self.policy.bounce_delay = delay;
+        self
+    }
+
+    /// Sets how long a worker that was told to stop has; a field of the policy.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.policy.grace = grace;
+        self
+    }
+
+    /// Sets how many failures park a worker; a field of the policy.
+    pub fn intensity(mut self, intensity: Intensity) -> Self {
+        self.policy.intensity = Some(intensity);
+        self
+    }
+
+    /// Maps the errors of all workers to what they mean, after a manifold's own filter.
+    pub fn filter(mut self, filter: impl Fn(Exit) -> Outcome + Send + Sync + 'static) -> Self {
+        self.filter = Some(Arc::new(filter));
+        self
+    }
+
+    /// Says which errors stop the engine. Default: [`Exit::Fatal`] only.
+    ///
+    /// It is asked about errors only, in the task of the worker that failed.
+    pub fn classifier(
+        mut self,
+        classify: impl Fn(&Exit) -> Severity + Send + Sync + 'static,
+    ) -> Self {
+        self.classifier = Arc::new(classify);
+        self
+    }
+
+    /// Sets what counts and times the workers. Default: nothing does.
+    pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Runs the workers on another runtime than the engine's own loop.
+    ///
+    /// Then as many workers that never yield as that runtime has threads do not keep the engine
+    /// from naming them and ending. Default: the runtime that `build` is called on.
+    pub fn workers_on(mut self, runtime: Handle) -> Self {
+        self.workers = Some(runtime);
+        self
+    }
+
+    /// Seeds the order of starts and the jitter. Default 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets how many events a slow subscriber may be behind before it misses some. Default 4096.
+    pub fn event_capacity(mut self, events: usize) -> Self {
+        self.event_capacity = events;
+        self
+    }
+
+    /// Bounds how long a kill takes; what has not stopped by then is left behind. Default: no bound
+    /// besides each worker's own graces.
+    pub fn kill_deadline(mut self, deadline: Duration) -> Self {
+        self.kill_deadline = Some(deadline);
+        self
+    }
+
+    /// Begins an engine on the present runtime.
+    ///
+    /// # Errors
+    ///
+    /// When a setting cannot be used; it is named with its value.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time enabled.
+    pub fn build(self) -> Result<Engine, ConfigError> {
+        self.policy.validate()?;
+        if self.event_capacity == 0 {
+            return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
+        }
+        let (messages, inbox) = mpsc::unbounded_channel();
+        let (verdict, verdict_receiver) = watch::channel(None);
+        let current = || Handle::current();
+        let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
+        let path = match &self.name {
+            Some(name) => format!("{prefix}/{name}").into(),
+            None => Arc::from(prefix),
+        };
+        let outer = self.outer;
+        let shared = Arc::new(Shared {
+            messages,
+            path,
+            policy: Arc::new(self.policy),
+            filter: self.filter,
+            classifier: self.classifier,
+            metrics: self.metrics,
+            workers: self
+                .workers
+                .or_else(|| outer.as_ref().map(|outer| outer.workers.clone()))
+                .unwrap_or_else(current),
+            driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
+            log: outer
+                .as_ref()
+                .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
+            verdict: verdict_receiver,
+            last_report: OnceLock::new(),
+            clock: Clock { began: Instant::now(), wall: wall_clock() },
+        });
+        let beginning = Beginning {
+            shared: Arc::clone(&shared),
+            inbox,
+            verdict,
+            seed: self.seed,
+            kill_deadline: self.kill_deadline,
+            linger: outer.map(|outer| outer.linger),
+        };
+        let event_loop = EventLoop::new(beginning);
+        drop(shared.driver.spawn(event_loop.run()));
+        Ok(Engine { shared, caller: Caller::default() })
+    }
+
+    /// Begins an engine that is a worker of another: its path, runtimes and events are that one's.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
+        let shared = &ctx.identity().shared;
+        self.outer = Some(Outer {
+            path: ctx.path().into(),
+            log: Arc::clone(&shared.log),
+            workers: shared.workers.clone(),
+            driver: shared.driver.clone(),
+            linger: ctx.stop().linger(),
+        });
+        self.build().map(NestedEngine::new)
+    }
+}
+
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBuilder")
+            .field("name", &self.name)
+            .field("policy", &self.policy)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads the wall clock, once for each engine.
+#[expect(clippy::disallowed_methods, reason = "the one place where the wall clock comes in")]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}

@@ -1,0 +1,93 @@
+//! Asks the workers for their own reports, outside the engine's loop.
+//!
+//! Each reporter runs in a task of its own, and owes at most one answer: there are never more such
+//! tasks than workers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::Engine;
+use crate::detail::Detail;
+use crate::event_loop::{Ask, Question};
+use crate::exit::Panicked;
+use crate::report::Report;
+
+/// An answer, or the panic instead of it, with the index of who was asked.
+type Answer = (usize, Result<Detail, Panicked>);
+
+/// Takes a report; no reporter is waited for longer than the limit.
+pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
+    let Some(snapshot) = engine.ask(Question::Snapshot).await else {
+        return last_report(engine).await;
+    };
+    let mut report = snapshot.report;
+    let asks = snapshot.asks;
+    if asks.is_empty() {
+        return report;
+    }
+    let now = Instant::now();
+    let mut latest = now;
+    let (sender, mut answers) = mpsc::unbounded_channel();
+    let mut left = 0;
+    for (index, asking) in asks.iter().enumerate() {
+        let Some(worker) = report.workers.get_mut(&asking.name) else { continue };
+        if asking.ask.is_owing.swap(true, Ordering::AcqRel) {
+            worker.reporter = Some("has not answered an earlier request".to_owned());
+            continue;
+        }
+        let deadline = asking.deadline.min(limit);
+        worker.reporter =
+            Some(format!("no answer within {}", humantime::format_duration(deadline)));
+        latest = latest.max(now + deadline);
+        left += 1;
+        let answer = ask(Arc::clone(&asking.ask), index, sender.clone());
+        drop(engine.shared.workers.spawn(answer));
+    }
+    while left > 0
+        && let Ok(Some((index, answer))) = timeout_at(latest, answers.recv()).await
+    {
+        left -= 1;
+        if let Some(worker) = report.workers.get_mut(&asks[index].name) {
+            match answer {
+                Ok(detail) => (worker.report, worker.reporter) = (Some(detail), None),
+                Err(panic) => worker.reporter = Some(panic.to_string()),
+            }
+        }
+    }
+    report
+}
+
+async fn last_report(engine: &Engine) -> Report {
+    // The report is there before the verdict is.
+    drop(engine.wait().await);
+    match engine.shared.last_report.get() {
+        Some(report) => report.clone(),
+        None => Report::of_lost(engine.path().to_owned(), engine.shared.clock.now()),
+    }
+}
+
+/// Asks one reporter. Its code may panic when it is called and whenever it is polled.
+async fn ask(ask: Arc<Ask>, index: usize, sender: mpsc::UnboundedSender<Answer>) {
+    let called = catch_unwind(AssertUnwindSafe(|| (ask.reporter)()));
+    let answer = match called {
+        Err(payload) => Err(Panicked::from_payload(payload)),
+        Ok(mut future) => {
+            std::future::poll_fn(move |cx| {
+                match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+                    Ok(poll) => poll.map(Ok),
+                    Err(payload) => Poll::Ready(Err(Panicked::from_payload(payload))),
+                }
+            })
+            .await
+        }
+    };
+    ask.is_owing.store(false, Ordering::Release);
+    // An answer that comes too late is dropped.
+    drop(sender.send((index, answer)));
+}

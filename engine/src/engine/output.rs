@@ -1,0 +1,109 @@
+use std::fmt;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::change::ChangeError;
+use crate::event_loop::{Message, Question};
+use crate::input::Live;
+use crate::machine::NodeId;
+use crate::name::Name;
+use crate::shared::Shared;
+use crate::value::Kind;
+
+/// A question for the value behind a name; made by [`Engine::output`].
+#[must_use = "a request does nothing until it is awaited or followed"]
+pub struct OutputRequest<T> {
+    engine: Engine,
+    name: Name<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> OutputRequest<T> {
+    pub(super) fn new(engine: Engine, name: Name<T>) -> Self {
+        Self { engine, name }
+    }
+
+    /// Follows the value: it is `None` while no worker offers it.
+    ///
+    /// # Errors
+    ///
+    /// When the engine has ended.
+    pub async fn follow(self) -> Result<OutputWatch<T>, ChangeError> {
+        let name = self.name.into_text();
+        let question = |reply| Question::Follow(name, Kind::of::<T>(), reply);
+        let followed = self.engine.ask(question).await.unwrap_or(Err(ChangeError::Stopped))?;
+        let shared = Arc::clone(&self.engine.shared);
+        let pin = Pinned { shared, node: followed.node };
+        Ok(OutputWatch { live: Live::new(followed.receiver), _pin: pin })
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
+    type Output = Result<T, ChangeError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let mut watch = self.follow().await?;
+            watch.value().await.ok_or(ChangeError::Stopped)
+        })
+    }
+}
+
+impl<T> fmt::Debug for OutputRequest<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OutputRequest").field(&self.name).finish()
+    }
+}
+
+/// Follows the value behind a name from outside the engine.
+#[derive(Debug)]
+pub struct OutputWatch<T> {
+    live: Live<T>,
+    _pin: Pinned,
+}
+
+impl<T: Clone + 'static> OutputWatch<T> {
+    /// Returns the present value and counts it as seen.
+    pub fn get(&mut self) -> Option<T> {
+        self.live.get()
+    }
+
+    /// Waits until there is another value than the last seen, and returns it; see
+    /// [`Live::changed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn changed(&mut self) -> Option<T> {
+        self.live.changed().await
+    }
+
+    /// Waits until there is a value; see [`Live::value`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn value(&mut self) -> Option<T> {
+        self.live.value().await
+    }
+}
+
+/// Keeps a name while someone outside follows it.
+struct Pinned {
+    shared: Arc<Shared>,
+    node: NodeId,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.shared.send(Message::Unpin(self.node));
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pinned")
+    }
+}

@@ -1,0 +1,274 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde::{Serialize, Serializer};
+use tokio::sync::broadcast;
+
+use crate::name::Text;
+
+/// A moment in UTC; it is written as RFC 3339 with milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub SystemTime);
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_rfc3339_millis(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Who asked for something, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Who asked.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who, self.why)
+    }
+}
+
+/// One transition in an engine or in one that is nested in it.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Counts the events of an engine and those nested in it, from 0, without gaps.
+    pub sequence: u64,
+    /// When it happened.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: EventKind,
+    /// Who asked for it, if it was asked for.
+    pub origin: Option<Arc<Origin>>,
+    engine: Arc<str>,
+    name: Option<Text>,
+}
+
+impl Event {
+    /// Returns the path of the worker, or of the engine, that it is about.
+    pub fn path(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{}/{}", self.engine, name.as_str()),
+            None if self.engine.is_empty() => "/".to_owned(),
+            None => self.engine.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.at, self.path(), self.kind)?;
+        match &self.origin {
+            Some(origin) => write!(f, " ({origin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut fields = serializer.serialize_struct("Event", 5)?;
+        fields.serialize_field("sequence", &self.sequence)?;
+        fields.serialize_field("at", &self.at)?;
+        fields.serialize_field("path", &self.path())?;
+        fields.serialize_field("event", &self.kind)?;
+        fields.serialize_field("origin", &self.origin)?;
+        fields.end()
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A manifold was installed.
+    Installed,
+    /// A manifold was replaced by another.
+    Replaced,
+    /// A manifold is being taken out.
+    Uninstalled,
+    /// A manifold and its worker are gone.
+    Removed,
+    /// A bounce was asked for.
+    Bounced,
+    /// A manifold was parked by hand.
+    Parked,
+    /// A manifold was unparked.
+    Unparked,
+    /// A worker is being started.
+    Starting {
+        /// Which worker of its name it is.
+        generation: u32,
+    },
+    /// A worker is up.
+    Started {
+        /// Which worker of its name it is.
+        generation: u32,
+    },
+    /// A running worker has published a new value.
+    Changed {
+        /// The type of the output.
+        output: &'static str,
+    },
+    /// A worker was told that an input has ended by itself.
+    InputLost,
+    /// A worker was told to stop.
+    Stopping,
+    /// A worker did not stop in its grace; its future is being dropped.
+    Aborted,
+    /// A worker outlived both graces, or never yields.
+    Stuck,
+    /// A worker has ended.
+    Ended {
+        /// How: `done`, `failed`, `bounce`, `missing`, `uninstall`, `stopped`, `fatal`, `dropped`.
+        end: &'static str,
+        /// Why, if there is anything to say.
+        error: Option<String>,
+        /// Whether it panicked.
+        is_panic: bool,
+    },
+    /// A worker waits before it is started again.
+    Waiting {
+        /// For how long.
+        #[serde(serialize_with = "seconds")]
+        delay: Duration,
+        /// How many times in a row it has failed.
+        failures: u32,
+    },
+    /// A worker failed more often than its intensity allows, and stays stopped.
+    Spent {
+        /// How many times in a row it has failed.
+        failures: u32,
+    },
+    /// A worker says that it does not do all it should, or that it does so again.
+    Health {
+        /// Why it is degraded; `None` when all is well again.
+        degraded: Option<String>,
+    },
+    /// The engine begins to stop.
+    Killed,
+    /// The engine has ended.
+    Finished,
+}
+
+fn seconds<S: Serializer>(delay: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(delay.as_secs_f64())
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Installed => f.write_str("installed"),
+            Self::Replaced => f.write_str("replaced"),
+            Self::Uninstalled => f.write_str("uninstalled"),
+            Self::Removed => f.write_str("removed"),
+            Self::Bounced => f.write_str("bounced"),
+            Self::Parked => f.write_str("parked"),
+            Self::Unparked => f.write_str("unparked"),
+            Self::Starting { generation } => write!(f, "starting, generation {generation}"),
+            Self::Started { generation } => write!(f, "started, generation {generation}"),
+            Self::Changed { output } => write!(f, "changed its {output}"),
+            Self::InputLost => f.write_str("lost an input"),
+            Self::Stopping => f.write_str("stopping"),
+            Self::Aborted => f.write_str("did not stop in its grace, is dropped"),
+            Self::Stuck => f.write_str("is stuck"),
+            Self::Ended { end, error: Some(error), .. } => write!(f, "ended, {end}: {error}"),
+            Self::Ended { end, error: None, .. } => write!(f, "ended, {end}"),
+            Self::Waiting { delay, failures } => {
+                let delay = humantime::format_duration(Duration::from_millis(
+                    u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+                ));
+                write!(f, "waits {delay}, {failures} failures in a row")
+            }
+            Self::Spent { failures } => write!(f, "parked after {failures} failures in a row"),
+            Self::Health { degraded: Some(reason) } => write!(f, "degraded: {reason}"),
+            Self::Health { degraded: None } => f.write_str("in good health"),
+            Self::Killed => f.write_str("killed"),
+            Self::Finished => f.write_str("finished"),
+        }
+    }
+}
+
+/// Follows the events of an engine and of those nested in it.
+#[derive(Debug)]
+pub struct Events {
+    receiver: broadcast::Receiver<Event>,
+}
+
+/// What a subscriber gets.
+#[derive(Debug, Clone)]
+pub enum Notice {
+    /// The next event.
+    Event(Event),
+    /// The subscriber was too slow, and missed this many events.
+    Missed(u64),
+}
+
+impl Events {
+    /// Waits for the next event; `None` when no engine can send any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: no event is lost.
+    pub async fn next(&mut self) -> Option<Notice> {
+        match self.receiver.recv().await {
+            Ok(event) => Some(Notice::Event(event)),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Notice::Missed(missed)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}
+
+/// The events of a tree of engines.
+#[derive(Debug)]
+pub(crate) struct Log {
+    sender: broadcast::Sender<Event>,
+    next: AtomicU64,
+}
+
+impl Log {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { sender: broadcast::Sender::new(capacity), next: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn subscribe(&self) -> Events {
+        Events { receiver: self.sender.subscribe() }
+    }
+
+    /// Counts an event, and makes and sends it if anyone follows.
+    pub(crate) fn push(
+        &self,
+        at: impl FnOnce() -> SystemTime,
+        engine: &Arc<str>,
+        name: Option<&Text>,
+        origin: Option<&Arc<Origin>>,
+        kind: impl FnOnce() -> EventKind,
+    ) {
+        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
+        if self.sender.receiver_count() == 0 {
+            return;
+        }
+        let event = Event {
+            sequence,
+            at: Timestamp(at()),
+            kind: kind(),
+            origin: origin.cloned(),
+            engine: Arc::clone(engine),
+            name: name.cloned(),
+        };
+        // A subscriber that has just left is no reason to fail.
+        drop(self.sender.send(event));
+    }
+}

@@ -1,0 +1,472 @@
+//! The loop that owns an engine: it turns messages into the machine's events, and the machine's
+//! commands into tasks and timers.
+//!
+//! Invariants:
+//! 1. No user code runs here: values are cloned in the tasks that get them and dropped by the
+//!    reaper, errors are judged in the tasks that end with them, reporters run in tasks of their
+//!    own.
+//! 2. Between two events all of the machine's commands have been carried out; a wave may be left
+//!    half spread, because further events only add to it.
+//! 3. The loop never works longer than a slice without looking at its messages.
+
+mod commands;
+mod group;
+mod questions;
+mod reaper;
+mod slot;
+mod timers;
+mod waiting;
+
+use std::any::TypeId;
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use group::Job;
+pub(crate) use questions::Snapshot;
+use reaper::Reaper;
+pub(crate) use slot::Ask;
+use slot::{LastError, Names, Slot, Stamp};
+use timers::Timers;
+use waiting::Waiting;
+
+use crate::change::{ChangeError, Op, Preview};
+use crate::changes::Latest;
+use crate::detail::Reporter;
+use crate::engine::{Caller, Verdict};
+use crate::event::{EventKind, Origin};
+use crate::finish::Finish;
+use crate::graph::Graph;
+use crate::hash::Map;
+use crate::machine::{End, EndKind, Generation, Machine, NodeId, Port, Rest, Stage, Status, Step};
+use crate::name::Text;
+use crate::report::Why;
+use crate::shared::Shared;
+use crate::stop::Linger;
+use crate::value::{Kind, Outputs, Value};
+
+/// How long the loop works before it looks at its messages again.
+const SLICE: Duration = Duration::from_millis(1);
+/// How many messages are taken at once.
+const BATCH: usize = 256;
+/// How many steps are taken between two looks at the clock.
+const STEPS: usize = 64;
+
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+/// Whatever can wake the loop, besides a timer.
+pub(crate) enum Message {
+    Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
+    Ended { node: NodeId, generation: Generation, finish: Finish },
+    Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
+    Health { node: NodeId, generation: Generation, degraded: Option<String> },
+    Unpin(NodeId),
+    Kill(Option<Arc<Origin>>),
+    Apply(Box<Apply>),
+    Ask(Box<Question>),
+}
+
+/// A group of changes, who asks for it, and where the answer goes.
+pub(crate) struct Apply {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) caller: Caller,
+    pub(crate) reply: Reply<Result<(), ChangeError>>,
+}
+
+/// Something that is looked up without a change.
+pub(crate) enum Question {
+    Preview(Vec<Op>, Reply<Result<Preview, ChangeError>>),
+    Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
+    Running(Text, Reply<()>),
+    Settled(Reply<()>),
+    Snapshot(Reply<Snapshot>),
+    Why(String, Reply<Option<Why>>),
+    Graph(Reply<Graph>),
+}
+
+/// A name that is followed, and the pin that keeps it.
+pub(crate) struct Followed {
+    pub(crate) receiver: watch::Receiver<Option<Value>>,
+    pub(crate) node: NodeId,
+}
+
+pub(crate) struct EventLoop {
+    shared: Arc<Shared>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    verdict: watch::Sender<Option<Verdict>>,
+    machine: Machine,
+    names: Names,
+    slots: Vec<Slot>,
+    ports: Map<TypeId, Port>,
+    timers: Timers,
+    reaper: Reaper,
+    job: Option<Job>,
+    queue: VecDeque<Box<Apply>>,
+    waiting: Waiting,
+    fatal: Option<Fatal>,
+    began: Instant,
+    now: Stamp,
+    slice_ends: Instant,
+    is_finished: bool,
+    kill_deadline: Option<Duration>,
+    /// When what has not stopped by then is left behind.
+    killed_until: Option<Stamp>,
+    /// Keeps an outer engine from taking this one for ended.
+    _linger: Option<Linger>,
+}
+
+/// The gravest fatal error so far.
+pub(crate) struct Fatal {
+    pub(crate) severity: crate::manifold::Severity,
+    pub(crate) path: String,
+    pub(crate) error: Arc<crate::exit::BoxError>,
+}
+
+/// What a loop begins with.
+pub(crate) struct Beginning {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inbox: mpsc::UnboundedReceiver<Message>,
+    pub(crate) verdict: watch::Sender<Option<Verdict>>,
+    pub(crate) seed: u64,
+    pub(crate) kill_deadline: Option<Duration>,
+    pub(crate) linger: Option<Linger>,
+}
+
+impl EventLoop {
+    pub(crate) fn new(beginning: Beginning) -> Self {
+        let Beginning { shared, inbox, verdict, seed, kill_deadline, linger } = beginning;
+        let began = shared.clock.began;
+        Self {
+            machine: Machine::new(Arc::clone(&shared.policy), seed),
+            names: Names::default(),
+            slots: Vec::new(),
+            ports: Map::default(),
+            timers: Timers::new(began),
+            reaper: Reaper::new(&shared.workers),
+            job: None,
+            queue: VecDeque::new(),
+            waiting: Waiting::default(),
+            fatal: None,
+            began,
+            now: 1,
+            slice_ends: began,
+            is_finished: false,
+            kill_deadline,
+            killed_until: None,
+            _linger: linger,
+            shared,
+            inbox,
+            verdict,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        while !self.is_finished {
+            self.begin_slice();
+            self.fire_timers();
+            let has_more = self.work();
+            if self.is_finished {
+                break;
+            }
+            if has_more {
+                // Let the other tasks of this thread run, and see what has come meanwhile.
+                tokio::task::yield_now().await;
+                while batch.len() < BATCH
+                    && let Ok(message) = self.inbox.try_recv()
+                {
+                    batch.push(message);
+                }
+            } else {
+                tokio::select! {
+                    biased;
+                    _ = self.inbox.recv_many(&mut batch, BATCH) => {}
+                    () = self.timers.wait() => {}
+                }
+            }
+            self.begin_slice();
+            for message in batch.drain(..) {
+                self.receive(message);
+                self.carry_out();
+            }
+        }
+        self.finish();
+    }
+
+    fn begin_slice(&mut self) {
+        let now = Instant::now();
+        self.slice_ends = now + SLICE;
+        self.now = stamp(now.duration_since(self.began));
+    }
+
+    fn is_slice_over(&self) -> bool {
+        Instant::now() >= self.slice_ends
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((node, token)) = self.timers.pop_due(self.now) {
+            if self.machine.is_armed(node, token) {
+                self.slots[node.index()].until = None;
+                self.note_overdue(node);
+            }
+            self.machine.fired(node, token);
+            self.carry_out();
+        }
+        if self.killed_until.is_some_and(|until| until <= self.now) {
+            self.killed_until = None;
+            self.abandon();
+        }
+    }
+
+    /// Goes on with what is under way for one slice; returns whether there is more.
+    fn work(&mut self) -> bool {
+        loop {
+            if self.carry_out() {
+                return true;
+            }
+            if self.job.is_none() && !self.begin_next_job() {
+                break;
+            }
+            self.advance_job();
+            if self.is_slice_over() {
+                return true;
+            }
+        }
+        self.answer_at_rest();
+        false
+    }
+
+    /// Takes the machine's steps until it is idle or the slice is over; returns whether it is not
+    /// idle. Commands are never left for later.
+    fn carry_out(&mut self) -> bool {
+        let mut steps = 0;
+        loop {
+            match self.machine.step() {
+                Step::Idle => return false,
+                Step::Worked => {}
+                Step::Command(command) => self.execute(command),
+            }
+            steps += 1;
+            if steps >= STEPS && !self.machine.has_commands() {
+                steps = 0;
+                if self.is_slice_over() {
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Started { node, generation, outputs, reporter } => {
+                self.on_started(node, generation, outputs, reporter);
+            }
+            Message::Ended { node, generation, finish } => self.on_ended(node, generation, finish),
+            Message::Changed { node, generation, index, latest } => {
+                self.on_changed(node, generation, index, &latest);
+            }
+            Message::Health { node, generation, degraded } => {
+                self.on_health(node, generation, degraded);
+            }
+            Message::Unpin(node) => self.machine.unpin(node),
+            Message::Kill(origin) => self.kill(origin.as_ref()),
+            Message::Apply(apply) => self.queue.push_back(apply),
+            Message::Ask(question) => self.answer(*question),
+        }
+    }
+
+    fn on_started(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        outputs: Outputs,
+        reporter: Option<Reporter>,
+    ) {
+        let Some(worker) = self.worker(node, generation) else { return self.reaper.take(outputs) };
+        worker.outputs = outputs;
+        worker.is_up = true;
+        worker.ask = reporter.map(Ask::new);
+        let stamp = NonZeroU64::new(self.now);
+        let slot = &mut self.slots[node.index()];
+        slot.started = stamp;
+        self.machine.started(node, generation);
+        self.note(node, None, || EventKind::Started { generation });
+        if self.machine.view(node).status == Status::Up {
+            self.show(node);
+            self.waiting.on_up(node);
+        }
+    }
+
+    fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
+        if self.worker(node, generation).is_none() {
+            return;
+        }
+        let slot = &mut self.slots[node.index()];
+        let Some(worker) = slot.worker.take() else { return };
+        let was_told = self.machine.view(node).stage > Stage::Free;
+        let kind = match finish.kind {
+            EndKind::Dropped if worker.is_aborted => EndKind::Stopped,
+            EndKind::Done if was_told => EndKind::Stopped,
+            kind => kind,
+        };
+        let ran = match slot.started {
+            Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
+            _ => Duration::ZERO,
+        };
+        self.reaper.take(worker.outputs);
+        slot.stopped = NonZeroU64::new(self.now);
+        slot.degraded = None;
+        self.show(node);
+        self.note_end(node, kind, finish);
+        let view = self.machine.view(node);
+        let at = Duration::from_nanos(self.now);
+        self.machine.ended(node, generation, End { kind, ran, at });
+        if view.stage == Stage::Stuck {
+            tracing::info!(worker = %self.path(node), "a stuck worker has ended after all");
+        }
+        let rest = self.machine.view(node);
+        if rest.rest == Rest::Spent {
+            self.note(node, None, || EventKind::Spent { failures: rest.failures });
+        }
+        self.waiting.on_gone(node, generation);
+    }
+
+    /// Remembers and tells why a worker has ended.
+    fn note_end(&mut self, node: NodeId, kind: EndKind, finish: Finish) {
+        let failure = finish.failure.map(|failure| *failure);
+        let (text, is_panic) = match &failure {
+            Some(failure) => (Some(failure.text.clone()), failure.is_panic),
+            None => (None, false),
+        };
+        if let Some(failure) = failure {
+            if let Some((severity, error)) = failure.fatal {
+                self.on_fatal(node, severity, error);
+            }
+            let at = self.now;
+            let error = LastError { text: failure.text, is_panic, at };
+            self.slots[node.index()].last_error = Some(Box::new(error));
+        }
+        self.note(node, None, || EventKind::Ended { end: kind.as_str(), error: text, is_panic });
+    }
+
+    fn on_fatal(
+        &mut self,
+        node: NodeId,
+        severity: crate::manifold::Severity,
+        error: crate::exit::BoxError,
+    ) {
+        let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
+        if is_gravest {
+            let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
+            self.fatal = Some(fatal);
+        } else {
+            self.reaper.take_error(error);
+        }
+        self.begin_kill();
+    }
+
+    fn on_changed(&mut self, node: NodeId, generation: Generation, index: usize, latest: &Latest) {
+        let is_up = self.machine.view(node).status == Status::Up;
+        let Some(worker) = self.worker(node, generation).filter(|worker| worker.is_up) else {
+            return;
+        };
+        let Some(value) = latest.take() else { return };
+        let old = worker.outputs.set(index, value);
+        self.reaper.take(old.into_iter().collect());
+        if !is_up {
+            // It is about to stop; its users are already.
+            return;
+        }
+        let kind = self.slots[node.index()].kinds()[index];
+        self.show(node);
+        self.note(node, None, || EventKind::Changed { output: kind.name() });
+        let port = self.port(kind.id());
+        self.machine.changed(node, generation, port);
+    }
+
+    fn on_health(&mut self, node: NodeId, generation: Generation, degraded: Option<String>) {
+        if self.worker(node, generation).is_none() {
+            return;
+        }
+        let slot = &mut self.slots[node.index()];
+        if slot.degraded.as_deref() == degraded.as_deref() {
+            return;
+        }
+        slot.degraded = degraded.clone().map(String::into_boxed_str);
+        self.note(node, None, || EventKind::Health { degraded });
+    }
+
+    /// Shows the followers of a name what it offers now.
+    fn show(&mut self, node: NodeId) {
+        let slot = &self.slots[node.index()];
+        if !slot.channels.is_empty() {
+            let unseen = slot.show().collect();
+            self.reaper.take(unseen);
+        }
+    }
+
+    /// Returns the live worker of a generation, if it is still the present one.
+    fn worker(&mut self, node: NodeId, generation: Generation) -> Option<&mut slot::WorkerSlot> {
+        let worker = self.slots.get_mut(node.index())?.worker.as_mut();
+        worker.filter(|worker| worker.generation == generation)
+    }
+
+    fn port(&mut self, kind: TypeId) -> Port {
+        let next = u32::try_from(self.ports.len()).expect("a program has fewer types than that");
+        *self.ports.entry(kind).or_insert(Port(next))
+    }
+
+    fn path(&self, node: NodeId) -> String {
+        self.shared.path_of(self.slots[node.index()].name().as_str())
+    }
+
+    fn wall(&self, stamp: Stamp) -> SystemTime {
+        self.shared.clock.wall + Duration::from_nanos(stamp)
+    }
+
+    fn note(&self, node: NodeId, origin: Option<&Arc<Origin>>, kind: impl FnOnce() -> EventKind) {
+        let name = self.slots[node.index()].name.as_ref();
+        self.shared.log.push(|| self.wall(self.now), &self.shared.path, name, origin, kind);
+    }
+
+    fn kill(&mut self, origin: Option<&Arc<Origin>>) {
+        if !self.machine.is_killed() {
+            let log = &self.shared.log;
+            let at = || self.wall(self.now);
+            log.push(at, &self.shared.path, None, origin, || EventKind::Killed);
+        }
+        self.begin_kill();
+    }
+
+    fn begin_kill(&mut self) {
+        if !self.machine.is_killed() {
+            self.killed_until =
+                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline)));
+            if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
+                tracing::debug!(?deadline, until, "the engine's kill has a deadline");
+            }
+        }
+        self.machine.kill();
+    }
+
+    fn finish(&mut self) {
+        let log = &self.shared.log;
+        log.push(|| self.wall(self.now), &self.shared.path, None, None, || EventKind::Finished);
+        let verdict = self.fatal.take().map_or(Verdict::Ended, |fatal| Verdict::Fatal {
+            path: fatal.path,
+            error: fatal.error,
+        });
+        let report = self.final_report(&verdict);
+        drop(self.shared.last_report.set(report));
+        self.verdict.send_replace(Some(verdict));
+    }
+}
+
+/// Converts a duration since the engine began; it saturates after 584 years.
+fn stamp(duration: Duration) -> Stamp {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX - 1) + 1
+}

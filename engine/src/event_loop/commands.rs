@@ -1,0 +1,198 @@
+//! How the machine's commands are carried out.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::slot::{Ask, LastError, Slot, WorkerSlot};
+use super::waiting::answer;
+use super::{EventLoop, stamp};
+use crate::context::{Context, Identity};
+use crate::detail::Reporter;
+use crate::engine::Engine;
+use crate::event::EventKind;
+use crate::input::{Gift, Given};
+use crate::machine::{Command, Generation, NodeId, Phase, Rest};
+use crate::stop::Stop;
+use crate::task::Launch;
+use crate::value::Outputs;
+
+impl Ask {
+    pub(super) fn new(reporter: Reporter) -> Arc<Self> {
+        Arc::new(Self { reporter, is_owing: AtomicBool::new(false) })
+    }
+}
+
+impl EventLoop {
+    pub(super) fn execute(&mut self, command: Command) {
+        match command {
+            Command::Start(node, generation) => self.start(node, generation),
+            Command::Stop(node, generation) => self.stop(node, generation),
+            Command::Lose(node, generation) => {
+                self.note(node, None, || EventKind::InputLost);
+                if let Some(worker) = self.worker(node, generation) {
+                    worker.stopper.lose_input();
+                }
+            }
+            Command::Abort(node, generation) => self.abort(node, generation),
+            Command::Stuck(node, _) => self.name_stuck(node),
+            Command::Arm(node, token, after) => {
+                let at = self.now.saturating_add(stamp(after) - 1);
+                self.timers.arm(&self.machine, at, node, token);
+                self.note_wait(node, after);
+            }
+            Command::Removed(node) => {
+                self.note(node, None, || EventKind::Removed);
+                if !self.machine.view(node).is_installed {
+                    let manifold = self.slots[node.index()].manifold.take();
+                    self.reaper.take_manifold(manifold);
+                }
+            }
+            Command::Freed(node) => self.forget(node),
+            Command::Finished => self.is_finished = true,
+        }
+    }
+
+    fn start(&mut self, node: NodeId, generation: Generation) {
+        let (given, present) = self.gifts(node, generation);
+        let slot = &mut self.slots[node.index()];
+        let Some(manifold) = slot.manifold.clone() else { return };
+        slot.present = present;
+        slot.starts = slot.starts.saturating_add(1);
+        slot.degraded = None;
+        let (stopper, stop) = Stop::pair();
+        let identity = Identity { shared: Arc::clone(&self.shared), node, generation };
+        let ctx = Context::new(identity, slot.name().clone(), stop);
+        slot.worker = Some(WorkerSlot {
+            generation,
+            stopper,
+            task: None,
+            outputs: Outputs::None,
+            ask: None,
+            is_up: false,
+            is_aborted: false,
+        });
+        self.note(node, None, || EventKind::Starting { generation });
+        let launch = Launch { given, ctx, settings: manifold.settings };
+        let task = manifold.blueprint.launch(launch);
+        if let Some(worker) = &mut self.slots[node.index()].worker {
+            worker.task = task;
+        }
+    }
+
+    /// Returns what a worker is started with, and which of it was there.
+    fn gifts(&mut self, node: NodeId, generation: Generation) -> (Given, Box<[bool]>) {
+        let edges: Vec<_> = self.machine.inputs(node).collect();
+        let mut gifts = Vec::with_capacity(edges.len());
+        let mut present = Vec::with_capacity(edges.len());
+        let manifold = self.slots[node.index()].manifold.clone();
+        let declared = manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        for (declaration, (edge, is_held)) in declared.zip(edges) {
+            let kind = declaration.kind.id();
+            let target: &mut Slot = &mut self.slots[edge.target.index()];
+            present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));
+            gifts.push(if !edge.need.bounces() {
+                Gift::Live(target.follow(kind))
+            } else if is_held {
+                target.value(kind).map_or(Gift::Absent, Gift::Value)
+            } else {
+                Gift::Absent
+            });
+        }
+        let engine = Engine::for_worker(Arc::clone(&self.shared), node, generation);
+        (Given::new(gifts, engine), present.into_boxed_slice())
+    }
+
+    fn stop(&mut self, node: NodeId, generation: Generation) {
+        self.note(node, None, || EventKind::Stopping);
+        let Some(worker) = self.worker(node, generation) else { return };
+        let has_started = worker.stopper.stop_start();
+        worker.is_up = false;
+        let outputs = std::mem::take(&mut worker.outputs);
+        // A start that is not over is dropped. A closure's is over as soon as it is polled.
+        if !has_started {
+            worker.abort();
+        }
+        self.reaper.take(outputs);
+        self.show(node);
+    }
+
+    fn abort(&mut self, node: NodeId, generation: Generation) {
+        self.note(node, None, || EventKind::Aborted);
+        let path = self.path(node);
+        tracing::warn!(worker = %path, "a worker did not end in time; its future is dropped");
+        if let Some(worker) = self.worker(node, generation) {
+            worker.stopper.stop();
+            worker.abort();
+        }
+    }
+
+    fn name_stuck(&mut self, node: NodeId) {
+        self.note(node, None, || EventKind::Stuck);
+        tracing::error!(worker = %self.path(node), "a worker is stuck and left behind");
+    }
+
+    /// Remembers until when an idle node waits, and tells.
+    fn note_wait(&mut self, node: NodeId, delay: Duration) {
+        let view = self.machine.view(node);
+        let until = self.now.saturating_add(stamp(delay) - 1);
+        self.slots[node.index()].until = std::num::NonZeroU64::new(until);
+        if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
+            self.note(node, None, || EventKind::Waiting { delay, failures: view.failures });
+        }
+    }
+
+    /// Remembers that a start took too long, before the machine has it dropped.
+    pub(super) fn note_overdue(&mut self, node: NodeId) {
+        let view = self.machine.view(node);
+        if view.phase == Phase::Starting && !view.is_marked {
+            let settings = self.slots[node.index()].manifold.as_ref();
+            let settings = settings.and_then(|manifold| manifold.settings.as_ref());
+            let own = settings.and_then(|settings| settings.start_timeout);
+            let timeout = own.unwrap_or(self.shared.policy.start_timeout);
+            let text =
+                format!("its start took longer than {}", humantime::format_duration(timeout));
+            let error = LastError { text, is_panic: false, at: self.now };
+            self.slots[node.index()].last_error = Some(Box::new(error));
+        }
+    }
+
+    /// Forgets a name that nothing installs, uses or pins.
+    fn forget(&mut self, node: NodeId) {
+        self.names.remove(&self.slots, node);
+        let slot = std::mem::take(&mut self.slots[node.index()]);
+        self.reaper.take_manifold(slot.manifold);
+    }
+
+    /// The deadline of a kill is over: all that is left is dropped and left behind.
+    pub(super) fn abandon(&mut self) {
+        for index in 0..self.slots.len() {
+            if let Some(worker) = &mut self.slots[index].worker {
+                worker.stopper.stop();
+                worker.abort();
+            }
+        }
+        self.is_finished = true;
+    }
+
+    /// Answers those who wait for the machine to be idle, or settled.
+    pub(super) fn answer_at_rest(&mut self) {
+        for reply in self.waiting.for_idle.drain(..) {
+            answer(reply, Ok(()));
+        }
+        if !self.waiting.for_rest.is_empty() && self.machine.is_settled() {
+            for reply in self.waiting.for_rest.drain(..) {
+                answer(reply, ());
+            }
+        }
+    }
+}
+
+impl WorkerSlot {
+    fn abort(&mut self) {
+        self.is_aborted = true;
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What is looked up without a change: reports, chains to a cause, the graph, previews.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::group::Plan;
+use super::slot::{Ask, Slot};
+use super::waiting::answer;
+use super::{EventLoop, Followed, Question};
+use crate::change::{Action, ChangeError, Op, Preview};
+use crate::engine::Verdict;
+use crate::event::Timestamp;
+use crate::graph::{Graph, GraphEdge, GraphNode};
+use crate::machine::{NodeId, Phase, Rest, Stage, View};
+use crate::name::Text;
+use crate::report::{
+    EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
+};
+use crate::value::Kind;
+
+/// A report at one moment, with the reporters that are still to be asked.
+pub(crate) struct Snapshot {
+    pub(crate) report: Report,
+    pub(crate) asks: Vec<Asking>,
+}
+
+/// A reporter to ask, for whom, and until when.
+pub(crate) struct Asking {
+    pub(crate) name: String,
+    pub(crate) ask: Arc<Ask>,
+    pub(crate) deadline: Duration,
+}
+
+impl EventLoop {
+    pub(super) fn answer(&mut self, question: Question) {
+        match question {
+            Question::Preview(ops, reply) => answer(reply, self.preview(&ops)),
+            Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
+            Question::Running(name, reply) => {
+                let node = self.names.find(&self.slots, name.as_str());
+                let is_up = node.is_some_and(|node| self.slots[node.index()].is_up());
+                if is_up {
+                    answer(reply, ());
+                } else {
+                    let node = node.unwrap_or_else(|| self.intern(&name));
+                    self.waiting.add_for_up(node, reply);
+                }
+            }
+            Question::Settled(reply) => self.waiting.for_rest.push(reply),
+            Question::Snapshot(reply) => answer(reply, self.snapshot()),
+            Question::Why(name, reply) => answer(reply, self.why(&name)),
+            Question::Graph(reply) => answer(reply, self.graph()),
+        }
+    }
+
+    fn follow(&mut self, name: &Text, kind: &'static Kind) -> Result<Followed, ChangeError> {
+        let node = self.intern(name);
+        self.machine.pin(node);
+        let receiver = self.slots[node.index()].follow(kind.id());
+        Ok(Followed { receiver, node })
+    }
+
+    fn preview(&mut self, ops: &[Op]) -> Result<Preview, ChangeError> {
+        self.machine.begin_group();
+        let plan = self.check_all(ops);
+        self.machine.end_group();
+        let nodes = plan?.nodes;
+        let mut preview = Preview::default();
+        let mut gone = BTreeSet::new();
+        let mut roots = Vec::new();
+        for (op, node) in ops.iter().zip(&nodes) {
+            let path = self.path(*node);
+            match op.action {
+                Action::Install { .. } => preview.installed.push(path),
+                Action::Uninstall { .. } => preview.uninstalled.push(path),
+                Action::Bounce | Action::Park | Action::Unpark => {}
+            }
+            if matches!(op.action, Action::Uninstall { .. } | Action::Park) {
+                gone.insert(*node);
+            }
+            if !matches!(op.action, Action::Unpark) {
+                roots.push(*node);
+            }
+        }
+        for node in self.machine.bounced_with(&roots) {
+            let path = self.path(node);
+            let list =
+                if gone.contains(&node) { &mut preview.stopped } else { &mut preview.bounced };
+            list.push(path);
+        }
+        for paths in [
+            &mut preview.installed,
+            &mut preview.uninstalled,
+            &mut preview.bounced,
+            &mut preview.stopped,
+        ] {
+            paths.sort_unstable();
+        }
+        Ok(preview)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut asks = Vec::new();
+        let mut report = self.empty_report(if self.machine.is_killed() {
+            EngineState::Stopping
+        } else {
+            EngineState::Running
+        });
+        for node in self.names.iter() {
+            let view = self.machine.view(node);
+            let slot = &self.slots[node.index()];
+            if !view.is_installed && view.phase == Phase::Idle {
+                continue;
+            }
+            let worker = self.worker_report(node, view, slot);
+            report.is_healthy &= worker.is_well() || !worker.is_essential;
+            if view.stage == Stage::Stuck {
+                report.left_behind.push(worker.path.clone());
+            }
+            let name = slot.name().as_str().to_owned();
+            if let Some(ask) = slot.worker.as_ref().and_then(|worker| worker.ask.clone()) {
+                let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
+                let own = settings.and_then(|settings| settings.report_deadline);
+                let deadline = own.unwrap_or(self.shared.policy.report_deadline);
+                asks.push(Asking { name: name.clone(), ask, deadline });
+            }
+            report.workers.insert(name, worker);
+        }
+        report.left_behind.sort_unstable();
+        Snapshot { report, asks }
+    }
+
+    fn empty_report(&self, state: EngineState) -> Report {
+        let error = self.fatal.as_ref().map(|fatal| format!("{}: {}", fatal.path, fatal.error));
+        Report {
+            path: self.shared.own_path().to_owned(),
+            state,
+            is_healthy: error.is_none(),
+            at: Timestamp(self.wall(self.now)),
+            error,
+            left_behind: Vec::new(),
+            workers: std::collections::BTreeMap::new(),
+        }
+    }
+
+    /// The report of an engine that has ended. What is live still, is left behind.
+    pub(super) fn final_report(&self, verdict: &Verdict) -> Report {
+        let Snapshot { mut report, .. } = self.snapshot();
+        report.state = EngineState::Stopped;
+        report.error = verdict.text();
+        report.is_healthy = report.error.is_none();
+        let live = report.workers.iter().filter(|(name, _)| {
+            let node = self.names.find(&self.slots, name);
+            node.is_some_and(|node| self.machine.view(node).phase != Phase::Idle)
+        });
+        report.left_behind = live.map(|(_, worker)| worker.path.clone()).collect();
+        report
+    }
+
+    fn worker_report(&self, node: NodeId, view: View, slot: &Slot) -> WorkerReport {
+        let state = state_of(&view);
+        let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
+        let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
+        let at = |stamp: std::num::NonZeroU64| Timestamp(self.wall(stamp.get()));
+        let error = slot.last_error.as_ref().map(|error| ErrorReport {
+            text: error.text.clone(),
+            is_panic: error.is_panic,
+            at: Timestamp(self.wall(error.at)),
+        });
+        WorkerReport {
+            path: self.path(node),
+            state,
+            generation: view.generation,
+            starts: slot.starts,
+            failures: view.failures,
+            is_essential: settings.is_some_and(|settings| settings.is_essential),
+            degraded: slot.degraded.as_deref().map(str::to_owned),
+            inputs: self.input_reports(node, slot),
+            started: slot.started.map(at),
+            stopped: slot.stopped.map(at),
+            until: slot.until.filter(|_| is_timed).map(at),
+            error,
+            report: None,
+            reporter: None,
+        }
+    }
+
+    fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {
+        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        let inputs = declared.zip(self.machine.inputs(node)).enumerate();
+        let report = |(index, (input, (edge, _))): (
+            usize,
+            (&crate::input::Declaration, (crate::machine::Edge, bool)),
+        )| {
+            InputReport {
+                name: input.name.as_str().to_owned(),
+                need: edge.need.as_str(),
+                output: input.kind.name(),
+                state: state_of(&self.machine.view(edge.target)),
+                was_present: slot.present.get(index).copied().unwrap_or(false),
+            }
+        };
+        inputs.map(report).collect()
+    }
+
+    fn graph(&self) -> Graph {
+        let mut graph = Graph::new(self.shared.own_path().to_owned());
+        for node in self.names.iter() {
+            let slot = &self.slots[node.index()];
+            let name = slot.name().as_str().to_owned();
+            let state = state_of(&self.machine.view(node));
+            graph.nodes.push(GraphNode { name: name.clone(), path: self.path(node), state });
+            let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+            graph.edges.extend(declared.zip(self.machine.inputs(node)).map(
+                |(input, (edge, _))| GraphEdge {
+                    user: name.clone(),
+                    input: input.name.as_str().to_owned(),
+                    need: edge.need.as_str(),
+                    output: input.kind.name(),
+                },
+            ));
+        }
+        graph.sort();
+        graph
+    }
+
+    fn why(&self, name: &str) -> Option<Why> {
+        let mut node = self.names.find(&self.slots, name)?;
+        let mut steps = Vec::new();
+        loop {
+            steps.push(self.why_step(node));
+            match self.next_cause(node) {
+                Some(cause) => node = cause,
+                None => return Some(Why { steps }),
+            }
+        }
+    }
+
+    fn why_step(&self, node: NodeId) -> WhyStep {
+        let slot = &self.slots[node.index()];
+        let view = self.machine.view(node);
+        let state = state_of(&view);
+        let left = slot.until.map(|until| until.get().saturating_sub(self.now));
+        let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
+        let degraded = slot.degraded.as_deref().map(str::to_owned);
+        let error = slot.last_error.as_ref().map(|error| error.text.clone());
+        let is_well = matches!(state, WorkerState::Running | WorkerState::Done);
+        WhyStep {
+            path: self.path(node),
+            state,
+            failures: view.failures,
+            error: degraded.or(error.filter(|_| !is_well)),
+            next_try_in: left
+                .filter(|_| is_timed)
+                .map(|left| Duration::from_nanos(left).as_secs_f64()),
+        }
+    }
+
+    /// Returns what a worker waits for: an input that is not up, or a user that has not stopped.
+    /// The graph has no cycle, and a chain goes only one way, so it ends.
+    fn next_cause(&self, node: NodeId) -> Option<NodeId> {
+        let is_up = |node: NodeId| self.machine.view(node).status == crate::machine::Status::Up;
+        match state_of(&self.machine.view(node)) {
+            WorkerState::Waiting => {
+                let inputs = self.machine.inputs(node);
+                let mut unmet = inputs.filter(|(edge, _)| {
+                    let is_coming =
+                        self.machine.view(edge.target).status == crate::machine::Status::Coming;
+                    !is_up(edge.target) && (edge.need.gates() || is_coming)
+                });
+                unmet.next().map(|(edge, _)| edge.target)
+            }
+            WorkerState::Closing => {
+                let mut users = self.machine.users(node);
+                users
+                    .find(|(user, _)| self.machine.view(*user).phase != Phase::Idle)
+                    .map(|(user, _)| user)
+            }
+            _ => None,
+        }
+    }
+
+    fn check_all(&mut self, ops: &[Op]) -> Result<Plan, ChangeError> {
+        let mut plan = Plan::default();
+        for at in 0..ops.len() {
+            self.resolve(&mut plan, ops, at)?;
+        }
+        for at in 0..ops.len() {
+            self.check(&plan, ops, at)?;
+        }
+        self.check_cycles(&plan)?;
+        Ok(plan)
+    }
+}
+
+impl Slot {
+    fn is_up(&self) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.is_up)
+    }
+}
+
+/// Says what a node is doing in one word.
+fn state_of(view: &View) -> WorkerState {
+    match (view.phase, view.stage, view.rest) {
+        (_, Stage::Stuck, _) => WorkerState::Stuck,
+        (_, Stage::Aborted, _) => WorkerState::Aborting,
+        (_, Stage::Told, _) => WorkerState::Stopping,
+        (Phase::Running, _, _) if view.is_marked => WorkerState::Closing,
+        (Phase::Running, _, _) => WorkerState::Running,
+        (Phase::Starting, _, _) => WorkerState::Starting,
+        _ if !view.is_installed => WorkerState::Absent,
+        _ if view.is_parked => WorkerState::Parked,
+        (_, _, Rest::Ready) => WorkerState::Waiting,
+        (_, _, Rest::Delay) => WorkerState::Delayed,
+        (_, _, Rest::Backoff) => WorkerState::BackingOff,
+        (_, _, Rest::Missing) => WorkerState::Missing,
+        (_, _, Rest::Done) => WorkerState::Done,
+        (_, _, Rest::Spent) => WorkerState::Spent,
+    }
+}

@@ -1,0 +1,146 @@
+//! What the loop keeps for each name, beside the machine's node.
+
+use std::any::TypeId;
+use std::hash::BuildHasher;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hashbrown::HashTable;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::detail::Reporter;
+use crate::machine::{Generation, NodeId};
+use crate::manifold::Manifold;
+use crate::name::Text;
+use crate::stop::Stopper;
+use crate::value::{Kind, Outputs, Value};
+
+/// Nanoseconds since the engine began, and one more: never zero.
+pub(super) type Stamp = u64;
+
+/// The values of one name and type, for those who follow them.
+pub(super) type Channel = (TypeId, watch::Sender<Option<Value>>);
+
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) name: Option<Text>,
+    pub(super) manifold: Option<Manifold>,
+    pub(super) worker: Option<WorkerSlot>,
+    pub(super) channels: Vec<Channel>,
+    pub(super) starts: u32,
+    pub(super) started: Option<NonZeroU64>,
+    pub(super) stopped: Option<NonZeroU64>,
+    /// When its present wait is over.
+    pub(super) until: Option<NonZeroU64>,
+    pub(super) last_error: Option<Box<LastError>>,
+    pub(super) degraded: Option<Box<str>>,
+    /// Which inputs were there at the last start.
+    pub(super) present: Box<[bool]>,
+}
+
+pub(super) struct WorkerSlot {
+    pub(super) generation: Generation,
+    pub(super) stopper: Stopper,
+    pub(super) task: Option<AbortHandle>,
+    pub(super) outputs: Outputs,
+    pub(super) ask: Option<Arc<Ask>>,
+    pub(super) is_up: bool,
+    /// The loop has dropped the worker's future, or will have when the task is next looked at.
+    pub(super) is_aborted: bool,
+}
+
+pub(super) struct LastError {
+    pub(super) text: String,
+    pub(super) is_panic: bool,
+    pub(super) at: Stamp,
+}
+
+/// A worker's reporter, and whether it owes an answer.
+pub(crate) struct Ask {
+    pub(crate) reporter: Reporter,
+    pub(crate) is_owing: AtomicBool,
+}
+
+impl Slot {
+    pub(super) fn name(&self) -> &Text {
+        self.name.as_ref().expect("a slot that is in use has a name")
+    }
+
+    pub(super) fn kinds(&self) -> &[&'static Kind] {
+        self.manifold.as_ref().map_or(&[], |manifold| manifold.blueprint.offers())
+    }
+
+    /// Returns where a kind stands among what the manifold offers.
+    pub(super) fn index_of(&self, kind: TypeId) -> Option<usize> {
+        self.kinds().iter().position(|offered| offered.id() == kind)
+    }
+
+    /// Returns the present value of a kind; every worker that is up offers `()`.
+    pub(super) fn value(&self, kind: TypeId) -> Option<Value> {
+        let worker = self.worker.as_ref().filter(|worker| worker.is_up)?;
+        match self.index_of(kind) {
+            Some(index) => worker.outputs.get(index).cloned(),
+            None => (kind == TypeId::of::<()>()).then(|| Arc::new(()) as Value),
+        }
+    }
+
+    /// Returns a receiver of the values of a kind.
+    pub(super) fn follow(&mut self, kind: TypeId) -> watch::Receiver<Option<Value>> {
+        self.channels.retain(|(_, sender)| sender.receiver_count() > 0);
+        if let Some((_, sender)) = self.channels.iter().find(|(id, _)| *id == kind) {
+            return sender.subscribe();
+        }
+        let (sender, receiver) = watch::channel(self.value(kind));
+        self.channels.push((kind, sender));
+        receiver
+    }
+
+    /// Shows the followers what the worker offers now, and returns the values that they no longer
+    /// see.
+    pub(super) fn show(&self) -> impl Iterator<Item = Value> {
+        let shown = self.channels.iter();
+        shown.filter_map(|(kind, sender)| sender.send_replace(self.value(*kind)))
+    }
+}
+
+/// The names in use, each with its node.
+#[derive(Default)]
+pub(super) struct Names {
+    table: HashTable<NodeId>,
+    /// Keyed anew for each engine: names may come from outside.
+    hasher: foldhash::fast::RandomState,
+}
+
+impl Names {
+    pub(super) fn find(&self, slots: &[Slot], name: &str) -> Option<NodeId> {
+        let hash = self.hasher.hash_one(name);
+        self.table.find(hash, |id| slots[id.index()].name().as_str() == name).copied()
+    }
+
+    pub(super) fn insert(&mut self, slots: &[Slot], id: NodeId) {
+        let hash = |id: &NodeId| self.hasher.hash_one(slots[id.index()].name().as_str());
+        self.table.insert_unique(hash(&id), id, hash);
+    }
+
+    pub(super) fn remove(&mut self, slots: &[Slot], id: NodeId) {
+        let hash = self.hasher.hash_one(slots[id.index()].name().as_str());
+        if let Ok(entry) = self.table.find_entry(hash, |other| *other == id) {
+            entry.remove();
+        }
+    }
+
+    pub(super) fn reserve(&mut self, slots: &[Slot], more: usize) {
+        let hash = |id: &NodeId| self.hasher.hash_one(slots[id.index()].name().as_str());
+        self.table.reserve(more, hash);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> {
+        self.table.iter().copied()
+    }
+}

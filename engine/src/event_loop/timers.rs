@@ -1,0 +1,72 @@
+//! The machine's timers: one queue, cleaned when it is mostly stale.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::slot::Stamp;
+use crate::machine::{Machine, NodeId, Token};
+
+/// How many stale timers are borne before the queue is cleaned.
+const SLACK: usize = 256;
+
+pub(super) struct Timers {
+    queue: BinaryHeap<Reverse<Timer>>,
+    /// Orders timers that end at the same moment, so that they fire as they were armed.
+    sequence: u64,
+    began: Instant,
+    sleep: Pin<Box<Sleep>>,
+    sleeps_until: Stamp,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Timer {
+    at: Stamp,
+    sequence: u64,
+    node: NodeId,
+    token: Token,
+}
+
+impl Timers {
+    pub(super) fn new(began: Instant) -> Self {
+        Self {
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            began,
+            sleep: Box::pin(sleep_until(began)),
+            sleeps_until: 0,
+        }
+    }
+
+    pub(super) fn arm(&mut self, machine: &Machine, at: Stamp, node: NodeId, token: Token) {
+        if self.queue.len() > 2 * machine.armed() + SLACK {
+            self.queue.retain(|Reverse(timer)| machine.is_armed(timer.node, timer.token));
+        }
+        self.sequence += 1;
+        self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
+    }
+
+    /// Takes a timer whose time has come.
+    pub(super) fn pop_due(&mut self, now: Stamp) -> Option<(NodeId, Token)> {
+        let Reverse(first) = self.queue.peek()?;
+        if first.at > now {
+            return None;
+        }
+        self.queue.pop().map(|Reverse(timer)| (timer.node, timer.token))
+    }
+
+    /// Waits until a timer's time has come; for ever if there is none.
+    pub(super) async fn wait(&mut self) {
+        let Some(Reverse(first)) = self.queue.peek() else { return std::future::pending().await };
+        if self.sleeps_until != first.at {
+            self.sleeps_until = first.at;
+            self.sleep.as_mut().reset(self.began + Duration::from_nanos(first.at));
+        }
+        self.sleep.as_mut().await;
+        // An elapsed sleep must be reset before it is waited for again.
+        self.sleeps_until = Stamp::MAX;
+    }
+}

@@ -1,0 +1,434 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+
+use tokio::sync::watch;
+
+use crate::engine::Engine;
+use crate::machine::Need;
+use crate::name::{Name, Text};
+use crate::value::{Kind, Value, downcast};
+
+/// The inputs of a manifold, and the values that its `start` is given for them.
+///
+/// | input | value |
+/// | --- | --- |
+/// | `name` or `&name`, required | `T` |
+/// | `name.optional()` | `Option<T>` |
+/// | `name.optional().or(default)` | `T` |
+/// | `name.live()` | [`Live<T>`] |
+/// | `name.live().required()` | [`Live<T>`], with a value at first |
+/// | [`EngineInput`] | a handle on the engine itself |
+/// | `()` and tuples of up to twelve inputs | tuples of their values |
+/// | `Vec<I>` | `Vec` of the values, in the same order |
+/// | `BTreeMap<K, I>` | a map from the same keys |
+///
+/// They nest, so a tuple may hold a vector of inputs that is made at run time.
+///
+/// # Implementing it
+///
+/// A struct of inputs is an input too: implement each method by calling it on every field, in the
+/// same order.
+///
+/// ```
+/// use crankcase_engine::{Declared, Given, Inputs, Name};
+///
+/// struct Needs {
+///     store: Name<String>,
+///     clock: Name<u64>,
+/// }
+///
+/// struct Got {
+///     store: String,
+///     clock: Option<u64>,
+/// }
+///
+/// impl Inputs for Needs {
+///     type Values = Got;
+///     type Owned = Self;
+///     fn declare(&self, declared: &mut Declared) {
+///         self.store.declare(declared);
+///         self.clock.optional().declare(declared);
+///     }
+///     fn take(&self, given: &mut Given) -> Got {
+///         Got { store: self.store.take(given), clock: self.clock.optional().take(given) }
+///     }
+///     fn into_owned(self) -> Self {
+///         self
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an input",
+    label = "expected names, or tuples, vectors or maps of names",
+    note = "an input's type must be `Clone + Send + Sync + 'static`; the ways to declare one are \
+            listed at `crankcase_engine::Inputs`"
+)]
+pub trait Inputs {
+    /// What `start` is given.
+    type Values: Send + 'static;
+    /// The same inputs without borrows.
+    type Owned: Inputs<Values = Self::Values> + Send + Sync + 'static;
+
+    /// Declares every input, in order.
+    fn declare(&self, declared: &mut Declared);
+
+    /// Takes the values, in the order in which [`declare`](Self::declare) declares the inputs.
+    fn take(&self, given: &mut Given) -> Self::Values;
+
+    /// Gives up the borrows.
+    fn into_owned(self) -> Self::Owned;
+}
+
+/// Collects the inputs that a manifold declares.
+#[derive(Debug, Default)]
+pub struct Declared {
+    pub(crate) inputs: Vec<Declaration>,
+}
+
+impl Declared {
+    fn push<T: Clone + Send + Sync + 'static>(&mut self, name: &Name<T>, need: Need) {
+        self.inputs.push(Declaration { name: name.text().clone(), need, kind: Kind::of::<T>() });
+    }
+}
+
+/// One declared input.
+#[derive(Debug, Clone)]
+pub(crate) struct Declaration {
+    pub(crate) name: Text,
+    pub(crate) need: Need,
+    pub(crate) kind: &'static Kind,
+}
+
+/// What the engine gives for one declared input.
+pub(crate) enum Gift {
+    Value(Value),
+    Absent,
+    Live(watch::Receiver<Option<Value>>),
+}
+
+/// The values that one start is given, in the order of its inputs.
+pub struct Given {
+    gifts: std::vec::IntoIter<Gift>,
+    engine: Engine,
+}
+
+impl Given {
+    pub(crate) fn new(gifts: Vec<Gift>, engine: Engine) -> Self {
+        Self { gifts: gifts.into_iter(), engine }
+    }
+
+    fn value<T: Clone + 'static>(&mut self) -> Option<T> {
+        match self.gifts.next() {
+            Some(Gift::Value(value)) => Some(downcast::<T>(&value).clone()),
+            _ => None,
+        }
+    }
+
+    fn live<T: Clone + 'static>(&mut self) -> Live<T> {
+        match self.gifts.next() {
+            Some(Gift::Live(receiver)) => Live::new(receiver),
+            // Only a `take` that does not follow its `declare` comes here: nothing will ever come.
+            _ => Live::new(watch::channel(None).1),
+        }
+    }
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("left", &self.gifts.len()).finish()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
+    type Values = T;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(self, Need::Required);
+    }
+
+    fn take(&self, given: &mut Given) -> T {
+        given.value().expect("a worker is started only while its required inputs are up")
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+impl<I: Inputs + Clone> Inputs for &I {
+    type Values = I::Values;
+    type Owned = I::Owned;
+
+    fn declare(&self, declared: &mut Declared) {
+        (**self).declare(declared);
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        (**self).take(given)
+    }
+
+    fn into_owned(self) -> Self::Owned {
+        self.clone().into_owned()
+    }
+}
+
+/// An input whose absence is no obstacle; made by [`Name::optional`].
+///
+/// Its coming and its going each bounce the worker. A start waits while the input is coming; one
+/// that failed, is done, parked or not installed is not.
+#[derive(Debug, Clone)]
+pub struct OptionalInput<T> {
+    name: Name<T>,
+}
+
+impl<T> OptionalInput<T> {
+    pub(crate) fn new(name: Name<T>) -> Self {
+        Self { name }
+    }
+
+    /// Gives a default in place of an absent value.
+    #[must_use]
+    pub fn or(self, default: T) -> DefaultedInput<T> {
+        DefaultedInput { name: self.name, default }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for OptionalInput<T> {
+    type Values = Option<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(&self.name, Need::Optional);
+    }
+
+    fn take(&self, given: &mut Given) -> Option<T> {
+        given.value()
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// An optional input with a default; made by [`OptionalInput::or`].
+#[derive(Debug, Clone)]
+pub struct DefaultedInput<T> {
+    name: Name<T>,
+    default: T,
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for DefaultedInput<T> {
+    type Values = T;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(&self.name, Need::Optional);
+    }
+
+    fn take(&self, given: &mut Given) -> T {
+        given.value().unwrap_or_else(|| self.default.clone())
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// An input that is followed; made by [`Name::live`].
+///
+/// It never bounces the worker and never delays it. At shutdown the worker stops before the input
+/// does; when the input alone is bounced or taken out, the worker sees `None`.
+#[derive(Debug, Clone)]
+pub struct LiveInput<T> {
+    name: Name<T>,
+    need: Need,
+}
+
+impl<T> LiveInput<T> {
+    pub(crate) fn new(name: Name<T>) -> Self {
+        Self { name, need: Need::Live }
+    }
+
+    /// Delays the start until the input has a first value.
+    #[must_use]
+    pub fn required(self) -> Self {
+        Self { need: Need::LiveRequired, ..self }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
+    type Values = Live<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(&self.name, self.need);
+    }
+
+    fn take(&self, given: &mut Given) -> Live<T> {
+        given.live()
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// Follows the value behind a name: `None` while no worker offers it.
+///
+/// Following keeps nothing alive. A slow reader misses values in between, never the last.
+pub struct Live<T> {
+    receiver: watch::Receiver<Option<Value>>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: Clone + 'static> Live<T> {
+    pub(crate) fn new(receiver: watch::Receiver<Option<Value>>) -> Self {
+        Self { receiver, value: PhantomData }
+    }
+
+    /// Returns the present value and counts it as seen.
+    pub fn get(&mut self) -> Option<T> {
+        let value = self.receiver.borrow_and_update().clone();
+        value.map(|value| downcast::<T>(&value).clone())
+    }
+
+    /// Waits until there is another value than the last seen, and returns it.
+    ///
+    /// Returns `None` at once, and for ever, when the engine is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a value that was not returned is not seen.
+    pub async fn changed(&mut self) -> Option<T> {
+        self.receiver.changed().await.ok()?;
+        self.get()
+    }
+
+    /// Waits until there is a value, and returns it.
+    ///
+    /// Returns `None` when the engine is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn value(&mut self) -> Option<T> {
+        let value = self.receiver.wait_for(Option::is_some).await.ok()?.clone()?;
+        Some(downcast::<T>(&value).clone())
+    }
+
+    /// Returns whether the engine is gone: no other value will ever come.
+    pub fn is_closed(&self) -> bool {
+        self.receiver.has_changed().is_err()
+    }
+}
+
+impl<T> Clone for Live<T> {
+    fn clone(&self) -> Self {
+        Self { receiver: self.receiver.clone(), value: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Live<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("is_some", &self.receiver.borrow().is_some()).finish()
+    }
+}
+
+/// The engine as an input of its own workers, to install and look at others.
+///
+/// The handle keeps nothing alive. It knows which worker it was given to: a call through it that
+/// would wait for that worker's own end is refused.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EngineInput;
+
+impl Inputs for EngineInput {
+    type Values = Engine;
+    type Owned = Self;
+
+    fn declare(&self, _declared: &mut Declared) {}
+
+    fn take(&self, given: &mut Given) -> Engine {
+        given.engine.clone()
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+impl<I: Inputs> Inputs for Vec<I> {
+    type Values = Vec<I::Values>;
+    type Owned = Vec<I::Owned>;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.iter().for_each(|input| input.declare(declared));
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        self.iter().map(|input| input.take(given)).collect()
+    }
+
+    fn into_owned(self) -> Self::Owned {
+        self.into_iter().map(I::into_owned).collect()
+    }
+}
+
+impl<K: Ord + Clone + Send + Sync + 'static, I: Inputs> Inputs for BTreeMap<K, I> {
+    type Values = BTreeMap<K, I::Values>;
+    type Owned = BTreeMap<K, I::Owned>;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.values().for_each(|input| input.declare(declared));
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        self.iter().map(|(key, input)| (key.clone(), input.take(given))).collect()
+    }
+
+    fn into_owned(self) -> Self::Owned {
+        self.into_iter().map(|(key, input)| (key, input.into_owned())).collect()
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        impl<$($name: Inputs),*> Inputs for ($($name,)*) {
+            type Values = ($($name::Values,)*);
+            type Owned = ($($name::Owned,)*);
+
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "the empty tuple uses none")]
+            fn declare(&self, declared: &mut Declared) {
+                let ($($name,)*) = self;
+                $($name.declare(declared);)*
+            }
+
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "the empty tuple uses none")]
+            fn take(&self, given: &mut Given) -> Self::Values {
+                let ($($name,)*) = self;
+                ($($name.take(given),)*)
+            }
+
+            #[allow(non_snake_case, clippy::unused_unit, reason = "the empty tuple uses none")]
+            fn into_owned(self) -> Self::Owned {
+                let ($($name,)*) = self;
+                ($($name.into_owned(),)*)
+            }
+        }
+    };
+}
+
+tuples!();
+tuples!(A);
+tuples!(A B);
+tuples!(A B C);
+tuples!(A B C D);
+tuples!(A B C D E);
+tuples!(A B C D E F);
+tuples!(A B C D E F G);
+tuples!(A B C D E F G H);
+tuples!(A B C D E F G H J);
+tuples!(A B C D E F G H J K);
+tuples!(A B C D E F G H J K L);
+tuples!(A B C D E F G H J K L M);

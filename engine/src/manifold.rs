@@ -1,0 +1,176 @@
+mod builder;
+mod closure;
+mod settings;
+mod staged;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+pub use builder::{Builder, OfferingBuilder};
+pub use closure::{BlockingUp, Changing, Offers, Up};
+pub use settings::Severity;
+pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};
+pub use staged::{StagedBuilder, Start};
+
+use crate::backoff::{Backoff, Intensity};
+use crate::exit::{Exit, Outcome};
+use crate::input::Declaration;
+use crate::task::Launch;
+use crate::value::Kind;
+
+/// How to get a worker: its inputs, its start and its outputs.
+///
+/// A manifold has no name of its own; it gets one when it is installed in an
+/// [`Engine`](crate::Engine). It is cheap to clone, and may be installed under several names.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
+///
+/// #[derive(Clone)]
+/// struct Config {
+///     store: Name<String>,
+///     depth: usize,
+/// }
+///
+/// struct Poller {
+///     store: String,
+///     depth: usize,
+/// }
+///
+/// impl Worker for Poller {
+///     async fn run(self, stop: Stop) -> Outcome {
+///         stop.wait().await;
+///         Ok(())
+///     }
+/// }
+///
+/// /// Returns a manifold that polls the store and offers how deep it goes.
+/// fn manifold(config: Config) -> Manifold {
+///     Manifold::builder()
+///         .inputs(&config.store)
+///         .start_with(config, |config, store, _ctx| async move {
+///             Ok(Poller { store, depth: config.depth })
+///         })
+///         .output(|poller| poller.depth)
+///         .build()
+/// }
+/// # let _ = manifold(Config { store: Name::new("store"), depth: 3 });
+/// ```
+#[derive(Clone)]
+pub struct Manifold {
+    pub(crate) blueprint: Arc<dyn Blueprint>,
+    pub(crate) settings: Option<Arc<Settings>>,
+}
+
+/// A manifold with the types of its inputs and its worker erased.
+pub(crate) trait Blueprint: Send + Sync {
+    fn inputs(&self) -> &[Declaration];
+
+    fn offers(&self) -> &[&'static Kind];
+
+    /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
+    /// A thread cannot be aborted.
+    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle>;
+}
+
+impl Manifold {
+    /// Returns a builder for a manifold without inputs.
+    pub fn builder() -> Builder<()> {
+        Builder::new()
+    }
+
+    pub(crate) fn new(blueprint: impl Blueprint + 'static) -> Self {
+        Self { blueprint: Arc::new(blueprint), settings: None }
+    }
+
+    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(self.settings.get_or_insert_default()));
+        self
+    }
+
+    /// Sets the wait after a failure. Default: the engine's.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        self.set(|settings| settings.backoff = Some(backoff))
+    }
+
+    /// Sets the wait before a restart that is no failure. Default: the engine's.
+    #[must_use]
+    pub fn bounce_delay(self, delay: Duration) -> Self {
+        self.set(|settings| settings.bounce_delay = Some(delay))
+    }
+
+    /// Sets how long a start may take. Default: the engine's.
+    #[must_use]
+    pub fn start_timeout(self, timeout: Duration) -> Self {
+        self.set(|settings| settings.start_timeout = Some(timeout))
+    }
+
+    /// Sets how long a worker that was told to stop has. Default: the engine's.
+    #[must_use]
+    pub fn grace(self, grace: Duration) -> Self {
+        self.set(|settings| settings.grace = Some(grace))
+    }
+
+    /// Sets how long a worker whose future is to be dropped is waited for. Default: the engine's.
+    #[must_use]
+    pub fn abort_grace(self, grace: Duration) -> Self {
+        self.set(|settings| settings.abort_grace = Some(grace))
+    }
+
+    /// Sets how long the reporter has to answer. Default: the engine's.
+    #[must_use]
+    pub fn report_deadline(self, deadline: Duration) -> Self {
+        self.set(|settings| settings.report_deadline = Some(deadline))
+    }
+
+    /// Sets how many failures park the worker. Default: the engine's.
+    #[must_use]
+    pub fn intensity(self, intensity: Intensity) -> Self {
+        self.set(|settings| settings.intensity = Some(intensity))
+    }
+
+    /// Says that the engine is not in good health while this worker does not run well.
+    #[must_use]
+    pub fn essential(self) -> Self {
+        self.set(|settings| settings.is_essential = true)
+    }
+
+    /// Maps the errors of the worker to what they mean, before the engine's own filter does.
+    ///
+    /// It runs in the worker's task, before its end is told, for errors only: not for `Missing`,
+    /// `Bounce` or `Uninstall`, and not for a worker that ends well. If it panics, the worker has
+    /// panicked. A filter that is set twice runs twice, the first one first.
+    #[must_use]
+    pub fn filter(self, filter: impl Fn(Exit) -> Outcome + Send + Sync + 'static) -> Self {
+        self.set(|settings| {
+            settings.filter = Some(match settings.filter.take() {
+                None => Arc::new(filter),
+                Some(first) => Arc::new(move |exit| first(exit).or_else(&filter)),
+            });
+        })
+    }
+
+    /// Says which errors of the worker stop the engine, instead of the engine's own classifier.
+    ///
+    /// It runs in the worker's task, for errors that the filters have left.
+    #[must_use]
+    pub fn classifier(self, classify: impl Fn(&Exit) -> Severity + Send + Sync + 'static) -> Self {
+        self.set(|settings| settings.classifier = Some(Arc::new(classify)))
+    }
+}
+
+impl fmt::Debug for Manifold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inputs: Vec<_> = self.blueprint.inputs().iter().map(|input| &input.name).collect();
+        f.debug_struct("Manifold")
+            .field("inputs", &inputs)
+            .field("offers", &self.blueprint.offers())
+            .finish()
+    }
+}

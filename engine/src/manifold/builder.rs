@@ -1,0 +1,174 @@
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::Manifold;
+use super::closure::{Blocking, BlockingUp, Closure, Offers, Up};
+use super::staged::{StagedBuilder, Start};
+use crate::context::Context;
+use crate::exit::{Exit, Outcome};
+use crate::input::{Declaration, Declared, Inputs};
+use crate::worker::Worker;
+
+/// Builds a [`Manifold`]: first its inputs, then how it starts, then what it offers.
+#[must_use = "a builder does nothing until `build` or `run`"]
+pub struct Builder<I> {
+    inputs: I,
+}
+
+impl Builder<()> {
+    pub(super) fn new() -> Self {
+        Self { inputs: () }
+    }
+
+    /// Declares the inputs. `start` gets their values, and reaches nothing else.
+    pub fn inputs<I: Inputs>(self, inputs: I) -> Builder<I::Owned> {
+        Builder { inputs: inputs.into_owned() }
+    }
+}
+
+impl<I: Inputs + Send + Sync + 'static> Builder<I> {
+    /// Starts a worker with the inputs' values.
+    ///
+    /// `start` is called once for every generation. It should return soon: its future is dropped
+    /// when the worker is to stop, and has failed when the start timeout is over.
+    pub fn start<S, F, W>(self, start: S) -> StagedBuilder<I, impl Start<I::Values, W>, W>
+    where
+        S: Fn(I::Values, Context) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        W: Worker,
+    {
+        StagedBuilder::new(self.inputs, start)
+    }
+
+    /// Starts a worker with the inputs' values and a clone of the config for each generation.
+    pub fn start_with<C, S, F, W>(
+        self,
+        config: C,
+        start: S,
+    ) -> StagedBuilder<I, impl Start<I::Values, W>, W>
+    where
+        C: Clone + Send + Sync + 'static,
+        S: Fn(C, I::Values, Context) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        W: Worker,
+    {
+        self.start(move |values, ctx| start(config.clone(), values, ctx))
+    }
+
+    /// Starts a worker by a function that blocks, on a thread for such work.
+    ///
+    /// A stop while it runs has to wait for its end, as for any other worker's: told, grace, then
+    /// reported as stuck. [`Context::stop`] tells it.
+    pub fn start_blocking<S, W>(self, start: S) -> StagedBuilder<I, impl Start<I::Values, W>, W>
+    where
+        S: Fn(I::Values, &Context) -> Result<W, Exit> + Send + Sync + 'static,
+        W: Worker,
+    {
+        let start = std::sync::Arc::new(start);
+        self.start(move |values, ctx| {
+            let start = std::sync::Arc::clone(&start);
+            async move {
+                let stop = ctx.stop().clone();
+                stop.blocking(move || start(values, &ctx)).await?
+            }
+        })
+    }
+
+    /// Says what a closure worker offers: a tuple of values.
+    pub fn offers<O: Offers>(self) -> OfferingBuilder<I, O> {
+        OfferingBuilder { inputs: self.inputs, offers: PhantomData }
+    }
+
+    /// Makes a worker of a closure that offers nothing; see [`OfferingBuilder::run`].
+    pub fn run<S, F>(self, run: S) -> Manifold
+    where
+        S: Fn(I::Values, Up<()>) -> F + Send + Sync + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.offers::<()>().run(run)
+    }
+
+    /// Makes a worker of a function with a thread of its own; see
+    /// [`OfferingBuilder::run_blocking`].
+    pub fn run_blocking<S>(self, run: S) -> Manifold
+    where
+        S: Fn(I::Values, BlockingUp<()>) -> Outcome + Send + Sync + 'static,
+    {
+        self.offers::<()>().run_blocking(run)
+    }
+}
+
+impl<I> fmt::Debug for Builder<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Builder")
+    }
+}
+
+/// Builds a [`Manifold`] of a closure; made by [`Builder::offers`].
+#[must_use = "a builder does nothing until `run`"]
+pub struct OfferingBuilder<I, O> {
+    inputs: I,
+    offers: PhantomData<fn() -> O>,
+}
+
+impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
+    /// Makes a worker of a closure.
+    ///
+    /// It is up when it calls [`Up::ready`] with what it offers, and gets its [`Stop`](crate::Stop)
+    /// in return. Its future is one: a stop that comes before is told like any other.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::Manifold;
+    ///
+    /// #[derive(Clone)]
+    /// struct Port(u16);
+    ///
+    /// let hello = Manifold::builder().offers::<(Port,)>().run(|(), up| async move {
+    ///     let stop = up.ready((Port(80),));
+    ///     stop.wait().await;
+    ///     Ok(())
+    /// });
+    /// ```
+    pub fn run<S, F>(self, run: S) -> Manifold
+    where
+        S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        Manifold::new(Closure::new(declare(&self.inputs), self.inputs, run))
+    }
+
+    /// Makes a worker of a closure that gets a clone of the config for each generation.
+    pub fn run_with<C, S, F>(self, config: C, run: S) -> Manifold
+    where
+        C: Clone + Send + Sync + 'static,
+        S: Fn(C, I::Values, Up<O>) -> F + Send + Sync + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.run(move |values, up| run(config.clone(), values, up))
+    }
+
+    /// Makes a worker of a function that blocks for long, on a thread of its own.
+    ///
+    /// It must look at its [`Stop`](crate::Stop): nothing can end it from outside. One that
+    /// outlives its grace is reported as stuck, and is not started again before it really ends.
+    pub fn run_blocking<S>(self, run: S) -> Manifold
+    where
+        S: Fn(I::Values, BlockingUp<O>) -> Outcome + Send + Sync + 'static,
+    {
+        Manifold::new(Blocking::new(declare(&self.inputs), self.inputs, run))
+    }
+}
+
+impl<I, O> fmt::Debug for OfferingBuilder<I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OfferingBuilder")
+    }
+}
+
+pub(super) fn declare(inputs: &impl Inputs) -> Box<[Declaration]> {
+    let mut declared = Declared::default();
+    inputs.declare(&mut declared);
+    declared.inputs.into_boxed_slice()
+}

@@ -1,0 +1,177 @@
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::builder::declare;
+use super::{Blueprint, Manifold};
+use crate::changes::{Changes, Late};
+use crate::context::Context;
+use crate::detail::{Detail, Reporter};
+use crate::exit::Exit;
+use crate::input::{Declaration, Given, Inputs};
+use crate::stop::Stop;
+use crate::task::{Begun, Born, Launch, Steps};
+use crate::value::{Kind, Value};
+use crate::worker::Worker;
+
+/// A function that starts workers; every `async` closure with the right types is one.
+pub trait Start<V, W>: Send + Sync + 'static {
+    /// The future of a start.
+    type Future: Future<Output = Result<W, Exit>> + Send + 'static;
+
+    /// Begins to start a worker.
+    fn start(&self, values: V, ctx: Context) -> Self::Future;
+}
+
+impl<S, F, V, W> Start<V, W> for S
+where
+    S: Fn(V, Context) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<W, Exit>> + Send + 'static,
+{
+    type Future = F;
+
+    fn start(&self, values: V, ctx: Context) -> F {
+        self(values, ctx)
+    }
+}
+
+/// Builds a [`Manifold`] whose workers are started in one step and run in another; made by
+/// [`Builder::start`](super::Builder::start).
+///
+/// Outputs and the reporter are taken from the worker after its start and before its run.
+#[must_use = "a builder does nothing until `build`"]
+pub struct StagedBuilder<I, S, W> {
+    staged: Staged<I, S, W>,
+}
+
+impl<I, S, W> StagedBuilder<I, S, W>
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Start<I::Values, W>,
+    W: Worker,
+{
+    pub(super) fn new(inputs: I, start: S) -> Self {
+        let staged = Staged {
+            declared: declare(&inputs),
+            inputs,
+            start,
+            offers: Vec::new(),
+            outputs: Vec::new(),
+            reporter: None,
+            worker: PhantomData,
+        };
+        Self { staged }
+    }
+
+    /// Offers a value under the manifold's name. Each output has a type of its own.
+    ///
+    /// The value belongs to one generation. It is cloned for each user: make it cheap to clone.
+    pub fn output<T>(mut self, output: impl Fn(&W) -> T + Send + Sync + 'static) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.staged.offers.push(Kind::of::<T>());
+        let fixed = move |worker: &W, _: &mut Changes| -> Value { Arc::new(output(worker)) };
+        self.staged.outputs.push(Box::new(fixed));
+        self
+    }
+
+    /// Offers a value that changes while the worker runs.
+    ///
+    /// A value that is not equal to the one before bounces those who require it, and is simply the
+    /// next value for those who follow it. Values that come faster than they can be passed on are
+    /// skipped, but never the last.
+    pub fn changing<T>(
+        mut self,
+        output: impl Fn(&W) -> watch::Receiver<T> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+    {
+        self.staged.offers.push(Kind::of::<T>());
+        let index = self.staged.outputs.len();
+        let followed =
+            move |worker: &W, changes: &mut Changes| changes.follow(index, output(worker));
+        self.staged.outputs.push(Box::new(followed));
+        self
+    }
+
+    /// Takes the worker's own report from an asynchronous function, which is made before `run`
+    /// consumes the worker.
+    ///
+    /// It runs in a task of its own. One that does not answer within the report deadline is named
+    /// in the report, and is not asked again before it has answered.
+    pub fn report<P, F, D>(mut self, reporter: impl Fn(&W) -> P + Send + Sync + 'static) -> Self
+    where
+        P: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = D> + Send + 'static,
+        D: Into<Detail>,
+    {
+        let make = move |worker: &W| -> Reporter {
+            let report = reporter(worker);
+            Arc::new(move || {
+                let answer = report();
+                Box::pin(async move { answer.await.into() })
+            })
+        };
+        self.staged.reporter = Some(Box::new(make));
+        self
+    }
+
+    /// Returns the manifold.
+    pub fn build(self) -> Manifold {
+        Manifold::new(self.staged)
+    }
+}
+
+impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagedBuilder").field("offers", &self.staged.offers).finish()
+    }
+}
+
+type Output<W> = Box<dyn Fn(&W, &mut Changes) -> Value + Send + Sync>;
+
+/// The manifold that a [`StagedBuilder`] builds.
+struct Staged<I, S, W> {
+    declared: Box<[Declaration]>,
+    inputs: I,
+    start: S,
+    offers: Vec<&'static Kind>,
+    outputs: Vec<Output<W>>,
+    reporter: Option<Box<dyn Fn(&W) -> Reporter + Send + Sync>>,
+    worker: PhantomData<fn() -> W>,
+}
+
+impl<I, S, W> Blueprint for Staged<I, S, W>
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Start<I::Values, W>,
+    W: Worker,
+{
+    fn inputs(&self) -> &[Declaration] {
+        &self.declared
+    }
+
+    fn offers(&self) -> &[&'static Kind] {
+        &self.offers
+    }
+
+    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
+        launch.spawn(Steps {
+            manifold: self,
+            begin: |manifold: &Self, mut given: Given, ctx: Context, _: &Late| {
+                let values = manifold.inputs.take(&mut given);
+                Begun::Start(manifold.start.start(values, ctx))
+            },
+            bear: |manifold: &Self, worker: &W, changes: &mut Changes| Born {
+                outputs: manifold.outputs.iter().map(|output| output(worker, changes)).collect(),
+                reporter: manifold.reporter.as_ref().map(|make| make(worker)),
+            },
+            run: |worker: W, stop: Stop| worker.run(stop),
+        })
+    }
+}

@@ -1,0 +1,69 @@
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::engine::Verdict;
+use crate::event::{Log, Timestamp};
+use crate::event_loop::Message;
+use crate::manifold::{Classifier, Filter};
+use crate::observe::Metrics;
+use crate::policy::Policy;
+use crate::report::Report;
+
+/// What an engine's handles, its loop and its workers' tasks all see.
+pub(crate) struct Shared {
+    /// Unbounded, because it is sent to from `drop`, and because what is under way is bounded by
+    /// the number of workers and of callers that wait.
+    pub(crate) messages: mpsc::UnboundedSender<Message>,
+    /// The engine's path: empty for one that has no name.
+    pub(crate) path: Arc<str>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) filter: Option<Filter>,
+    pub(crate) classifier: Classifier,
+    pub(crate) metrics: Option<Arc<dyn Metrics>>,
+    pub(crate) workers: Handle,
+    pub(crate) driver: Handle,
+    pub(crate) log: Arc<Log>,
+    pub(crate) verdict: watch::Receiver<Option<Verdict>>,
+    pub(crate) last_report: OnceLock<Report>,
+    pub(crate) clock: Clock,
+}
+
+/// When an engine began, by both clocks. Wall times are counted from it by tokio's clock, so that
+/// they stand still when that does.
+pub(crate) struct Clock {
+    pub(crate) began: Instant,
+    pub(crate) wall: SystemTime,
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp(self.wall + self.began.elapsed())
+    }
+}
+
+impl Shared {
+    /// Sends to the loop. After the loop has ended nobody cares.
+    pub(crate) fn send(&self, message: Message) {
+        drop(self.messages.send(message));
+    }
+
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    /// The engine's own path as it is shown.
+    pub(crate) fn own_path(&self) -> &str {
+        if self.path.is_empty() { "/" } else { &self.path }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("path", &self.own_path()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,277 @@
+//! The task of one worker: its start, its outputs and its run, in one future.
+//!
+//! Invariants:
+//! 1. Every user callback runs inside `catch_unwind`, in this task or thread.
+//! 2. The worker's future is dropped before its end is told.
+//! 3. The end is told exactly once, also when the task is dropped.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio::task::AbortHandle;
+
+use crate::changes::{Changes, Late};
+use crate::context::{Context, Identity};
+use crate::detail::Reporter;
+use crate::event_loop::Message;
+use crate::exit::{Exit, Outcome, Panicked};
+use crate::finish::Finish;
+use crate::input::Given;
+use crate::manifold::Settings;
+use crate::observe::Observed;
+use crate::stop::Stop;
+use crate::value::Outputs;
+
+/// What a worker is started with.
+pub(crate) struct Launch {
+    pub(crate) given: Given,
+    pub(crate) ctx: Context,
+    pub(crate) settings: Option<Arc<Settings>>,
+}
+
+/// What a worker shows once it is up.
+pub(crate) struct Born {
+    pub(crate) outputs: Outputs,
+    pub(crate) reporter: Option<Reporter>,
+}
+
+impl Born {
+    /// Tells the engine that the worker is up.
+    pub(crate) fn tell(self, identity: &Identity) {
+        identity.shared.send(Message::Started {
+            node: identity.node,
+            generation: identity.generation,
+            outputs: self.outputs,
+            reporter: self.reporter,
+        });
+    }
+}
+
+/// How a worker begins: with a start that returns it, or with its run.
+pub(crate) enum Begun<F, R> {
+    Start(F),
+    Run(R),
+}
+
+/// The steps of a worker's life, as functions of its manifold.
+pub(crate) struct Steps<M, B, P, N> {
+    pub(crate) manifold: Arc<M>,
+    pub(crate) begin: B,
+    pub(crate) bear: P,
+    pub(crate) run: N,
+}
+
+impl Launch {
+    /// Runs a worker in a task.
+    pub(crate) fn spawn<M, W, F, R, B, P, N>(self, steps: Steps<M, B, P, N>) -> Option<AbortHandle>
+    where
+        M: Send + Sync + 'static,
+        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        R: Future<Output = Outcome> + Send + 'static,
+        B: Fn(&M, Given, Context, &Late) -> Begun<F, R> + Send + 'static,
+        P: Fn(&M, &W, &mut Changes) -> Born + Send + 'static,
+        N: Fn(W, Stop) -> R + Send + 'static,
+    {
+        let guard = Guard::new(&self);
+        let runtime = guard.identity.shared.workers.clone();
+        let stage = Stage::New { launch: Some(Box::new((self.given, self.ctx))) };
+        let task = Task { stage, steps, late: Late::default(), changes: None, guard };
+        Some(runtime.spawn(task).abort_handle())
+    }
+
+    /// Runs a worker on a thread of its own.
+    pub(crate) fn spawn_thread(
+        self,
+        run: impl FnOnce(Given, Context) -> Outcome + Send + 'static,
+    ) -> Option<AbortHandle> {
+        let mut guard = Guard::new(&self);
+        let (given, ctx) = (self.given, self.ctx);
+        let runtime = guard.identity.shared.workers.clone();
+        let name = ctx.name().to_owned();
+        let body = move || {
+            let _runtime = runtime.enter();
+            let span = guard.observed.as_ref().map(|observed| observed.span());
+            let _entered = span.as_ref().map(|span| span.enter());
+            let outcome = match guard.stop.start_ended() {
+                true => Ok(Ok(())),
+                false => catch_unwind(AssertUnwindSafe(|| run(given, ctx))),
+            };
+            guard.finish(outcome.unwrap_or_else(|payload| Err(panicked(payload))));
+        };
+        // If the thread cannot be made, dropping the body drops the guard, which tells the end.
+        let spawned = std::thread::Builder::new().name(name).spawn(body);
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "cannot make a thread for a blocking worker");
+        }
+        None
+    }
+}
+
+/// Tells a worker's end, whatever happens to its task.
+pub(crate) struct Guard {
+    identity: Identity,
+    stop: Stop,
+    settings: Option<Arc<Settings>>,
+    observed: Option<Box<Observed>>,
+    is_told: bool,
+}
+
+impl Guard {
+    fn new(launch: &Launch) -> Self {
+        let identity = launch.ctx.identity().clone();
+        let observed = Observed::new(&identity.shared, &launch.ctx);
+        Self {
+            stop: launch.ctx.stop().clone(),
+            settings: launch.settings.clone(),
+            observed,
+            is_told: false,
+            identity,
+        }
+    }
+
+    /// Judges an outcome and tells it.
+    fn finish(&mut self, outcome: Outcome) {
+        let (shared, settings) = (&self.identity.shared, self.settings.as_deref());
+        let finish = catch_unwind(AssertUnwindSafe(|| Finish::judge(outcome, settings, shared)))
+            .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
+        self.tell(finish);
+    }
+
+    fn tell(&mut self, finish: Finish) {
+        self.is_told = true;
+        if let Some(observed) = &self.observed {
+            observed.ended(finish.kind);
+        }
+        let Identity { shared, node, generation } = self.identity.clone();
+        self.stop.once_gone(move || shared.send(Message::Ended { node, generation, finish }));
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.tell(Finish::dropped());
+        }
+    }
+}
+
+fn panicked(payload: Box<dyn std::any::Any + Send>) -> Exit {
+    Exit::failed(Panicked::from_payload(payload))
+}
+
+pin_project! {
+    /// A worker's task, written by hand: an `async` block would hold the worker twice.
+    struct Task<M, F, R, B, P, N> {
+        #[pin]
+        stage: Stage<F, R>,
+        steps: Steps<M, B, P, N>,
+        late: Late,
+        changes: Option<Box<Changes>>,
+        guard: Guard,
+    }
+}
+
+pin_project! {
+    #[project = StageProjection]
+    enum Stage<F, R> {
+        New { launch: Option<Box<(Given, Context)>> },
+        Start { #[pin] start: F },
+        Run { #[pin] run: R },
+        Ended,
+    }
+}
+
+impl<M, W, F, R, B, P, N> Future for Task<M, F, R, B, P, N>
+where
+    F: Future<Output = Result<W, Exit>>,
+    R: Future<Output = Outcome>,
+    B: Fn(&M, Given, Context, &Late) -> Begun<F, R>,
+    P: Fn(&M, &W, &mut Changes) -> Born,
+    N: Fn(W, Stop) -> R,
+{
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let advanced = catch_unwind(AssertUnwindSafe(|| {
+            let observed = self.guard.observed.as_ref().map(|observed| observed.span());
+            let _entered = observed.as_ref().map(|span| span.enter());
+            self.as_mut().advance(cx)
+        }));
+        let mut outcome = match advanced {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(outcome)) => outcome,
+            Err(payload) => Err(panicked(payload)),
+        };
+        let this = self.as_mut().project();
+        let mut stage = this.stage;
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| stage.set(Stage::Ended))) {
+            outcome = Err(panicked(payload));
+        }
+        *this.changes = None;
+        this.guard.finish(outcome);
+        Poll::Ready(())
+    }
+}
+
+impl<M, W, F, R, B, P, N> Task<M, F, R, B, P, N>
+where
+    F: Future<Output = Result<W, Exit>>,
+    R: Future<Output = Outcome>,
+    B: Fn(&M, Given, Context, &Late) -> Begun<F, R>,
+    P: Fn(&M, &W, &mut Changes) -> Born,
+    N: Fn(W, Stop) -> R,
+{
+    fn advance(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
+        loop {
+            let mut this = self.as_mut().project();
+            match this.stage.as_mut().project() {
+                StageProjection::New { launch } => {
+                    let Some(launch) = launch.take() else { return Poll::Pending };
+                    let (given, ctx) = *launch;
+                    *this.late = Late::new();
+                    match (this.steps.begin)(&this.steps.manifold, given, ctx, this.late) {
+                        Begun::Start(start) => {
+                            *this.late = Late::default();
+                            this.stage.set(Stage::Start { start });
+                        }
+                        Begun::Run(_) if this.guard.stop.start_ended() => {
+                            return Poll::Ready(Ok(()));
+                        }
+                        Begun::Run(run) => this.stage.set(Stage::Run { run }),
+                    }
+                }
+                StageProjection::Start { start } => match ready!(start.poll(cx)) {
+                    Err(exit) => return Poll::Ready(Err(exit)),
+                    Ok(worker) => {
+                        if this.guard.stop.start_ended() {
+                            return Poll::Ready(Ok(()));
+                        }
+                        let mut changes = Changes::new(this.guard.identity.clone());
+                        let born = (this.steps.bear)(&this.steps.manifold, &worker, &mut changes);
+                        *this.changes = (!changes.is_empty()).then(|| Box::new(changes));
+                        let run = (this.steps.run)(worker, this.guard.stop.clone());
+                        this.stage.set(Stage::Run { run });
+                        if let Some(observed) = &this.guard.observed {
+                            observed.started();
+                        }
+                        born.tell(&this.guard.identity);
+                    }
+                },
+                StageProjection::Run { run } => {
+                    let outcome = run.poll(cx);
+                    if let Some(changes) = this.late.take() {
+                        *this.changes = Some(Box::new(changes));
+                    }
+                    if let Some(changes) = this.changes {
+                        changes.poll(cx);
+                    }
+                    return outcome;
+                }
+                StageProjection::Ended => return Poll::Pending,
+            }
+        }
+    }
+}

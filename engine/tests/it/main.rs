@@ -1,0 +1,3 @@
+//! The engine's integration tests: behaviour through the public API.
+
+mod smoke;
