@@ -22,6 +22,7 @@ use crate::worker::Worker;
 /// const SITE: Name<()> = Name::new("site");
 /// const PAGE: Name<()> = Name::new("page");
 ///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let site = Manifold::builder()
 ///     .start(|(), ctx| async move {
 ///         let engine = Engine::builder().build_nested(&ctx)?;
@@ -35,8 +36,6 @@ use crate::worker::Worker;
 ///     .report(|engine| engine.reporter())
 ///     .build()
 ///     .grace(Duration::from_secs(120));
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let site = { let s = site; s };
 /// let engine = Engine::builder().build()?;
 /// engine.install(SITE, site).await?;
 /// engine.running(&SITE).await?;
