@@ -38,9 +38,9 @@ pub(crate) struct Op {
 
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// Puts a manifold under a name whose users expect this kind.
+    /// Puts a manifold under a name whose users expect this kind. It is taken when it is applied.
     Install {
-        manifold: Manifold,
+        manifold: Option<Manifold>,
         expected: &'static Kind,
         mode: Mode,
     },
@@ -67,6 +67,10 @@ impl Change {
     }
 
     fn push<T>(mut self, name: &Name<T>, action: Action) -> Self {
+        if self.ops.is_empty() {
+            // Most changes are about one name.
+            self.ops.reserve_exact(1);
+        }
         self.ops.push(Op { name: name.text().clone(), action });
         self
     }
@@ -75,7 +79,10 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.push(name, Action::Install { manifold, expected: Kind::of::<T>(), mode })
+        self.push(
+            name,
+            Action::Install { manifold: Some(manifold), expected: Kind::of::<T>(), mode },
+        )
     }
 
     /// Installs a manifold under a name that has none.

@@ -13,6 +13,7 @@ mod commands;
 mod group;
 mod questions;
 mod reaper;
+mod remains;
 mod slot;
 mod timers;
 mod waiting;
@@ -29,6 +30,8 @@ use tokio::time::Instant;
 use group::Job;
 pub(crate) use questions::Snapshot;
 use reaper::Reaper;
+pub(crate) use remains::LastReport;
+use remains::Remains;
 pub(crate) use slot::Ask;
 use slot::{LastError, Names, Slot, Stamp};
 use timers::Timers;
@@ -166,12 +169,11 @@ impl EventLoop {
 
     pub(crate) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
-        while !self.is_finished {
-            self.begin_slice();
-            self.fire_timers();
+        loop {
             let has_more = self.work();
+            self.reaper.flush();
             if self.is_finished {
-                break;
+                return self.finish().await;
             }
             if has_more {
                 // Let the other tasks of this thread run, and see what has come meanwhile.
@@ -189,12 +191,12 @@ impl EventLoop {
                 }
             }
             self.begin_slice();
+            self.fire_timers();
             for message in batch.drain(..) {
                 self.receive(message);
-                self.carry_out();
+                self.carry_out_commands();
             }
         }
-        self.finish();
     }
 
     fn begin_slice(&mut self) {
@@ -214,7 +216,7 @@ impl EventLoop {
                 self.note_overdue(node);
             }
             self.machine.fired(node, token);
-            self.carry_out();
+            self.carry_out_commands();
         }
         if self.killed_until.is_some_and(|until| until <= self.now) {
             self.killed_until = None;
@@ -232,7 +234,7 @@ impl EventLoop {
                 break;
             }
             self.advance_job();
-            if self.is_slice_over() {
+            if self.job.is_some() {
                 return true;
             }
         }
@@ -256,6 +258,15 @@ impl EventLoop {
                 if self.is_slice_over() {
                     return true;
                 }
+            }
+        }
+    }
+
+    /// Carries out what the last event has led to at once, and leaves what it has begun to `work`.
+    fn carry_out_commands(&mut self) {
+        while self.machine.has_commands() {
+            if let Step::Command(command) = self.machine.step() {
+                self.execute(command);
             }
         }
     }
@@ -453,16 +464,20 @@ impl EventLoop {
         self.machine.kill();
     }
 
-    fn finish(&mut self) {
+    /// Says how the engine has ended. Its last report is made when it is asked for, or after those
+    /// who wait have been woken: with many workers it takes longer than their stop.
+    async fn finish(mut self) {
         let log = &self.shared.log;
         log.push(|| self.wall(self.now), &self.shared.path, None, None, || EventKind::Finished);
         let verdict = self.fatal.take().map_or(Verdict::Ended, |fatal| Verdict::Fatal {
             path: fatal.path,
             error: fatal.error,
         });
-        let report = self.final_report(&verdict);
-        drop(self.shared.last_report.set(report));
-        self.verdict.send_replace(Some(verdict));
+        let sender = self.verdict.clone();
+        let remains = Remains::leave(self, verdict.text());
+        sender.send_replace(Some(verdict));
+        tokio::task::yield_now().await;
+        drop(remains);
     }
 }
 

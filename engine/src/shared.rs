@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::runtime::Handle;
@@ -8,11 +8,10 @@ use tokio::time::Instant;
 
 use crate::engine::Verdict;
 use crate::event::{Log, Timestamp};
-use crate::event_loop::Message;
+use crate::event_loop::{LastReport, Message};
 use crate::manifold::{Classifier, Filter};
 use crate::observe::Metrics;
 use crate::policy::Policy;
-use crate::report::Report;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
@@ -29,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,
     pub(crate) verdict: watch::Receiver<Option<Verdict>>,
-    pub(crate) last_report: OnceLock<Report>,
+    pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
 }
 

@@ -71,13 +71,13 @@ impl Launch {
         M: Send + Sync + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
-        B: Fn(&M, Given, Context, &Late) -> Begun<F, R> + Send + 'static,
+        B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R> + Send + 'static,
         P: Fn(&M, &W, &mut Changes) -> Born + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&self);
         let runtime = guard.identity.shared.workers.clone();
-        let stage = Stage::New { launch: Some(Box::new((self.given, self.ctx))) };
+        let stage = Stage::New { launch: Some((self.given, self.ctx)) };
         let task = Task { stage, steps, late: Late::default(), changes: None, guard };
         Some(runtime.spawn(task).abort_handle())
     }
@@ -177,7 +177,7 @@ pin_project! {
 pin_project! {
     #[project = StageProjection]
     enum Stage<F, R> {
-        New { launch: Option<Box<(Given, Context)>> },
+        New { launch: Option<(Given, Context)> },
         Start { #[pin] start: F },
         Run { #[pin] run: R },
         Ended,
@@ -188,7 +188,7 @@ impl<M, W, F, R, B, P, N> Future for Task<M, F, R, B, P, N>
 where
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Given, Context, &Late) -> Begun<F, R>,
+    B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R>,
     P: Fn(&M, &W, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
@@ -220,7 +220,7 @@ impl<M, W, F, R, B, P, N> Task<M, F, R, B, P, N>
 where
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Given, Context, &Late) -> Begun<F, R>,
+    B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R>,
     P: Fn(&M, &W, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
@@ -229,14 +229,9 @@ where
             let mut this = self.as_mut().project();
             match this.stage.as_mut().project() {
                 StageProjection::New { launch } => {
-                    let Some(launch) = launch.take() else { return Poll::Pending };
-                    let (given, ctx) = *launch;
-                    *this.late = Late::new();
+                    let Some((given, ctx)) = launch.take() else { return Poll::Pending };
                     match (this.steps.begin)(&this.steps.manifold, given, ctx, this.late) {
-                        Begun::Start(start) => {
-                            *this.late = Late::default();
-                            this.stage.set(Stage::Start { start });
-                        }
+                        Begun::Start(start) => this.stage.set(Stage::Start { start }),
                         Begun::Run(_) if this.guard.stop.start_ended() => {
                             return Poll::Ready(Ok(()));
                         }

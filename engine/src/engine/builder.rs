@@ -1,5 +1,5 @@
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -12,7 +12,7 @@ use crate::backoff::{Backoff, Intensity};
 use crate::context::Context;
 use crate::error::ConfigError;
 use crate::event::Log;
-use crate::event_loop::{Beginning, EventLoop};
+use crate::event_loop::{Beginning, EventLoop, LastReport};
 use crate::exit::{Exit, Outcome};
 use crate::manifold::{Classifier, Filter, Severity, no_classifier};
 use crate::name::Name;
@@ -190,7 +190,7 @@ impl EngineBuilder {
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
             verdict: verdict_receiver,
-            last_report: OnceLock::new(),
+            last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
         let beginning = Beginning {

@@ -67,7 +67,7 @@ async fn last_report(engine: &Engine) -> Report {
     // The report is there before the verdict is.
     drop(engine.wait().await);
     match engine.shared.last_report.get() {
-        Some(report) => report.clone(),
+        Some(report) => report,
         None => Report::of_lost(engine.path().to_owned(), engine.shared.clock.now()),
     }
 }

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::event::EventKind;
 use crate::input::{Gift, Given};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
+use crate::manifold::Manifold;
 use crate::stop::Stop;
 use crate::task::Launch;
 use crate::value::Outputs;
@@ -54,9 +55,9 @@ impl EventLoop {
     }
 
     fn start(&mut self, node: NodeId, generation: Generation) {
-        let (given, present) = self.gifts(node, generation);
+        let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
+        let (given, present) = self.gifts(node, generation, &manifold);
         let slot = &mut self.slots[node.index()];
-        let Some(manifold) = slot.manifold.clone() else { return };
         slot.present = present;
         slot.starts = slot.starts.saturating_add(1);
         slot.degraded = None;
@@ -81,13 +82,16 @@ impl EventLoop {
     }
 
     /// Returns what a worker is started with, and which of it was there.
-    fn gifts(&mut self, node: NodeId, generation: Generation) -> (Given, Box<[bool]>) {
+    fn gifts(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        manifold: &Manifold,
+    ) -> (Given, Box<[bool]>) {
         let edges: Vec<_> = self.machine.inputs(node).collect();
         let mut gifts = Vec::with_capacity(edges.len());
         let mut present = Vec::with_capacity(edges.len());
-        let manifold = self.slots[node.index()].manifold.clone();
-        let declared = manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
-        for (declaration, (edge, is_held)) in declared.zip(edges) {
+        for (declaration, (edge, is_held)) in manifold.blueprint.inputs().iter().zip(edges) {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));

@@ -23,6 +23,8 @@ pub(super) struct Job {
     caller: Caller,
     reply: super::Reply<Result<(), ChangeError>>,
     plan: Plan,
+    /// The workers that the group itself stops.
+    ending: Vec<(NodeId, Generation)>,
     stage: Stage,
 }
 
@@ -47,7 +49,14 @@ enum Stage {
 impl Job {
     fn new(apply: Apply) -> Self {
         let Apply { ops, caller, reply } = apply;
-        Self { ops, caller, reply, plan: Plan::default(), stage: Stage::Resolve(0) }
+        Self {
+            ops,
+            caller,
+            reply,
+            plan: Plan::default(),
+            ending: Vec::new(),
+            stage: Stage::Resolve(0),
+        }
     }
 }
 
@@ -79,7 +88,8 @@ impl EventLoop {
             match self.advance(&mut job) {
                 Ok(true) => {
                     self.machine.end_group();
-                    return self.finish_job(job);
+                    self.waiting.add(&job.ending, job.reply);
+                    return;
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -116,6 +126,10 @@ impl EventLoop {
             Stage::Apply(at) if at < job.ops.len() => {
                 let (node, edges) = (job.plan.nodes[at], std::mem::take(&mut job.plan.edges[at]));
                 self.apply(node, &edges, &mut job.ops[at].action, job.caller.origin.as_ref());
+                let view = self.machine.view(node);
+                if view.is_marked && !matches!(job.ops[at].action, Action::Unpark) {
+                    job.ending.push((node, view.generation));
+                }
                 Stage::Apply(at + 1)
             }
             Stage::Apply(_) => return Ok(true),
@@ -137,7 +151,7 @@ impl EventLoop {
             return Err(ChangeError::NamedTwice { name: name.as_str().to_owned() });
         }
         let is_installed = self.machine.view(node).is_installed;
-        let Action::Install { manifold, expected, mode } = action else {
+        let Action::Install { manifold: Some(manifold), expected, mode } = action else {
             plan.edges.push(Box::default());
             return if is_installed { Ok(()) } else { Err(self.not_installed(name, action)) };
         };
@@ -178,7 +192,7 @@ impl EventLoop {
     /// Compares what a manifold asks of others, and others of it, with what is offered.
     pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize) -> Result<(), ChangeError> {
         let Op { name, action } = &ops[at];
-        let Action::Install { manifold, .. } = action else { return Ok(()) };
+        let Action::Install { manifold: Some(manifold), .. } = action else { return Ok(()) };
         for (input, edge) in manifold.blueprint.inputs().iter().zip(&plan.edges[at]) {
             if let Some(offers) = self.offers_after(plan, ops, edge.target) {
                 let asked = Asked { user: name, input: &input.name, kind: input.kind };
@@ -208,7 +222,9 @@ impl EventLoop {
     ) -> Option<&'a [&'static Kind]> {
         let change = plan.changed.get(&node).map(|at| &ops[*at].action);
         match change {
-            Some(Action::Install { manifold, .. }) => Some(manifold.blueprint.offers()),
+            Some(Action::Install { manifold, .. }) => {
+                manifold.as_ref().map(|manifold| manifold.blueprint.offers())
+            }
             Some(Action::Uninstall { .. }) => None,
             _ => {
                 let manifold = self.slots[node.index()].manifold.as_ref()?;
@@ -259,9 +275,10 @@ impl EventLoop {
         let is_installed = self.machine.view(node).is_installed;
         match action {
             Action::Install { manifold, .. } => {
-                let policy = manifold.settings.as_ref();
+                let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
-                let old = self.slots[node.index()].manifold.replace(manifold.clone());
+                let old =
+                    std::mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
                 self.reaper.take_manifold(old);
                 self.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
@@ -290,23 +307,11 @@ impl EventLoop {
         }
     }
 
-    fn finish_job(&mut self, job: Job) {
-        let mut ending: Vec<(NodeId, Generation)> = Vec::new();
-        for (op, node) in job.ops.iter().zip(&job.plan.nodes) {
-            let view = self.machine.view(*node);
-            let waits = !matches!(op.action, Action::Unpark);
-            if waits && view.is_marked && self.slots[node.index()].worker.is_some() {
-                ending.push((*node, view.generation));
-            }
-        }
-        self.waiting.add(&ending, job.reply);
-    }
-
     /// Refuses a group. The names that were only made for it are forgotten by the machine.
     fn refuse(&mut self, job: Job, error: ChangeError) {
         for op in job.ops {
             if let Action::Install { manifold, .. } = op.action {
-                self.reaper.take_manifold(Some(manifold));
+                self.reaper.take_manifold(manifold);
             }
         }
         answer(job.reply, Err(error));

@@ -9,7 +9,6 @@ use super::slot::{Ask, Slot};
 use super::waiting::answer;
 use super::{EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Preview};
-use crate::engine::Verdict;
 use crate::event::Timestamp;
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
@@ -145,10 +144,10 @@ impl EventLoop {
     }
 
     /// The report of an engine that has ended. What is live still, is left behind.
-    pub(super) fn final_report(&self, verdict: &Verdict) -> Report {
+    pub(super) fn last_report(&self, error: Option<String>) -> Report {
         let Snapshot { mut report, .. } = self.snapshot();
         report.state = EngineState::Stopped;
-        report.error = verdict.text();
+        report.error = error;
         report.is_healthy = report.error.is_none();
         let live = report.workers.iter().filter(|(name, _)| {
             let node = self.names.find(&self.slots, name);

@@ -20,7 +20,9 @@ enum Remains {
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
 /// drops, and nothing else.
 pub(super) struct Reaper {
-    sender: mpsc::UnboundedSender<Remains>,
+    sender: mpsc::UnboundedSender<Vec<Remains>>,
+    /// What was taken since the last flush.
+    taken: Vec<Remains>,
 }
 
 impl Reaper {
@@ -28,32 +30,36 @@ impl Reaper {
         let (sender, mut remains) = mpsc::unbounded_channel();
         runtime.spawn(async move {
             while let Some(remains) = remains.recv().await {
-                if catch_unwind(AssertUnwindSafe(|| drop::<Remains>(remains))).is_err() {
-                    tracing::warn!("a value panicked while it was dropped");
+                for remains in remains {
+                    if catch_unwind(AssertUnwindSafe(|| drop::<Remains>(remains))).is_err() {
+                        tracing::warn!("a value panicked while it was dropped");
+                    }
                 }
             }
         });
-        Self { sender }
+        Self { sender, taken: Vec::new() }
     }
 
-    pub(super) fn take(&self, outputs: Outputs) {
+    pub(super) fn take(&mut self, outputs: Outputs) {
         if !matches!(outputs, Outputs::None) {
-            self.send(Remains::Outputs(outputs));
+            self.taken.push(Remains::Outputs(outputs));
         }
     }
 
-    pub(super) fn take_manifold(&self, manifold: Option<Manifold>) {
+    pub(super) fn take_manifold(&mut self, manifold: Option<Manifold>) {
         if let Some(manifold) = manifold {
-            self.send(Remains::Manifold(manifold));
+            self.taken.push(Remains::Manifold(manifold));
         }
     }
 
-    pub(super) fn take_error(&self, error: BoxError) {
-        self.send(Remains::Error(error));
+    pub(super) fn take_error(&mut self, error: BoxError) {
+        self.taken.push(Remains::Error(error));
     }
 
-    /// Without a runtime there is no task any more, and what is sent is dropped here.
-    fn send(&self, remains: Remains) {
-        drop(self.sender.send(remains));
+    /// Sends what was taken. Without a runtime there is no task any more, and it is dropped here.
+    pub(super) fn flush(&mut self) {
+        if !self.taken.is_empty() {
+            drop(self.sender.send(std::mem::take(&mut self.taken)));
+        }
     }
 }

@@ -7,6 +7,9 @@ use rand::RngExt;
 use super::node::{Need, NodeId, Phase, Rest, Stage, Status};
 use super::{Command, Machine, Step};
 
+/// Among how many nodes the next one is chosen.
+const SHUFFLED: usize = 256;
+
 impl Machine {
     /// Queues a node whose status may have changed.
     pub(super) fn touch(&mut self, id: NodeId) {
@@ -109,12 +112,13 @@ impl Machine {
     }
 
     /// Takes a random node from those to look at, so that no order among independent workers can
-    /// be relied on.
+    /// be relied on. It is one of the last few: of a hundred thousand, a random one of all would
+    /// rarely be in the processor's cache.
     pub(super) fn next_act(&mut self) -> Option<NodeId> {
         let index = match self.acts.len() {
             0 => return None,
             1 => 0,
-            len => self.random.random_range(0..len),
+            len => len - 1 - self.random.random_range(0..len.min(SHUFFLED)),
         };
         let id = self.acts.swap_remove(index);
         self.graph[id].in_acts = false;
@@ -240,7 +244,7 @@ impl Machine {
             if at < self.graph.bound() {
                 let id = NodeId::from_index(at);
                 self.mark(id, false);
-                self.act_on(id);
+                self.tell_if_free(id);
             }
         } else if let Some(id) = self.next_act() {
             if self.graph[id].is_live() {

@@ -188,8 +188,9 @@ where
     fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
         launch.spawn(Steps {
             manifold: self,
-            begin: |manifold: &Self, mut given: Given, ctx: Context, late: &Late| {
+            begin: |manifold: &Self, mut given: Given, ctx: Context, late: &mut Late| {
                 let values = manifold.inputs.take(&mut given);
+                *late = Late::new();
                 let up = Up { ctx, late: late.clone(), offers: PhantomData };
                 Begun::<Pending<Result<Infallible, Exit>>, F>::Run((manifold.run)(values, up))
             },

@@ -73,9 +73,8 @@ where
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.staged.offers.push(Kind::of::<T>());
         let fixed = move |worker: &W, _: &mut Changes| -> Value { Arc::new(output(worker)) };
-        self.staged.outputs.push(Box::new(fixed));
+        self.staged.offer::<T>(Box::new(fixed));
         self
     }
 
@@ -91,11 +90,10 @@ where
     where
         T: Clone + PartialEq + Send + Sync + 'static,
     {
-        self.staged.offers.push(Kind::of::<T>());
         let index = self.staged.outputs.len();
         let followed =
             move |worker: &W, changes: &mut Changes| changes.follow(index, output(worker));
-        self.staged.outputs.push(Box::new(followed));
+        self.staged.offer::<T>(Box::new(followed));
         self
     }
 
@@ -146,6 +144,16 @@ struct Staged<I, S, W> {
     worker: PhantomData<fn() -> W>,
 }
 
+impl<I, S, W> Staged<I, S, W> {
+    /// Adds an output. Few manifolds have more than one, so no room is made for more.
+    fn offer<T: Clone + Send + Sync + 'static>(&mut self, output: Output<W>) {
+        self.offers.reserve_exact(1);
+        self.offers.push(Kind::of::<T>());
+        self.outputs.reserve_exact(1);
+        self.outputs.push(output);
+    }
+}
+
 impl<I, S, W> Blueprint for Staged<I, S, W>
 where
     I: Inputs + Send + Sync + 'static,
@@ -163,7 +171,7 @@ where
     fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
         launch.spawn(Steps {
             manifold: self,
-            begin: |manifold: &Self, mut given: Given, ctx: Context, _: &Late| {
+            begin: |manifold: &Self, mut given: Given, ctx: Context, _: &mut Late| {
                 let values = manifold.inputs.take(&mut given);
                 Begun::Start(manifold.start.start(values, ctx))
             },

@@ -1,0 +1,119 @@
+//! Install, start and stop of independent workers; install of chains.
+
+use std::time::Duration;
+
+use crankcase_engine::{Change, Name};
+use tokio::time::Instant;
+
+use crate::floor::Floor;
+use crate::table::Table;
+use crate::worker::{Count, engine, idle, names, runtime, user};
+
+pub(crate) fn measure(table: &Table) {
+    for count in [1_000, 10_000, 100_000] {
+        let name = format!("start {count} one by one");
+        table.compare(&name, 4.0, || floor_start(count), || one_by_one(count));
+    }
+    for count in [1_000, 10_000, 100_000] {
+        let name = format!("start {count} as a group");
+        table.compare(&name, 3.0, || floor_start(count), || group(count));
+    }
+    table.compare("stop 100000", 3.0, || floor_stop(100_000), || stop(100_000));
+    for count in [1_000, 10_000] {
+        let name = format!("install a chain of {count}, users first, against inputs first");
+        table.compare(&name, 1.3, || chain(count, false), || chain(count, true));
+    }
+    table.compare(
+        "install a chain of 10000 against ten of 1000",
+        1.3,
+        || chain(1_000, true) * 10,
+        || chain(10_000, true),
+    );
+}
+
+fn floor_start(count: usize) -> Duration {
+    runtime().block_on(async {
+        let began = Instant::now();
+        let floor = Floor::start(count).await;
+        let taken = began.elapsed();
+        floor.stop().await;
+        taken
+    })
+}
+
+fn one_by_one(count: usize) -> Duration {
+    runtime().block_on(async {
+        let (engine, _events) = engine();
+        let (names, started) = (names(count), Count::new(count));
+        let began = Instant::now();
+        for name in names {
+            engine.install(name, idle(&started)).await.unwrap();
+        }
+        started.reached().await;
+        let taken = began.elapsed();
+        engine.stop().await.unwrap();
+        taken
+    })
+}
+
+fn group(count: usize) -> Duration {
+    runtime().block_on(async {
+        let (engine, _events) = engine();
+        let (names, started) = (names(count), Count::new(count));
+        let began = Instant::now();
+        let change =
+            names.into_iter().fold(Change::new(), |all, name| all.install(name, idle(&started)));
+        engine.apply(change).await.unwrap();
+        started.reached().await;
+        let taken = began.elapsed();
+        engine.stop().await.unwrap();
+        taken
+    })
+}
+
+fn floor_stop(count: usize) -> Duration {
+    runtime().block_on(async {
+        let floor = Floor::start(count).await;
+        let began = Instant::now();
+        floor.stop().await;
+        began.elapsed()
+    })
+}
+
+fn stop(count: usize) -> Duration {
+    runtime().block_on(async {
+        let (engine, _events) = engine();
+        let started = Count::new(count);
+        let change = names(count)
+            .into_iter()
+            .fold(Change::new(), |all, name| all.install(name, idle(&started)));
+        engine.apply(change).await.unwrap();
+        started.reached().await;
+        let began = Instant::now();
+        engine.stop().await.unwrap();
+        began.elapsed()
+    })
+}
+
+fn chain(count: usize, users_first: bool) -> Duration {
+    runtime().block_on(async {
+        let (engine, _events) = engine();
+        let (names, started) = (names(count), Count::new(count));
+        let inputs = |index: usize| -> Vec<Name<usize>> {
+            index.checked_sub(1).map(|before| names[before].clone()).into_iter().collect()
+        };
+        let mut order: Vec<usize> = (0..count).collect();
+        if users_first {
+            order.reverse();
+        }
+        let began = Instant::now();
+        for index in order {
+            let manifold = user(inputs(index), &started);
+            engine.install(names[index].clone(), manifold).await.unwrap();
+        }
+        started.reached().await;
+        let taken = began.elapsed();
+        engine.stop().await.unwrap();
+        taken
+    })
+}
