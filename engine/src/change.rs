@@ -36,6 +36,13 @@ pub(crate) struct Op {
     pub(crate) action: Action,
 }
 
+impl Op {
+    /// Whether a manifold is in it that was not installed.
+    pub(crate) fn has_manifold(&self) -> bool {
+        matches!(self.action, Action::Install { manifold: Some(_), .. })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Puts a manifold under a name whose users expect this kind. It is taken when it is applied.

@@ -15,7 +15,7 @@ pub use output::{OutputRequest, OutputWatch};
 use crate::change::{Change, ChangeError, Preview};
 use crate::detail::Detail;
 use crate::event::{Events, Origin};
-use crate::event_loop::{Apply, Message, Question, Reply};
+use crate::event_loop::{Apply, Call, Question, Reply};
 use crate::exit::BoxError;
 use crate::graph::Graph;
 use crate::machine::{Generation, NodeId};
@@ -172,7 +172,7 @@ impl Engine {
     pub async fn apply(&self, change: Change) -> Result<(), ChangeError> {
         let (reply, answer) = oneshot::channel();
         let apply = Apply { ops: change.ops, caller: self.caller.clone(), reply };
-        self.shared.send(Message::Apply(Box::new(apply)));
+        self.shared.call(Call::Apply(Box::new(apply)));
         answer.await.unwrap_or(Err(ChangeError::Stopped))
     }
 
@@ -340,7 +340,7 @@ impl Engine {
     /// Begins to stop all workers, dependents before what they depend on. Later calls change
     /// nothing.
     pub fn kill(&self) {
-        self.shared.send(Message::Kill(self.caller.origin.clone()));
+        self.shared.call(Call::Kill(self.caller.origin.clone()));
     }
 
     /// Waits until the engine has ended. Every call gives the same result.
@@ -375,7 +375,7 @@ impl Engine {
     /// Asks the loop; `None` if it has ended.
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.shared.send(Message::Ask(Box::new(question(reply))));
+        self.shared.call(Call::Ask(Box::new(question(reply))));
         answer.await.ok()
     }
 }

@@ -61,13 +61,17 @@ const STEPS: usize = 64;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-/// Whatever can wake the loop, besides a timer.
+/// What a worker tells, or a handle that is dropped.
 pub(crate) enum Message {
     Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
     Ended { node: NodeId, generation: Generation, finish: Finish },
     Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
     Health { node: NodeId, generation: Generation, degraded: Option<String> },
     Unpin(NodeId),
+}
+
+/// What is asked from outside.
+pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
     Apply(Box<Apply>),
     Ask(Box<Question>),
@@ -100,6 +104,7 @@ pub(crate) struct Followed {
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
+    called: mpsc::UnboundedReceiver<Call>,
     verdict: watch::Sender<Option<Verdict>>,
     machine: Machine,
     names: Names,
@@ -133,6 +138,7 @@ pub(crate) struct Fatal {
 pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Message>,
+    pub(crate) called: mpsc::UnboundedReceiver<Call>,
     pub(crate) verdict: watch::Sender<Option<Verdict>>,
     pub(crate) seed: u64,
     pub(crate) kill_deadline: Option<Duration>,
@@ -141,7 +147,7 @@ pub(crate) struct Beginning {
 
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { shared, inbox, verdict, seed, kill_deadline, linger } = beginning;
+        let Beginning { shared, inbox, called, verdict, seed, kill_deadline, linger } = beginning;
         let began = shared.clock.began;
         Self {
             machine: Machine::new(Arc::clone(&shared.policy), seed),
@@ -163,6 +169,7 @@ impl EventLoop {
             _linger: linger,
             shared,
             inbox,
+            called,
             verdict,
         }
     }
@@ -170,6 +177,7 @@ impl EventLoop {
     pub(crate) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
+            let mut first = None;
             let has_more = self.work();
             self.reaper.flush();
             if self.is_finished {
@@ -178,23 +186,42 @@ impl EventLoop {
             if has_more {
                 // Let the other tasks of this thread run, and see what has come meanwhile.
                 tokio::task::yield_now().await;
-                while batch.len() < BATCH
-                    && let Ok(message) = self.inbox.try_recv()
-                {
-                    batch.push(message);
-                }
             } else {
                 tokio::select! {
                     biased;
                     _ = self.inbox.recv_many(&mut batch, BATCH) => {}
+                    call = self.called.recv() => first = call,
                     () = self.timers.wait() => {}
                 }
             }
             self.begin_slice();
             self.fire_timers();
-            for message in batch.drain(..) {
-                self.receive(message);
-                self.carry_out_commands();
+            self.take_messages(&mut batch);
+            // After the messages, so that who asks finds what was told before.
+            self.take_calls(first);
+        }
+    }
+
+    fn take_messages(&mut self, batch: &mut Vec<Message>) {
+        while batch.len() < BATCH
+            && let Ok(message) = self.inbox.try_recv()
+        {
+            batch.push(message);
+        }
+        for message in batch.drain(..) {
+            self.receive(message);
+            self.carry_out_commands();
+        }
+    }
+
+    fn take_calls(&mut self, first: Option<Call>) {
+        let mut next = first;
+        for _ in 0..BATCH {
+            let Some(call) = next.take().or_else(|| self.called.try_recv().ok()) else { return };
+            match call {
+                Call::Kill(origin) => self.kill(origin.as_ref()),
+                Call::Apply(apply) => self.queue.push_back(apply),
+                Call::Ask(question) => self.answer(*question),
             }
         }
     }
@@ -284,9 +311,6 @@ impl EventLoop {
                 self.on_health(node, generation, degraded);
             }
             Message::Unpin(node) => self.machine.unpin(node),
-            Message::Kill(origin) => self.kill(origin.as_ref()),
-            Message::Apply(apply) => self.queue.push_back(apply),
-            Message::Ask(question) => self.answer(*question),
         }
     }
 
@@ -330,7 +354,7 @@ impl EventLoop {
         };
         self.reaper.take(worker.outputs);
         slot.stopped = NonZeroU64::new(self.now);
-        slot.degraded = None;
+        slot.forget_health();
         self.show(node);
         self.note_end(node, kind, finish);
         let view = self.machine.view(node);
@@ -359,7 +383,7 @@ impl EventLoop {
             }
             let at = self.now;
             let error = LastError { text: failure.text, is_panic, at };
-            self.slots[node.index()].last_error = Some(Box::new(error));
+            self.slots[node.index()].rare_mut().last_error = Some(error);
         }
         self.note(node, None, || EventKind::Ended { end: kind.as_str(), error: text, is_panic });
     }
@@ -404,17 +428,17 @@ impl EventLoop {
             return;
         }
         let slot = &mut self.slots[node.index()];
-        if slot.degraded.as_deref() == degraded.as_deref() {
+        if slot.degraded() == degraded.as_deref() {
             return;
         }
-        slot.degraded = degraded.clone().map(String::into_boxed_str);
+        slot.rare_mut().degraded.clone_from(&degraded);
         self.note(node, None, || EventKind::Health { degraded });
     }
 
     /// Shows the followers of a name what it offers now.
     fn show(&mut self, node: NodeId) {
         let slot = &self.slots[node.index()];
-        if !slot.channels.is_empty() {
+        if slot.is_followed() {
             let unseen = slot.show().collect();
             self.reaper.take(unseen);
         }

@@ -8,16 +8,19 @@ use tokio::time::Instant;
 
 use crate::engine::Verdict;
 use crate::event::{Log, Timestamp};
-use crate::event_loop::{LastReport, Message};
+use crate::event_loop::{Call, LastReport, Message};
 use crate::manifold::{Classifier, Filter};
 use crate::observe::Metrics;
 use crate::policy::Policy;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
-    /// Unbounded, because it is sent to from `drop`, and because what is under way is bounded by
-    /// the number of workers and of callers that wait.
+    /// What workers tell. Unbounded, because it is sent to from `drop`, and because a worker has
+    /// only a few messages under way.
     pub(crate) messages: mpsc::UnboundedSender<Message>,
+    /// What is asked from outside: a queue of its own, so that no answer waits behind the messages
+    /// of a hundred thousand workers. Unbounded, because every caller waits for its answer.
+    pub(crate) calls: mpsc::UnboundedSender<Call>,
     /// The engine's path: empty for one that has no name.
     pub(crate) path: Arc<str>,
     pub(crate) policy: Arc<Policy>,
@@ -46,9 +49,14 @@ impl Clock {
 }
 
 impl Shared {
-    /// Sends to the loop. After the loop has ended nobody cares.
+    /// Tells the loop something. After the loop has ended nobody cares.
     pub(crate) fn send(&self, message: Message) {
         drop(self.messages.send(message));
+    }
+
+    /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
+    pub(crate) fn call(&self, call: Call) {
+        drop(self.calls.send(call));
     }
 
     pub(crate) fn path_of(&self, name: &str) -> String {

@@ -165,7 +165,8 @@ impl Stop {
 
     /// Says that the start has come to its end; returns whether the stop had been told before.
     pub(crate) fn start_ended(&self) -> bool {
-        self.cell.raise(STARTED) & STOPPED != 0
+        // Nobody waits for this flag.
+        self.cell.flags.fetch_or(STARTED, Ordering::AcqRel) & STOPPED != 0
     }
 
     /// Waits until an input has ended by itself, or the worker is told to stop.

@@ -166,6 +166,7 @@ impl EngineBuilder {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (messages, inbox) = mpsc::unbounded_channel();
+        let (calls, called) = mpsc::unbounded_channel();
         let (verdict, verdict_receiver) = watch::channel(None);
         let current = || Handle::current();
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
@@ -176,6 +177,7 @@ impl EngineBuilder {
         let outer = self.outer;
         let shared = Arc::new(Shared {
             messages,
+            calls,
             path,
             policy: Arc::new(self.policy),
             filter: self.filter,
@@ -196,6 +198,7 @@ impl EngineBuilder {
         let beginning = Beginning {
             shared: Arc::clone(&shared),
             inbox,
+            called,
             verdict,
             seed: self.seed,
             kill_deadline: self.kill_deadline,

@@ -58,9 +58,11 @@ impl EventLoop {
         let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
         let (given, present) = self.gifts(node, generation, &manifold);
         let slot = &mut self.slots[node.index()];
-        slot.present = present;
+        if !present.is_empty() {
+            slot.rare_mut().present = present;
+        }
         slot.starts = slot.starts.saturating_add(1);
-        slot.degraded = None;
+        slot.forget_health();
         let (stopper, stop) = Stop::pair();
         let identity = Identity { shared: Arc::clone(&self.shared), node, generation };
         let ctx = Context::new(identity, slot.name().clone(), stop);
@@ -157,7 +159,7 @@ impl EventLoop {
             let text =
                 format!("its start took longer than {}", humantime::format_duration(timeout));
             let error = LastError { text, is_panic: false, at: self.now };
-            self.slots[node.index()].last_error = Some(Box::new(error));
+            self.slots[node.index()].rare_mut().last_error = Some(error);
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) struct Plan {
     edges: Vec<Box<[Edge]>>,
     /// Which op changes a node, where there is more than one.
     changed: Map<NodeId, usize>,
+    /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
+    pub(super) linked: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -89,6 +91,8 @@ impl EventLoop {
                 Ok(true) => {
                     self.machine.end_group();
                     self.waiting.add(&job.ending, job.reply);
+                    // Letting go of a hundred thousand names takes longer than a slice.
+                    self.reaper.take_ops(job.ops);
                     return;
                 }
                 Ok(false) => {}
@@ -114,8 +118,8 @@ impl EventLoop {
                 Stage::Resolve(at + 1)
             }
             Stage::Resolve(_) => Stage::Check(0),
-            Stage::Check(at) if at < job.ops.len() => {
-                self.check(&job.plan, &job.ops, at)?;
+            Stage::Check(at) if at < job.plan.linked.len() => {
+                self.check(&job.plan, &job.ops, job.plan.linked[at])?;
                 Stage::Check(at + 1)
             }
             Stage::Check(_) => {
@@ -163,6 +167,9 @@ impl EventLoop {
         }
         check_manifold(name, manifold, expected, &self.shared.policy)?;
         let edges = self.edges(name, manifold)?;
+        if !edges.is_empty() || self.machine.users(node).next().is_some() {
+            plan.linked.push(at);
+        }
         plan.edges.push(edges);
         Ok(())
     }
@@ -234,13 +241,8 @@ impl EventLoop {
     }
 
     pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
-        let rewirings: Vec<_> = plan
-            .nodes
-            .iter()
-            .zip(&plan.edges)
-            .filter(|(_, edges)| !edges.is_empty())
-            .map(|(node, edges)| (*node, &**edges))
-            .collect();
+        let linked = plan.linked.iter();
+        let rewirings: Vec<_> = linked.map(|at| (plan.nodes[*at], &*plan.edges[*at])).collect();
         let Some(cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
         let name = |node: &NodeId| self.slots[node.index()].name().as_str().to_owned();
         Err(ChangeError::Cycle { path: cycle.iter().map(name).collect() })
@@ -309,11 +311,7 @@ impl EventLoop {
 
     /// Refuses a group. The names that were only made for it are forgotten by the machine.
     fn refuse(&mut self, job: Job, error: ChangeError) {
-        for op in job.ops {
-            if let Action::Install { manifold, .. } = op.action {
-                self.reaper.take_manifold(manifold);
-            }
-        }
+        self.reaper.take_ops(job.ops);
         answer(job.reply, Err(error));
     }
 

@@ -162,7 +162,7 @@ impl EventLoop {
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
         let at = |stamp: std::num::NonZeroU64| Timestamp(self.wall(stamp.get()));
-        let error = slot.last_error.as_ref().map(|error| ErrorReport {
+        let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
             is_panic: error.is_panic,
             at: Timestamp(self.wall(error.at)),
@@ -174,7 +174,7 @@ impl EventLoop {
             starts: slot.starts,
             failures: view.failures,
             is_essential: settings.is_some_and(|settings| settings.is_essential),
-            degraded: slot.degraded.as_deref().map(str::to_owned),
+            degraded: slot.degraded().map(str::to_owned),
             inputs: self.input_reports(node, slot),
             started: slot.started.map(at),
             stopped: slot.stopped.map(at),
@@ -197,7 +197,10 @@ impl EventLoop {
                 need: edge.need.as_str(),
                 output: input.kind.name(),
                 state: state_of(&self.machine.view(edge.target)),
-                was_present: slot.present.get(index).copied().unwrap_or(false),
+                was_present: slot
+                    .rare()
+                    .and_then(|rare| rare.present.get(index))
+                    .is_some_and(|was_present| *was_present),
             }
         };
         inputs.map(report).collect()
@@ -242,8 +245,8 @@ impl EventLoop {
         let state = state_of(&view);
         let left = slot.until.map(|until| until.get().saturating_sub(self.now));
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
-        let degraded = slot.degraded.as_deref().map(str::to_owned);
-        let error = slot.last_error.as_ref().map(|error| error.text.clone());
+        let degraded = slot.degraded().map(str::to_owned);
+        let error = slot.last_error().map(|error| error.text.clone());
         let is_well = matches!(state, WorkerState::Running | WorkerState::Done);
         WhyStep {
             path: self.path(node),
@@ -285,8 +288,8 @@ impl EventLoop {
         for at in 0..ops.len() {
             self.resolve(&mut plan, ops, at)?;
         }
-        for at in 0..ops.len() {
-            self.check(&plan, ops, at)?;
+        for index in 0..plan.linked.len() {
+            self.check(&plan, ops, plan.linked[index])?;
         }
         self.check_cycles(&plan)?;
         Ok(plan)

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::change::Op;
 use crate::exit::BoxError;
 use crate::manifold::Manifold;
 use crate::value::Outputs;
@@ -15,6 +16,7 @@ enum Remains {
     Outputs(Outputs),
     Manifold(Manifold),
     Error(BoxError),
+    Ops(Vec<Op>),
 }
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
@@ -49,6 +51,13 @@ impl Reaper {
     pub(super) fn take_manifold(&mut self, manifold: Option<Manifold>) {
         if let Some(manifold) = manifold {
             self.taken.push(Remains::Manifold(manifold));
+        }
+    }
+
+    pub(super) fn take_ops(&mut self, ops: Vec<Op>) {
+        // The usual change is of one op, and its manifold is installed now: nothing is left of it.
+        if ops.len() > 1 || ops.iter().any(Op::has_manifold) {
+            self.taken.push(Remains::Ops(ops));
         }
     }
 
