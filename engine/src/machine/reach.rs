@@ -3,7 +3,7 @@
 use hashbrown::{HashMap, HashSet};
 
 use super::Machine;
-use super::node::{Edge, NodeId};
+use super::node::{Edge, NodeId, Stage};
 
 /// A set that hashes the same way in every run.
 type Set<T> = HashSet<T, foldhash::fast::FixedState>;
@@ -67,7 +67,7 @@ impl Machine {
         }
         while let Some(id) = side.stack.pop() {
             let node = &self.graph[id];
-            if !node.is_live() {
+            if !node.is_live() || node.stage == Stage::Stuck {
                 continue;
             }
             found.push(id);
