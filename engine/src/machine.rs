@@ -264,8 +264,13 @@ impl Machine {
         }
         for index in 0..node.users.len() {
             let user = self.graph[id].users[index];
-            let edge = self.graph[user.node].inputs[user.input as usize].edge;
-            if edge.port != port || !edge.need.bounces() {
+            let target = &self.graph[user.node];
+            let link = target.inputs[user.input as usize];
+            if link.edge.port != port || !link.edge.need.bounces() {
+                continue;
+            }
+            // One that was started without this worker has no older value of it.
+            if target.is_live() && link.held != generation {
                 continue;
             }
             if self.graph[user.node].phase == Phase::Starting {

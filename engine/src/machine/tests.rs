@@ -1,5 +1,7 @@
 //! The proof of the machine: see `docs/proof.md`.
 
+mod explore;
+mod fingerprint;
 mod properties;
 mod schedule;
 mod world;

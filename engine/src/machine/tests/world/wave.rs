@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Checked, World, ensure};
 
 /// What one bounce has done since it was asked for, at rest.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Hash)]
 pub(in super::super) struct Wave {
     /// Nothing else has been a cause since.
     is_pure: bool,
