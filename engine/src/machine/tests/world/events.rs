@@ -119,7 +119,9 @@ impl World {
         self.machine.ended(id, worker.generation, self.end(kind, ran));
         self.drop_timer(place);
         self.seats[place].rest = Rest::Ready;
-        let is_asked = worker.is_told && matches!(kind, EndKind::Stopped | EndKind::Failed);
+        let is_asked = worker.is_told
+            && !worker.is_stuck
+            && matches!(kind, EndKind::Stopped | EndKind::Failed);
         if !is_asked {
             self.cause(place);
             self.wave.spoil();

@@ -58,7 +58,12 @@ impl World {
         (0..self.seats.len()).map(|place| self.is_up(place)).collect()
     }
 
-    pub(in super::super) fn uses(&self, user: usize, place: usize, how: impl Fn(&Arrow) -> bool) -> bool {
+    pub(in super::super) fn uses(
+        &self,
+        user: usize,
+        place: usize,
+        how: impl Fn(&Arrow) -> bool,
+    ) -> bool {
         let arrows = self.seats[user].arrows.as_deref().unwrap_or_default();
         arrows.iter().any(|arrow| arrow.to == place && how(arrow))
     }
