@@ -1,5 +1,6 @@
 //! The proof of the machine: see `docs/proof.md`.
 
+mod claims;
 mod explore;
 mod fingerprint;
 mod properties;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::schedule::{Life, Schedule};
 use super::world::{Event, policy, strict_policy};
 
-const STEPS: u64 = 1_250_000;
+const STEPS: u64 = 4_000_000;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())

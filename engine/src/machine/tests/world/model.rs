@@ -259,7 +259,7 @@ impl World {
             Some(worker) => (!worker.is_running).then_some(policy.start_timeout),
             None if seat.rest == Rest::Delay => Some(policy.bounce_delay),
             None if seat.rest == Rest::Backoff => {
-                let wait = (1..seat.failures).fold(policy.backoff.initial, |wait, _| {
+                let wait = (1..seat.failures.min(64)).fold(policy.backoff.initial, |wait, _| {
                     wait.mul_f64(policy.backoff.factor).min(policy.backoff.max)
                 });
                 Some(wait)
