@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::schedule::{Life, Schedule};
-use super::world::{Event, policy, strict_policy};
+use super::world::{Event, Tally, policy, strict_policy};
 
 const STEPS: u64 = 4_000_000;
 
@@ -18,15 +18,17 @@ fn hold(name: &str, life: &Life) {
         return report(life, seed, result.err());
     }
     let wanted = number("CRANKCASE_STEPS").unwrap_or(STEPS);
-    let (mut steps, mut seed) = (0, 0);
+    let (mut steps, mut seed, mut tally) = (0, 0, Tally::default());
     while steps < wanted {
         let mut schedule = Schedule::new(life, seed);
         let result = schedule.run();
         steps += schedule.world.steps;
+        tally.add(schedule.world.tally);
         report(life, seed, result.err());
         seed += 1;
     }
-    println!("{name}: {seed} worlds, {steps} steps");
+    println!("{name}: {seed} worlds, {steps} steps, {tally:?}");
+    assert!(tally.has_all() || wanted < STEPS, "the schedules do not reach everything: {tally:?}");
 }
 
 /// Lives the failed life again, and tells how it ended.
@@ -40,7 +42,7 @@ fn report(life: &Life, seed: u64, failure: Option<String>) {
     }
     let trace = schedule.world.trace.take().unwrap_or_default();
     for entry in trace.iter().skip(trace.len().saturating_sub(60)) {
-        writeln!(text, "  {entry:?}").expect("a string takes all");
+        writeln!(text, "  {}", entry.line()).expect("a string takes all");
     }
     panic!("{failure}\nreplay with CRANKCASE_SEED={seed}; it ended with\n{text}");
 }

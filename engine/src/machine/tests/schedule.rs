@@ -55,6 +55,7 @@ impl Schedule {
             }
             if self.random.random_bool(0.6) {
                 self.calm()?;
+                self.wave()?;
             }
         }
         self.shut_down()
@@ -85,6 +86,16 @@ impl Schedule {
             self.world.apply(&event)?;
         }
         Err("P5: the world never comes to rest".to_owned())
+    }
+
+    /// Bounces one worker at rest, and nothing else.
+    fn wave(&mut self) -> Result<(), String> {
+        let place = self.random.random_range(0..self.world.seats.len());
+        if self.world.is_killed || !self.world.is_running(place) {
+            return Ok(());
+        }
+        self.world.apply(&Event::Bounce(place))?;
+        self.calm()
     }
 
     fn shut_down(&mut self) -> Result<(), String> {
@@ -120,8 +131,9 @@ impl Schedule {
     /// Something that a worker or a timer of one name does.
     fn worker_event(&mut self, place: usize) -> Option<Event> {
         let is_trouble = self.is_trouble();
+        let is_late = is_trouble && self.random.random_bool(0.1);
         let seat = &self.world.seats[place];
-        if is_trouble && let Some(token) = seat.old_token.filter(|old| seat.token != Some(*old)) {
+        if is_late && let Some(token) = seat.old_token.filter(|old| seat.token != Some(*old)) {
             return seat.id.map(|_| Event::FireOld(place, token));
         }
         let Some(worker) = &seat.worker else {
@@ -175,13 +187,13 @@ impl Schedule {
             50..58 if is_installed => Some(Event::Uninstall(place)),
             58..60 => Some(Event::Pin(place)),
             60..63 if self.world.seats[place].pins > 0 => Some(Event::Unpin(place)),
+            _ if self.world.groups > 0 && self.random.random_bool(0.3) => Some(Event::EndGroup),
             63..66 => Some(Event::BeginGroup),
-            66..72 if self.world.groups > 0 => Some(Event::EndGroup),
-            72..80 => {
+            66..74 => {
                 self.plan_group();
                 None
             }
-            80..100 => {
+            74..100 => {
                 self.plan_install(place);
                 None
             }

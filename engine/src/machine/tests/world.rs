@@ -4,7 +4,9 @@
 mod commands;
 mod cycles;
 mod events;
+mod judge;
 mod model;
+mod tally;
 mod wave;
 
 use std::collections::BTreeSet;
@@ -12,6 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use tally::Tally;
 pub(super) use wave::Wave;
 
 use crate::backoff::{Backoff, Intensity};
@@ -127,6 +130,15 @@ pub(super) enum Entry {
     Command(Command),
 }
 
+impl Entry {
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::Event(event) => format!("{event:?}"),
+            Self::Command(command) => format!("    {command:?}"),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct World {
     pub(super) machine: Machine,
@@ -142,6 +154,7 @@ pub(super) struct World {
     pub(super) now: Duration,
     pub(super) wave: Wave,
     pub(super) steps: u64,
+    pub(super) tally: Tally,
     pub(super) digest: u64,
     /// The last things that happened, if they are kept.
     pub(super) trace: Option<Vec<Entry>>,
@@ -188,6 +201,7 @@ impl World {
             now: Duration::ZERO,
             wave: Wave::default(),
             steps: 0,
+            tally: Tally::default(),
             digest: 0,
             trace: None,
         }
@@ -216,6 +230,7 @@ impl World {
                 Step::Worked => {}
                 Step::Command(command) => {
                     self.note(Entry::Command(command));
+                    self.tally.count(command);
                     self.digest = digest(self.digest, command);
                     self.obey(command)?;
                 }

@@ -14,7 +14,12 @@ impl World {
             Command::Arm(id, token, after) => {
                 let place = self.place(id)?;
                 let due = self.due(place);
-                ensure!(due == Some(after), "P4: {place} armed for {after:?}, not {due:?}");
+                let rule = match self.seats[place].rest {
+                    _ if after == self.policy.bounce_delay => "P4",
+                    Rest::Backoff => "S9",
+                    _ => "S10",
+                };
+                ensure!(due == Some(after), "{rule}: {place} waits {after:?}, not {due:?}");
                 self.wave.delays += u32::from(after == self.policy.bounce_delay);
                 self.arm(place, token)
             }

@@ -44,6 +44,7 @@ impl World {
             ensure!(!is_cyclic(&wiring), "P8: a cycle is missed in {changes:?}");
             return Ok(());
         };
+        self.tally.cycles += 1;
         let cycle: Vec<_> = cycle.iter().map(|id| self.places[id.index()]).collect();
         let next = cycle.iter().skip(1).chain(cycle.first());
         for (user, used) in cycle.iter().zip(next) {

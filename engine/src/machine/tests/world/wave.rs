@@ -60,6 +60,7 @@ impl World {
             wave.preview,
             wave.stopped
         );
+        self.tally.waves += u64::from(wave.stopped.len() > 1);
         ensure!(wave.delays <= 1, "P4: {} delays in a wave of one root", wave.delays);
         Ok(())
     }
