@@ -15,6 +15,8 @@ impl World {
                 let place = self.place(id)?;
                 let due = self.due(place);
                 let rule = match self.seats[place].rest {
+                    // It is taken for one that has ended.
+                    _ if self.seats[place].worker.is_some() => "P1",
                     _ if after == self.policy.bounce_delay => "P4",
                     Rest::Backoff => "S9",
                     _ => "S10",
