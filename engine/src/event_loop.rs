@@ -41,7 +41,7 @@ use crate::change::{ChangeError, Op, Preview};
 use crate::changes::Latest;
 use crate::detail::Reporter;
 use crate::engine::{Caller, Verdict};
-use crate::event::{EventKind, Origin};
+use crate::event::{Event, EventKind, Origin};
 use crate::finish::Finish;
 use crate::graph::Graph;
 use crate::hash::Map;
@@ -112,6 +112,9 @@ pub(crate) struct EventLoop {
     ports: Map<TypeId, Port>,
     timers: Timers,
     reaper: Reaper,
+    /// Events that were made in this slice, and how many were not because nobody follows them.
+    events: Vec<Event>,
+    unseen: u64,
     job: Option<Job>,
     queue: VecDeque<Box<Apply>>,
     waiting: Waiting,
@@ -124,7 +127,7 @@ pub(crate) struct EventLoop {
     /// When what has not stopped by then is left behind.
     killed_until: Option<Stamp>,
     /// Keeps an outer engine from taking this one for ended.
-    _linger: Option<Linger>,
+    linger: Option<Linger>,
 }
 
 /// The gravest fatal error so far.
@@ -166,7 +169,9 @@ impl EventLoop {
             is_finished: false,
             kill_deadline,
             killed_until: None,
-            _linger: linger,
+            linger,
+            events: Vec::new(),
+            unseen: 0,
             shared,
             inbox,
             called,
@@ -179,7 +184,7 @@ impl EventLoop {
         loop {
             let mut first = None;
             let has_more = self.work();
-            self.reaper.flush();
+            self.flush();
             if self.is_finished {
                 return self.finish().await;
             }
@@ -463,16 +468,36 @@ impl EventLoop {
         self.shared.clock.wall + Duration::from_nanos(stamp)
     }
 
-    fn note(&self, node: NodeId, origin: Option<&Arc<Origin>>, kind: impl FnOnce() -> EventKind) {
-        let name = self.slots[node.index()].name.as_ref();
-        self.shared.log.push(|| self.wall(self.now), &self.shared.path, name, origin, kind);
+    /// Makes an event about a worker, if anyone follows them.
+    fn note(
+        &mut self,
+        node: NodeId,
+        origin: Option<&Arc<Origin>>,
+        kind: impl FnOnce() -> EventKind,
+    ) {
+        if !self.shared.log.is_followed() {
+            self.unseen += 1;
+            return;
+        }
+        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind());
+        self.events.push(event.about(self.slots[node.index()].name.as_ref(), origin));
+    }
+
+    /// Makes an event about the engine itself.
+    fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
+        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind);
+        self.events.push(event.about(None, origin));
+    }
+
+    /// Hands over what was made and taken in this slice.
+    fn flush(&mut self) {
+        self.shared.log.push(&mut self.events, std::mem::take(&mut self.unseen));
+        self.reaper.flush();
     }
 
     fn kill(&mut self, origin: Option<&Arc<Origin>>) {
         if !self.machine.is_killed() {
-            let log = &self.shared.log;
-            let at = || self.wall(self.now);
-            log.push(at, &self.shared.path, None, origin, || EventKind::Killed);
+            self.note_engine(origin, EventKind::Killed);
         }
         self.begin_kill();
     }
@@ -491,8 +516,12 @@ impl EventLoop {
     /// Says how the engine has ended. Its last report is made when it is asked for, or after those
     /// who wait have been woken: with many workers it takes longer than their stop.
     async fn finish(mut self) {
-        let log = &self.shared.log;
-        log.push(|| self.wall(self.now), &self.shared.path, None, None, || EventKind::Finished);
+        self.note_engine(None, EventKind::Finished);
+        self.flush();
+        if self.linger.is_none() {
+            // An engine that is nested in another leaves that to the outermost.
+            self.shared.log.close();
+        }
         let verdict = self.fatal.take().map_or(Verdict::Ended, |fatal| Verdict::Fatal {
             path: fatal.path,
             error: fatal.error,
