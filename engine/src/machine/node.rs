@@ -157,6 +157,7 @@ pub(super) struct Node {
     pub(super) old_users: Vec<User>,
     pub(super) policy: Option<Arc<Policy>>,
     /// When the last failures were, if an intensity is set.
+    #[expect(clippy::box_collection, reason = "few nodes have one, and it is four words wide")]
     pub(super) recent: Option<Box<VecDeque<Duration>>>,
     pub(super) generation: Generation,
     pub(super) token: Token,
