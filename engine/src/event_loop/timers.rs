@@ -63,7 +63,10 @@ impl Timers {
         let Some(Reverse(first)) = self.queue.peek() else { return std::future::pending().await };
         if self.sleeps_until != first.at {
             self.sleeps_until = first.at;
-            self.sleep.as_mut().reset(self.began + Duration::from_nanos(first.at));
+            // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up
+            // to milliseconds.
+            let after = Duration::from_nanos(first.at.saturating_sub(1));
+            self.sleep.as_mut().reset(self.began + after);
         }
         self.sleep.as_mut().await;
         // An elapsed sleep must be reset before it is waited for again.
