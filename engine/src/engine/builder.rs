@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::nested::NestedEngine;
-use super::{Caller, Engine};
+use super::{Caller, Engine, Life};
 use crate::backoff::{Backoff, Intensity};
 use crate::context::Context;
 use crate::error::ConfigError;
@@ -166,7 +166,7 @@ impl EngineBuilder {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (messages, inbox) = mpsc::unbounded_channel();
-        let (verdict, verdict_receiver) = watch::channel(None);
+        let (life, life_receiver) = watch::channel(Life::Running);
         let current = || Handle::current();
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
         let path = match &self.name {
@@ -189,14 +189,14 @@ impl EngineBuilder {
             log: outer
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
-            verdict: verdict_receiver,
+            life: life_receiver,
             last_report: OnceLock::new(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
         let beginning = Beginning {
             shared: Arc::clone(&shared),
             inbox,
-            verdict,
+            life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,
             linger: outer.map(|outer| outer.linger),

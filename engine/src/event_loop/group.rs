@@ -259,6 +259,7 @@ impl EventLoop {
         let is_installed = self.machine.view(node).is_installed;
         match action {
             Action::Install { manifold, .. } => {
+                self.disown(node);
                 let policy = manifold.settings.as_ref();
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
                 let old = self.slots[node.index()].manifold.replace(manifold.clone());
@@ -271,6 +272,7 @@ impl EventLoop {
             _ if !is_installed => {}
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
+                self.disown(node);
                 self.machine.uninstall(node);
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);
@@ -290,6 +292,13 @@ impl EventLoop {
         }
     }
 
+    /// Says that a live worker belongs to a manifold that is no longer installed.
+    fn disown(&mut self, node: NodeId) {
+        if let Some(worker) = &mut self.slots[node.index()].worker {
+            worker.is_obsolete = true;
+        }
+    }
+
     fn finish_job(&mut self, job: Job) {
         let mut ending: Vec<(NodeId, Generation)> = Vec::new();
         for (op, node) in job.ops.iter().zip(&job.plan.nodes) {
@@ -303,7 +312,7 @@ impl EventLoop {
     }
 
     /// Refuses a group. The names that were only made for it are forgotten by the machine.
-    fn refuse(&mut self, job: Job, error: ChangeError) {
+    pub(super) fn refuse(&mut self, job: Job, error: ChangeError) {
         for op in job.ops {
             if let Action::Install { manifold, .. } = op.action {
                 self.reaper.take_manifold(Some(manifold));

@@ -17,6 +17,7 @@ use crate::name::Text;
 use crate::report::{
     EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
 };
+use crate::shared::Pinned;
 use crate::value::Kind;
 
 /// A report at one moment, with the reporters that are still to be asked.
@@ -37,16 +38,8 @@ impl EventLoop {
         match question {
             Question::Preview(ops, reply) => answer(reply, self.preview(&ops)),
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
-            Question::Running(name, reply) => {
-                let node = self.names.find(&self.slots, name.as_str());
-                let is_up = node.is_some_and(|node| self.slots[node.index()].is_up());
-                if is_up {
-                    answer(reply, ());
-                } else {
-                    let node = node.unwrap_or_else(|| self.intern(&name));
-                    self.waiting.add_for_up(node, reply);
-                }
-            }
+            // Dropping the reply says that the engine is stopping.
+            Question::Settled(_) if self.machine.is_killed() => {}
             Question::Settled(reply) => self.waiting.for_rest.push(reply),
             Question::Snapshot(reply) => answer(reply, self.snapshot()),
             Question::Why(name, reply) => answer(reply, self.why(&name)),
@@ -58,7 +51,9 @@ impl EventLoop {
         let node = self.intern(name);
         self.machine.pin(node);
         let receiver = self.slots[node.index()].follow(kind.id());
-        Ok(Followed { receiver, node })
+        // Dropped with the answer, if nobody waits for it any more.
+        let pinned = Pinned { shared: Arc::clone(&self.shared), node };
+        Ok(Followed { receiver, pinned })
     }
 
     fn preview(&mut self, ops: &[Op]) -> Result<Preview, ChangeError> {
@@ -291,12 +286,6 @@ impl EventLoop {
         }
         self.check_cycles(&plan)?;
         Ok(plan)
-    }
-}
-
-impl Slot {
-    fn is_up(&self) -> bool {
-        self.worker.as_ref().is_some_and(|worker| worker.is_up)
     }
 }
 

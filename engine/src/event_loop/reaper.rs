@@ -1,11 +1,13 @@
 //! Drops what users made, outside the loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::exit::BoxError;
+use crate::finish::Finish;
 use crate::manifold::Manifold;
 use crate::value::Outputs;
 
@@ -14,7 +16,8 @@ use crate::value::Outputs;
 enum Remains {
     Outputs(Outputs),
     Manifold(Manifold),
-    Error(BoxError),
+    Finish(Finish),
+    Fatal(Arc<BoxError>),
 }
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
@@ -48,8 +51,14 @@ impl Reaper {
         }
     }
 
-    pub(super) fn take_error(&self, error: BoxError) {
-        self.send(Remains::Error(error));
+    pub(super) fn take_finish(&self, finish: Finish) {
+        self.send(Remains::Finish(finish));
+    }
+
+    pub(super) fn take_fatal(&self, error: Option<Arc<BoxError>>) {
+        if let Some(error) = error {
+            self.send(Remains::Fatal(error));
+        }
     }
 
     /// Without a runtime there is no task any more, and what is sent is dropped here.
