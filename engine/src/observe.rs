@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -62,9 +63,13 @@ impl Observed {
         }
     }
 
+    /// Its metrics are foreign code, and come before the end is told: they must not prevent it.
     pub(crate) fn ended(&self, kind: EndKind) {
-        if let Some(metrics) = &self.metrics {
-            metrics.worker_ended(&self.path, kind.as_str(), self.launched.elapsed());
+        let Some(metrics) = &self.metrics else { return };
+        let lived = self.launched.elapsed();
+        let count = || metrics.worker_ended(&self.path, kind.as_str(), lived);
+        if catch_unwind(AssertUnwindSafe(count)).is_err() {
+            tracing::warn!(worker = %self.path, "the metrics panicked");
         }
     }
 }

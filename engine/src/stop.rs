@@ -168,6 +168,11 @@ impl Stop {
         self.cell.raise(STARTED) & STOPPED != 0
     }
 
+    /// Tells the worker to stop on its own account: the engine has not asked for it.
+    pub(crate) fn give_up(&self) {
+        self.cell.raise(STOPPED);
+    }
+
     /// Waits until an input has ended by itself, or the worker is told to stop.
     ///
     /// A lost input's worker is gone already; the stop follows as soon as this worker's own

@@ -91,7 +91,9 @@ impl Launch {
         let (given, ctx) = (self.given, self.ctx);
         let runtime = guard.identity.shared.workers.clone();
         let name = ctx.name().to_owned();
+        guard.if_dropped = || Finish::failed("cannot make a thread for it".to_owned());
         let body = move || {
+            guard.if_dropped = Finish::dropped;
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
             let _entered = span.as_ref().map(|span| span.enter());
@@ -117,6 +119,8 @@ pub(crate) struct Guard {
     settings: Option<Arc<Settings>>,
     observed: Option<Box<Observed>>,
     is_told: bool,
+    /// What to tell if this is dropped before the worker has ended.
+    if_dropped: fn() -> Finish,
 }
 
 impl Guard {
@@ -128,6 +132,7 @@ impl Guard {
             settings: launch.settings.clone(),
             observed,
             is_told: false,
+            if_dropped: Finish::dropped,
             identity,
         }
     }
@@ -153,7 +158,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.is_told {
-            self.tell(Finish::dropped());
+            self.tell((self.if_dropped)());
         }
     }
 }

@@ -109,7 +109,7 @@ impl EventLoop {
                 Stage::Check(at + 1)
             }
             Stage::Check(_) => {
-                self.check_cycles(&job.plan)?;
+                self.check_cycles(&job.plan, &job.ops)?;
                 self.check_own_end(job)?;
                 Stage::Apply(0)
             }
@@ -217,13 +217,15 @@ impl EventLoop {
         }
     }
 
-    pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
-        let rewirings: Vec<_> = plan
-            .nodes
+    pub(super) fn check_cycles(&self, plan: &Plan, ops: &[Op]) -> Result<(), ChangeError> {
+        // One that will use nothing counts too: it no longer uses what it does now.
+        let is_rewired =
+            |op: &Op| matches!(op.action, Action::Install { .. } | Action::Uninstall { .. });
+        let rewirings: Vec<_> = ops
             .iter()
-            .zip(&plan.edges)
-            .filter(|(_, edges)| !edges.is_empty())
-            .map(|(node, edges)| (*node, &**edges))
+            .zip(plan.nodes.iter().zip(&plan.edges))
+            .filter(|(op, _)| is_rewired(op))
+            .map(|(_, (node, edges))| (*node, &**edges))
             .collect();
         let Some(cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
         let name = |node: &NodeId| self.slots[node.index()].name().as_str().to_owned();
@@ -322,7 +324,7 @@ impl EventLoop {
     }
 
     /// Adds the dependents of what is to go with them.
-    fn add_dependents(&self, ops: &mut Vec<Op>) {
+    pub(super) fn add_dependents(&self, ops: &mut Vec<Op>) {
         let with_dependents =
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
         let roots = ops.iter().filter(|op| with_dependents(op));

@@ -36,7 +36,10 @@ pub(crate) struct Asking {
 impl EventLoop {
     pub(super) fn answer(&mut self, question: Question) {
         match question {
-            Question::Preview(ops, reply) => answer(reply, self.preview(&ops)),
+            Question::Preview(_, reply) if self.machine.is_killed() => {
+                answer(reply, Err(ChangeError::Stopped));
+            }
+            Question::Preview(ops, reply) => answer(reply, self.preview(ops)),
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
             // Dropping the reply says that the engine is stopping.
             Question::Settled(_) if self.machine.is_killed() => {}
@@ -56,9 +59,10 @@ impl EventLoop {
         Ok(Followed { receiver, pinned })
     }
 
-    fn preview(&mut self, ops: &[Op]) -> Result<Preview, ChangeError> {
+    fn preview(&mut self, mut ops: Vec<Op>) -> Result<Preview, ChangeError> {
+        self.add_dependents(&mut ops);
         self.machine.begin_group();
-        let plan = self.check_all(ops);
+        let plan = self.check_all(&ops);
         self.machine.end_group();
         let nodes = plan?.nodes;
         let mut preview = Preview::default();
@@ -77,8 +81,13 @@ impl EventLoop {
             if !matches!(op.action, Action::Unpark) {
                 roots.push(*node);
             }
+            if !gone.contains(node) {
+                roots.extend(self.users_without(*node));
+            }
         }
-        for node in self.machine.bounced_with(&roots) {
+        let stopping = self.machine.bounced_with(&roots);
+        self.add_bereft(&mut gone, &stopping);
+        for node in stopping {
             let path = self.path(node);
             let list =
                 if gone.contains(&node) { &mut preview.stopped } else { &mut preview.bounced };
@@ -93,6 +102,33 @@ impl EventLoop {
             paths.sort_unstable();
         }
         Ok(preview)
+    }
+
+    /// Returns the users that run without an idle node: they are bounced when it comes up.
+    fn users_without(&self, node: NodeId) -> Vec<NodeId> {
+        if self.machine.view(node).phase != Phase::Idle {
+            return Vec::new();
+        }
+        let users = self.machine.users(node);
+        let bounces = |(user, index): &(NodeId, usize)| {
+            self.machine.inputs(*user).nth(*index).is_some_and(|(edge, _)| edge.need.bounces())
+        };
+        users.filter(bounces).map(|(user, _)| user).collect()
+    }
+
+    /// Adds the workers that cannot start again without those that are gone.
+    fn add_bereft(&self, gone: &mut BTreeSet<NodeId>, stopping: &[NodeId]) {
+        let stopping: BTreeSet<_> = stopping.iter().copied().collect();
+        let mut stack: Vec<_> = gone.iter().copied().collect();
+        while let Some(node) = stack.pop() {
+            for (user, index) in self.machine.users(node) {
+                let edge = self.machine.inputs(user).nth(index);
+                let needs = edge.is_some_and(|(edge, _)| edge.need.gates());
+                if needs && stopping.contains(&user) && gone.insert(user) {
+                    stack.push(user);
+                }
+            }
+        }
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -284,7 +320,7 @@ impl EventLoop {
         for at in 0..ops.len() {
             self.check(&plan, ops, at)?;
         }
-        self.check_cycles(&plan)?;
+        self.check_cycles(&plan, ops)?;
         Ok(plan)
     }
 }

@@ -1,9 +1,12 @@
 //! The engine's integration tests: behaviour through the public API.
 
+mod changes;
 mod delays;
 mod ends;
 mod inputs;
+mod nested;
 mod outputs;
+mod panics;
 mod stops;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
