@@ -152,6 +152,9 @@ fn bear<O: Offers>(ctx: &Context, offers: O) -> (Born, Changes) {
     let mut handed = Handed { values: Vec::new(), changes };
     offers.hand_over(&mut handed);
     let born = Born { outputs: handed.values.into_iter().collect(), reporter: None };
+    if let Some(observed) = ctx.observed() {
+        observed.started();
+    }
     (born, handed.changes)
 }
 

@@ -7,7 +7,9 @@ mod inputs;
 mod nested;
 mod outputs;
 mod panics;
+mod seeing;
 mod stops;
+mod threads;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 
