@@ -110,6 +110,12 @@ pub enum EngineError {
         /// Its error.
         source: SharedError,
     },
+    /// A worker asked through its own handle, and would wait for its own end.
+    #[error("worker {asker} would wait for its own end")]
+    OwnEnd {
+        /// The worker's path.
+        asker: String,
+    },
     /// The runtime that the engine or its workers ran on was shut down.
     #[error("the runtime of engine {path} was shut down")]
     RuntimeGone {
@@ -357,8 +363,15 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The gravest fatal error, if there was one.
+    /// The gravest fatal error, if there was one. Refused at once to a worker of this engine that
+    /// asks through the handle it was given: it would wait for its own end.
     pub async fn wait(&self) -> Result<(), EngineError> {
+        if let Some((node, generation)) = self.caller.asker
+            && let Some(Some(asker)) =
+                self.ask(|reply| Question::Live(node, generation, reply)).await
+        {
+            return Err(EngineError::OwnEnd { asker });
+        }
         let mut life = self.shared.life.clone();
         let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
         match ended.as_deref() {

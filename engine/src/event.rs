@@ -1,8 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
 use tokio::sync::broadcast;
 
@@ -235,12 +235,13 @@ impl Events {
 #[derive(Debug)]
 pub(crate) struct Log {
     sender: broadcast::Sender<Event>,
-    next: AtomicU64,
+    /// Held while an event is sent: engines of one tree tell theirs from several threads.
+    next: Mutex<u64>,
 }
 
 impl Log {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { sender: broadcast::Sender::new(capacity), next: AtomicU64::new(0) }
+        Self { sender: broadcast::Sender::new(capacity), next: Mutex::new(0) }
     }
 
     pub(crate) fn subscribe(&self) -> Events {
@@ -256,7 +257,9 @@ impl Log {
         origin: Option<&Arc<Origin>>,
         kind: impl FnOnce() -> EventKind,
     ) {
-        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut next = self.next.lock();
+        let sequence = *next;
+        *next += 1;
         if self.sender.receiver_count() == 0 {
             return;
         }

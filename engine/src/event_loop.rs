@@ -82,6 +82,8 @@ pub(crate) enum Question {
     Preview(Vec<Op>, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
     Settled(Reply<()>),
+    /// The path of a worker, if this generation of it is live.
+    Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
     Why(String, Reply<Option<Why>>),
     Graph(Reply<Graph>),

@@ -44,6 +44,10 @@ impl EventLoop {
             // Dropping the reply says that the engine is stopping.
             Question::Settled(_) if self.machine.is_killed() => {}
             Question::Settled(reply) => self.waiting.for_rest.push(reply),
+            Question::Live(node, generation, reply) => {
+                let path = self.worker(node, generation).is_some().then(|| self.path(node));
+                answer(reply, path);
+            }
             Question::Snapshot(reply) => answer(reply, self.snapshot()),
             Question::Why(name, reply) => answer(reply, self.why(&name)),
             Question::Graph(reply) => answer(reply, self.graph()),

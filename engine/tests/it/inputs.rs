@@ -280,6 +280,24 @@ async fn a_worker_that_would_bounce_its_own_input_is_refused() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_would_wait_for_its_engines_end_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let waits = Manifold::builder().inputs(EngineInput).offers::<(String,)>().run(
+        |engine, up| async move {
+            let waited = engine.wait().await;
+            let text = waited.err().map(|error| error.to_string()).unwrap_or_default();
+            up.ready((text,)).wait().await;
+            Ok(())
+        },
+    );
+
+    engine.install(ASKER, waits).await?;
+
+    assert_eq!(engine.output(ASKER).await?, "worker /asker would wait for its own end");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handle_in_a_worker_keeps_no_engine_alive() -> TestResult {
     let engine = test_engine().build()?;
     let look = |engine: Engine| async move {

@@ -3,6 +3,7 @@
 mod changes;
 mod delays;
 mod ends;
+mod flaws;
 mod inputs;
 mod nested;
 mod outputs;
