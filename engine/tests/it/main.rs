@@ -1,6 +1,7 @@
 //! The engine's integration tests: behaviour through the public API.
 
 mod changes;
+mod compile;
 mod delays;
 mod ends;
 mod flaws;
