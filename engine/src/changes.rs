@@ -19,7 +19,7 @@ use crate::value::Value;
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The changing outputs of one worker. Its task polls them beside its run.
-pub struct Changes {
+pub(crate) struct Changes {
     identity: Identity,
     streams: Vec<Stream>,
 }

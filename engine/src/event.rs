@@ -252,8 +252,7 @@ impl Log {
     pub(crate) fn push(
         &self,
         at: impl FnOnce() -> SystemTime,
-        engine: &Arc<str>,
-        name: Option<&Text>,
+        (engine, name): (&Arc<str>, Option<&Text>),
         origin: Option<&Arc<Origin>>,
         kind: impl FnOnce() -> EventKind,
     ) {

@@ -444,14 +444,15 @@ impl EventLoop {
 
     fn note(&self, node: NodeId, origin: Option<&Arc<Origin>>, kind: impl FnOnce() -> EventKind) {
         let name = self.slots[node.index()].name.as_ref();
-        self.shared.log.push(|| self.wall(self.now), &self.shared.path, name, origin, kind);
+        let about = (&self.shared.path, name);
+        self.shared.log.push(|| self.wall(self.now), about, origin, kind);
     }
 
     fn kill(&mut self, origin: Option<&Arc<Origin>>) {
         if !self.machine.is_killed() {
             let log = &self.shared.log;
             let at = || self.wall(self.now);
-            log.push(at, &self.shared.path, None, origin, || EventKind::Killed);
+            log.push(at, (&self.shared.path, None), origin, || EventKind::Killed);
         }
         self.begin_kill();
     }
@@ -481,7 +482,8 @@ impl EventLoop {
 
     fn finish(&mut self) {
         let log = &self.shared.log;
-        log.push(|| self.wall(self.now), &self.shared.path, None, None, || EventKind::Finished);
+        let at = || self.wall(self.now);
+        log.push(at, (&self.shared.path, None), None, || EventKind::Finished);
         let verdict = match self.fatal.take() {
             Some(fatal) => Verdict::Fatal { path: fatal.path, error: fatal.error },
             None if self.is_runtime_gone => Verdict::RuntimeGone,

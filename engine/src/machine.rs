@@ -372,12 +372,6 @@ impl Machine {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))
     }
 
-    /// Returns which generation of an input a live worker was started with, if it was.
-    #[cfg(test)]
-    pub(crate) fn held(&self, id: NodeId, input: usize) -> Generation {
-        self.graph[id].inputs[input].held
-    }
-
     fn policy_of(&self, node: &Node) -> Arc<Policy> {
         Arc::clone(node.policy.as_ref().unwrap_or(&self.policy))
     }

@@ -279,6 +279,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test waits for the task's end")]
     async fn a_waiter_that_waits_first_is_woken() {
         let (stopper, stop) = Stop::pair();
         let mut wait = tokio::spawn(async move { stop.wait().await });

@@ -306,7 +306,7 @@ async fn many_workers_on_many_threads_stop_in_order() -> TestResult {
 
     clean_kill(engine).await?;
 
-    let expected: Vec<_> = names.iter().rev().map(|name| name.to_string()).collect();
+    let expected: Vec<_> = names.iter().rev().map(ToString::to_string).collect();
     assert_eq!(journal.stops(), expected);
     Ok(())
 }
