@@ -6,7 +6,7 @@ mod output;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 pub use builder::EngineBuilder;
 pub use nested::NestedEngine;
@@ -72,10 +72,19 @@ pub(crate) struct Caller {
     pub(crate) asker: Option<(NodeId, Generation)>,
 }
 
+/// Whether an engine runs.
+pub(crate) enum Life {
+    Running,
+    /// It was killed, or has had a fatal error.
+    Stopping,
+    Ended(Verdict),
+}
+
 /// How an engine has ended.
 #[derive(Clone)]
 pub(crate) enum Verdict {
     Ended,
+    RuntimeGone,
     Fatal { path: String, error: Arc<BoxError> },
 }
 
@@ -83,6 +92,7 @@ impl Verdict {
     pub(crate) fn text(&self) -> Option<String> {
         match self {
             Self::Ended => None,
+            Self::RuntimeGone => Some("its workers' runtime was shut down".to_owned()),
             Self::Fatal { path, error } => Some(format!("{path}: {error}")),
         }
     }
@@ -100,7 +110,13 @@ pub enum EngineError {
         /// Its error.
         source: SharedError,
     },
-    /// The runtime that the engine ran on was shut down.
+    /// A worker asked through its own handle, and would wait for its own end.
+    #[error("worker {asker} would wait for its own end")]
+    OwnEnd {
+        /// The worker's path.
+        asker: String,
+    },
+    /// The runtime that the engine or its workers ran on was shut down.
     #[error("the runtime of engine {path} was shut down")]
     RuntimeGone {
         /// The engine's path.
@@ -283,8 +299,8 @@ impl Engine {
     ///
     /// When the engine ends before.
     pub async fn running<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
-        let name = name.text().clone();
-        self.ask(|reply| Question::Running(name, reply)).await.ok_or(ChangeError::Stopped)
+        // Every manifold offers `()` while it is up.
+        self.output(name.output::<()>()).await
     }
 
     /// Waits until nothing will happen without a further cause: no worker is starting or stopping,
@@ -347,18 +363,27 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The gravest fatal error, if there was one.
+    /// The gravest fatal error, if there was one. Refused at once to a worker of this engine that
+    /// asks through the handle it was given: it would wait for its own end.
     pub async fn wait(&self) -> Result<(), EngineError> {
-        let mut verdict = self.shared.verdict.clone();
-        let verdict = verdict.wait_for(Option::is_some).await.map(|verdict| verdict.clone());
-        match verdict {
-            Ok(Some(Verdict::Fatal { path, error })) => {
-                Err(EngineError::Fatal { path, source: SharedError(error) })
-            }
-            Ok(_) => Ok(()),
-            Err(watch::error::RecvError { .. }) => {
+        if let Some((node, generation)) = self.caller.asker
+            && let Some(Some(asker)) =
+                self.ask(|reply| Question::Live(node, generation, reply)).await
+        {
+            return Err(EngineError::OwnEnd { asker });
+        }
+        let mut life = self.shared.life.clone();
+        let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Life::Ended(Verdict::Fatal { path, error })) => Err(EngineError::Fatal {
+                path: path.clone(),
+                source: SharedError(Arc::clone(error)),
+            }),
+            // The loop was dropped before it came to an end.
+            Ok(Life::Ended(Verdict::RuntimeGone)) | Err(_) => {
                 Err(EngineError::RuntimeGone { path: self.path().to_owned() })
             }
+            Ok(_) => Ok(()),
         }
     }
 

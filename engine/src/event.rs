@@ -137,7 +137,7 @@ pub enum EventKind {
     InputLost,
     /// A worker was told to stop.
     Stopping,
-    /// A worker did not stop in its grace; its future is being dropped.
+    /// A worker did not stop in its grace, or its start took too long; its future is being dropped.
     Aborted,
     /// A worker outlived both graces, or never yields.
     Stuck,
@@ -193,7 +193,7 @@ impl fmt::Display for EventKind {
             Self::Changed { output } => write!(f, "changed its {output}"),
             Self::InputLost => f.write_str("lost an input"),
             Self::Stopping => f.write_str("stopping"),
-            Self::Aborted => f.write_str("did not stop in its grace, is dropped"),
+            Self::Aborted => f.write_str("did not end in time, is dropped"),
             Self::Stuck => f.write_str("is stuck"),
             Self::Ended { end, error: Some(error), .. } => write!(f, "ended, {end}: {error}"),
             Self::Ended { end, error: None, .. } => write!(f, "ended, {end}"),

@@ -40,7 +40,7 @@ use waiting::Waiting;
 use crate::change::{ChangeError, Op, Preview};
 use crate::changes::Latest;
 use crate::detail::Reporter;
-use crate::engine::{Caller, Verdict};
+use crate::engine::{Caller, Life, Verdict};
 use crate::event::{Event, EventKind, Origin};
 use crate::finish::Finish;
 use crate::graph::Graph;
@@ -48,7 +48,7 @@ use crate::hash::Map;
 use crate::machine::{End, EndKind, Generation, Machine, NodeId, Port, Rest, Stage, Status, Step};
 use crate::name::Text;
 use crate::report::Why;
-use crate::shared::Shared;
+use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
 
@@ -88,8 +88,9 @@ pub(crate) struct Apply {
 pub(crate) enum Question {
     Preview(Vec<Op>, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
-    Running(Text, Reply<()>),
     Settled(Reply<()>),
+    /// The path of a worker, if this generation of it is live.
+    Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
     Why(String, Reply<Option<Why>>),
     Graph(Reply<Graph>),
@@ -98,14 +99,14 @@ pub(crate) enum Question {
 /// A name that is followed, and the pin that keeps it.
 pub(crate) struct Followed {
     pub(crate) receiver: watch::Receiver<Option<Value>>,
-    pub(crate) node: NodeId,
+    pub(crate) pinned: Pinned,
 }
 
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
     called: mpsc::UnboundedReceiver<Call>,
-    verdict: watch::Sender<Option<Verdict>>,
+    life: watch::Sender<Life>,
     machine: Machine,
     names: Names,
     slots: Vec<Slot>,
@@ -123,6 +124,8 @@ pub(crate) struct EventLoop {
     now: Stamp,
     slice_ends: Instant,
     is_finished: bool,
+    /// A worker's task was dropped by its runtime.
+    is_runtime_gone: bool,
     kill_deadline: Option<Duration>,
     /// When what has not stopped by then is left behind.
     killed_until: Option<Stamp>,
@@ -142,7 +145,7 @@ pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Message>,
     pub(crate) called: mpsc::UnboundedReceiver<Call>,
-    pub(crate) verdict: watch::Sender<Option<Verdict>>,
+    pub(crate) life: watch::Sender<Life>,
     pub(crate) seed: u64,
     pub(crate) kill_deadline: Option<Duration>,
     pub(crate) linger: Option<Linger>,
@@ -150,7 +153,7 @@ pub(crate) struct Beginning {
 
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { shared, inbox, called, verdict, seed, kill_deadline, linger } = beginning;
+        let Beginning { shared, inbox, called, life, seed, kill_deadline, linger } = beginning;
         let began = shared.clock.began;
         Self {
             machine: Machine::new(Arc::clone(&shared.policy), seed),
@@ -167,6 +170,7 @@ impl EventLoop {
             now: 1,
             slice_ends: began,
             is_finished: false,
+            is_runtime_gone: false,
             kill_deadline,
             killed_until: None,
             linger,
@@ -175,7 +179,7 @@ impl EventLoop {
             shared,
             inbox,
             called,
-            verdict,
+            life,
         }
     }
 
@@ -196,7 +200,7 @@ impl EventLoop {
                     biased;
                     _ = self.inbox.recv_many(&mut batch, BATCH) => {}
                     call = self.called.recv() => first = call,
-                    () = self.timers.wait() => {}
+                    () = self.timers.wait(self.killed_until) => {}
                 }
             }
             self.begin_slice();
@@ -326,7 +330,10 @@ impl EventLoop {
         outputs: Outputs,
         reporter: Option<Reporter>,
     ) {
-        let Some(worker) = self.worker(node, generation) else { return self.reaper.take(outputs) };
+        let is_overdue = self.machine.view(node).is_overdue;
+        let Some(worker) = self.worker(node, generation).filter(|_| !is_overdue) else {
+            return self.reaper.take(outputs);
+        };
         worker.outputs = outputs;
         worker.is_up = true;
         worker.ask = reporter.map(Ask::new);
@@ -337,22 +344,28 @@ impl EventLoop {
         self.note(node, None, || EventKind::Started { generation });
         if self.machine.view(node).status == Status::Up {
             self.show(node);
-            self.waiting.on_up(node);
         }
     }
 
-    fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
+    fn on_ended(&mut self, node: NodeId, generation: Generation, mut finish: Finish) {
         if self.worker(node, generation).is_none() {
-            return;
+            return self.reaper.take_finish(finish);
         }
-        let slot = &mut self.slots[node.index()];
-        let Some(worker) = slot.worker.take() else { return };
-        let was_told = self.machine.view(node).stage > Stage::Free;
-        let kind = match finish.kind {
+        let view = self.machine.view(node);
+        let Some(worker) = self.slots[node.index()].worker.take() else { return };
+        let was_told = view.stage > Stage::Free;
+        let is_overdue = view.is_overdue && !view.is_marked && !view.is_obsolete;
+        finish.kind = match finish.kind {
             EndKind::Dropped if worker.is_aborted => EndKind::Stopped,
             EndKind::Done if was_told => EndKind::Stopped,
             kind => kind,
         };
+        if is_overdue && finish.kind == EndKind::Stopped {
+            finish = Finish::failed(self.overdue(node));
+        }
+        let kind = finish.kind;
+        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
+        let slot = &mut self.slots[node.index()];
         let ran = match slot.started {
             Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
             _ => Duration::ZERO,
@@ -361,8 +374,7 @@ impl EventLoop {
         slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
         self.show(node);
-        self.note_end(node, kind, finish);
-        let view = self.machine.view(node);
+        self.note_end(node, finish);
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at });
         if view.stage == Stage::Stuck {
@@ -376,7 +388,8 @@ impl EventLoop {
     }
 
     /// Remembers and tells why a worker has ended.
-    fn note_end(&mut self, node: NodeId, kind: EndKind, finish: Finish) {
+    fn note_end(&mut self, node: NodeId, finish: Finish) {
+        let kind = finish.kind;
         let failure = finish.failure.map(|failure| *failure);
         let (text, is_panic) = match &failure {
             Some(failure) => (Some(failure.text.clone()), failure.is_panic),
@@ -402,9 +415,10 @@ impl EventLoop {
         let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
         if is_gravest {
             let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
-            self.fatal = Some(fatal);
+            let before = self.fatal.replace(fatal);
+            self.reaper.take_fatal(before.map(|fatal| fatal.error));
         } else {
-            self.reaper.take_error(error);
+            self.reaper.take_fatal(Some(Arc::new(error)));
         }
         self.begin_kill();
     }
@@ -505,12 +519,24 @@ impl EventLoop {
     fn begin_kill(&mut self) {
         if !self.machine.is_killed() {
             self.killed_until =
-                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline)));
+                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
             if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
                 tracing::debug!(?deadline, until, "the engine's kill has a deadline");
             }
         }
         self.machine.kill();
+        self.life.send_if_modified(|life| {
+            let is_news = matches!(life, Life::Running);
+            if is_news {
+                *life = Life::Stopping;
+            }
+            is_news
+        });
+        self.waiting.give_up();
+        if let Some(job) = self.job.take() {
+            self.machine.end_group();
+            self.refuse(job, ChangeError::Stopped);
+        }
     }
 
     /// Says how the engine has ended. Its last report is made when it is asked for, or after those
@@ -522,13 +548,14 @@ impl EventLoop {
             // An engine that is nested in another leaves that to the outermost.
             self.shared.log.close();
         }
-        let verdict = self.fatal.take().map_or(Verdict::Ended, |fatal| Verdict::Fatal {
-            path: fatal.path,
-            error: fatal.error,
-        });
-        let sender = self.verdict.clone();
-        let remains = Remains::leave(self, verdict.text());
-        sender.send_replace(Some(verdict));
+        let verdict = match self.fatal.take() {
+            Some(fatal) => Verdict::Fatal { path: fatal.path, error: fatal.error },
+            None if self.is_runtime_gone => Verdict::RuntimeGone,
+            None => Verdict::Ended,
+        };
+        let life = self.life.clone();
+        let remains = Remains::leave(self, verdict.clone());
+        life.send_replace(Life::Ended(verdict));
         tokio::task::yield_now().await;
         drop(remains);
     }

@@ -6,9 +6,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::engine::Verdict;
+use crate::engine::Life;
 use crate::event::{Log, Timestamp};
 use crate::event_loop::{Call, LastReport, Message};
+use crate::machine::NodeId;
 use crate::manifold::{Classifier, Filter};
 use crate::observe::Metrics;
 use crate::policy::Policy;
@@ -30,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Handle,
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,
-    pub(crate) verdict: watch::Receiver<Option<Verdict>>,
+    pub(crate) life: watch::Receiver<Life>,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
 }
@@ -66,6 +67,24 @@ impl Shared {
     /// The engine's own path as it is shown.
     pub(crate) fn own_path(&self) -> &str {
         if self.path.is_empty() { "/" } else { &self.path }
+    }
+}
+
+/// Keeps a name while someone outside follows it.
+pub(crate) struct Pinned {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: NodeId,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.shared.send(Message::Unpin(self.node));
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pinned")
     }
 }
 

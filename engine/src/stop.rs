@@ -169,6 +169,11 @@ impl Stop {
         self.cell.flags.fetch_or(STARTED, Ordering::AcqRel) & STOPPED != 0
     }
 
+    /// Tells the worker to stop on its own account: the engine has not asked for it.
+    pub(crate) fn give_up(&self) {
+        self.cell.raise(STOPPED);
+    }
+
     /// Waits until an input has ended by itself, or the worker is told to stop.
     ///
     /// A lost input's worker is gone already; the stop follows as soon as this worker's own
@@ -275,6 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test waits for the task's end")]
     async fn a_waiter_that_waits_first_is_woken() {
         let (stopper, stop) = Stop::pair();
         let mut wait = tokio::spawn(async move { stop.wait().await });

@@ -45,6 +45,12 @@ use crate::stop::Stop;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a worker",
+    label = "this is to be a worker",
+    note = "implement `crankcase_engine::Worker` for `{Self}`: one method, `async fn run(self, stop: \
+            Stop) -> Outcome`; or make a worker of a closure with `Builder::run`"
+)]
 pub trait Worker: Send + Sized + 'static {
     /// Runs the worker to its end.
     fn run(self, stop: Stop) -> impl Future<Output = Outcome> + Send;

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::nested::NestedEngine;
-use super::{Caller, Engine};
+use super::{Caller, Engine, Life};
 use crate::backoff::{Backoff, Intensity};
 use crate::context::Context;
 use crate::error::ConfigError;
@@ -167,7 +167,7 @@ impl EngineBuilder {
         }
         let (messages, inbox) = mpsc::unbounded_channel();
         let (calls, called) = mpsc::unbounded_channel();
-        let (verdict, verdict_receiver) = watch::channel(None);
+        let (life, life_receiver) = watch::channel(Life::Running);
         let current = || Handle::current();
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
         let path = match &self.name {
@@ -191,7 +191,7 @@ impl EngineBuilder {
             log: outer
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
-            verdict: verdict_receiver,
+            life: life_receiver,
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
@@ -199,7 +199,7 @@ impl EngineBuilder {
             shared: Arc::clone(&shared),
             inbox,
             called,
-            verdict,
+            life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,
             linger: outer.map(|outer| outer.linger),

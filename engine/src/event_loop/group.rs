@@ -155,8 +155,13 @@ impl EventLoop {
             return Err(ChangeError::NamedTwice { name: name.as_str().to_owned() });
         }
         let is_installed = self.machine.view(node).is_installed;
+        // One that will use nothing counts too: it no longer uses what it does now.
+        let is_linked = self.machine.inputs(node).len() > 0;
         let Action::Install { manifold: Some(manifold), expected, mode } = action else {
             plan.edges.push(Box::default());
+            if is_linked && matches!(action, Action::Uninstall { .. }) {
+                plan.linked.push(at);
+            }
             return if is_installed { Ok(()) } else { Err(self.not_installed(name, action)) };
         };
         if is_installed && *mode == Mode::Nothing {
@@ -167,7 +172,7 @@ impl EventLoop {
         }
         check_manifold(name, manifold, expected, &self.shared.policy)?;
         let edges = self.edges(name, manifold)?;
-        if !edges.is_empty() || self.machine.users(node).next().is_some() {
+        if is_linked || !edges.is_empty() || self.machine.users(node).next().is_some() {
             plan.linked.push(at);
         }
         plan.edges.push(edges);
@@ -277,6 +282,7 @@ impl EventLoop {
         let is_installed = self.machine.view(node).is_installed;
         match action {
             Action::Install { manifold, .. } => {
+                self.disown(node);
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
                 let old =
@@ -290,6 +296,7 @@ impl EventLoop {
             _ if !is_installed => {}
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
+                self.disown(node);
                 self.machine.uninstall(node);
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);
@@ -309,14 +316,21 @@ impl EventLoop {
         }
     }
 
+    /// Says that a live worker belongs to a manifold that is no longer installed.
+    fn disown(&mut self, node: NodeId) {
+        if let Some(worker) = &mut self.slots[node.index()].worker {
+            worker.is_obsolete = true;
+        }
+    }
+
     /// Refuses a group. The names that were only made for it are forgotten by the machine.
-    fn refuse(&mut self, job: Job, error: ChangeError) {
+    pub(super) fn refuse(&mut self, job: Job, error: ChangeError) {
         self.reaper.take_ops(job.ops);
         answer(job.reply, Err(error));
     }
 
     /// Adds the dependents of what is to go with them.
-    fn add_dependents(&self, ops: &mut Vec<Op>) {
+    pub(super) fn add_dependents(&self, ops: &mut Vec<Op>) {
         let with_dependents =
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
         let roots = ops.iter().filter(|op| with_dependents(op));

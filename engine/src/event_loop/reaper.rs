@@ -1,12 +1,14 @@
 //! Drops what users made, outside the loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::change::Op;
 use crate::exit::BoxError;
+use crate::finish::Finish;
 use crate::manifold::Manifold;
 use crate::value::Outputs;
 
@@ -15,7 +17,8 @@ use crate::value::Outputs;
 enum Remains {
     Outputs(Outputs),
     Manifold(Manifold),
-    Error(BoxError),
+    Finish(Finish),
+    Fatal(Arc<BoxError>),
     Ops(Vec<Op>),
 }
 
@@ -61,8 +64,14 @@ impl Reaper {
         }
     }
 
-    pub(super) fn take_error(&mut self, error: BoxError) {
-        self.taken.push(Remains::Error(error));
+    pub(super) fn take_finish(&mut self, finish: Finish) {
+        self.taken.push(Remains::Finish(finish));
+    }
+
+    pub(super) fn take_fatal(&mut self, error: Option<Arc<BoxError>>) {
+        if let Some(error) = error {
+            self.taken.push(Remains::Fatal(error));
+        }
     }
 
     /// Sends what was taken. Without a runtime there is no task any more, and it is dropped here.

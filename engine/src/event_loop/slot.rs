@@ -53,6 +53,9 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) is_up: bool,
+    /// Its manifold is no longer the one that is installed: what it offers is not what the name
+    /// offers.
+    pub(super) is_obsolete: bool,
     /// The loop has dropped the worker's future, or will have when the task is next looked at.
     pub(super) is_aborted: bool,
 }
@@ -112,7 +115,10 @@ impl Slot {
 
     /// Returns the present value of a kind; every worker that is up offers `()`.
     pub(super) fn value(&self, kind: TypeId) -> Option<Value> {
-        let worker = self.worker.as_ref().filter(|worker| worker.is_up)?;
+        let worker = self.worker.as_ref()?;
+        if !worker.is_up || worker.is_obsolete {
+            return None;
+        }
         match self.index_of(kind) {
             Some(index) => worker.outputs.get(index).cloned(),
             None => (kind == TypeId::of::<()>()).then(|| Arc::new(()) as Value),
@@ -136,7 +142,15 @@ impl Slot {
     /// see.
     pub(super) fn show(&self) -> impl Iterator<Item = Value> {
         let shown = self.rare().into_iter().flat_map(|rare| &rare.channels);
-        shown.filter_map(|(kind, sender)| sender.send_replace(self.value(*kind)))
+        shown.filter_map(|(kind, sender)| {
+            let (value, mut unseen) = (self.value(*kind), None);
+            sender.send_if_modified(|shown| {
+                let is_news = shown.is_some() || value.is_some();
+                unseen = std::mem::replace(shown, value);
+                is_news
+            });
+            unseen
+        })
     }
 }
 
