@@ -331,7 +331,7 @@ impl Engine {
         move || {
             let engine = engine.clone();
             // Within the outer engine's deadline, so that it gets all that was answered.
-            let limit = engine.shared.policy.report_deadline.mul_f32(0.9);
+            let limit = engine.shared.policy.report_deadline / 10 * 9;
             Box::pin(async move { collect::report(&engine, limit).await.into() })
         }
     }
