@@ -98,6 +98,23 @@ async fn a_reporter_is_not_waited_for_past_its_deadline() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reporter_with_a_longer_deadline_prolongs_no_other() -> TestResult {
+    let engine = test_engine().build()?;
+    let quick = Duration::from_millis(100);
+    let silent = reporting_after(Duration::from_secs(60)).report_deadline(quick);
+    engine.install(A, silent).await?;
+    engine.install(B, reporting_after(Duration::from_millis(10))).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+    let began = Instant::now();
+
+    engine.report().await;
+
+    assert_eq!(began.elapsed(), quick);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reporter_is_asked_no_second_time_while_it_owes_an_answer() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, reporting_after(Duration::from_secs(60))).await?;

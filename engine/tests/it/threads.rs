@@ -80,6 +80,7 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     let report = engine.report().await;
     script.release();
     reported?;
+    engine.running(&A).await?;
     assert_eq!(report.left_behind, ["/a"]);
     Ok(clean_kill(engine).await?)
 }
@@ -128,6 +129,7 @@ async fn a_stuck_worker_does_not_hold_up_its_inputs() -> TestResult {
 
     let stuck = state(&engine, "b").await;
     script.release();
+    engine.running(&B).await?;
     assert_eq!(stuck, WorkerState::Stuck);
     assert_eq!(journal.starts("a"), 2);
     Ok(clean_kill(engine).await?)
