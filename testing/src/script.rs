@@ -89,6 +89,11 @@ impl Script {
         self.cell.push(Act::Block);
     }
 
+    /// Waits until a worker blocks its thread, as [`never_yield`](Self::never_yield) asks for.
+    pub async fn blocked(&self) {
+        self.cell.blocked().await;
+    }
+
     /// Makes the next start fail.
     pub fn fail_start(&self, exit: Exit) {
         self.cell.open_with(Opening::Fail(exit));

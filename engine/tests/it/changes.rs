@@ -173,12 +173,8 @@ async fn a_cycle_is_refused_with_its_path() -> TestResult {
 
     let refused = refusal(&engine, group.install(A, add_one(C))).await?;
 
-    let cycles = ["a -> c -> b -> a", "b -> a -> c -> b", "c -> b -> a -> c"];
-    let texts = cycles.map(|cycle| {
-        let first = &cycle[..1];
-        format!("cannot install manifold {first:?}: it would depend on itself: {cycle}")
-    });
-    assert!(texts.contains(&refused), "{refused}");
+    let text = "cannot install manifold \"a\": it would depend on itself: a -> c -> b -> a";
+    assert_eq!(refused, text);
     Ok(clean_kill(engine).await?)
 }
 

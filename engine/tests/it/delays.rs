@@ -253,6 +253,35 @@ async fn more_failures_than_the_intensity_bears_park_a_worker() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_intensity_counts_any_number_of_failures() -> TestResult {
+    let intensity = Intensity { failures: 100, within: Duration::from_secs(1_000_000) };
+    let engine = test_engine().intensity(intensity).build()?;
+    let script = Script::new();
+    (0..200).for_each(|_| script.fail_start(Exit::failed("no luck")));
+
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::Spent).await?;
+
+    assert_eq!(engine.report().await.workers["a"].starts, 101);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_that_was_ended_by_hand_starts_nothing_later() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+
+    assert_eq!(engine.report().await.workers["a"].starts, 2);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
     let intensity = Intensity { failures: 2, within: Duration::from_secs(2) };
     let engine = test_engine().intensity(intensity).build()?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crankcase_engine::{
-    Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Name, NestedEngine,
-    WorkerState,
+    Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
+    Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 
@@ -56,6 +56,36 @@ async fn a_nested_engines_report_stands_under_its_name() -> TestResult {
     };
     assert_eq!(nested.path, "/site");
     assert_eq!(nested.workers["page"].state, WorkerState::Running);
+    Ok(clean_kill(engine).await?)
+}
+
+struct Idle;
+
+impl Worker for Idle {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_reporter_in_a_nested_engine_does_not_silence_the_engine() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    let silent = Manifold::builder()
+        .start(|(), _ctx| async { Ok(Idle) })
+        .report(|_| std::future::pending::<serde_json::Value>)
+        .build();
+    let (nested, name) = (engine.output(SITE).await?, Name::<()>::new("silent"));
+    nested.install(name.clone(), silent).await?;
+    nested.running(&name).await?;
+
+    let report = engine.report().await;
+
+    let Some(Detail::Engine(nested)) = &report.workers["site"].report else {
+        return Err("no nested report".into());
+    };
+    assert_eq!(nested.workers["silent"].reporter.as_deref(), Some("no answer within 900ms"));
     Ok(clean_kill(engine).await?)
 }
 

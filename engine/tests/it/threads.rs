@@ -46,6 +46,8 @@ async fn workers_that_never_yield_on_every_thread_are_named_and_left_behind() ->
         engine.running(&name).await?;
     }
     scripts.iter().for_each(Script::never_yield);
+    scripts[0].blocked().await;
+    scripts[1].blocked().await;
 
     engine.stop().await?;
 
@@ -63,6 +65,7 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&A).await?;
     script.never_yield();
+    script.blocked().await;
     engine.provide(B, 1).await?;
 
     let name = A;
@@ -77,6 +80,7 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     let report = engine.report().await;
     script.release();
     reported?;
+    engine.running(&A).await?;
     assert_eq!(report.left_behind, ["/a"]);
     Ok(clean_kill(engine).await?)
 }
@@ -88,6 +92,7 @@ async fn a_stuck_worker_is_started_again_only_when_it_has_ended() -> TestResult 
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&A).await?;
     script.never_yield();
+    script.blocked().await;
 
     let asking = engine.clone();
     let bounced = async move { asking.bounce(&A).await };
@@ -117,12 +122,14 @@ async fn a_stuck_worker_does_not_hold_up_its_inputs() -> TestResult {
     engine.install(B, script.manifold(A).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&B).await?;
     script.never_yield();
+    script.blocked().await;
 
     engine.bounce(&A).await?;
     engine.running(&A).await?;
 
     let stuck = state(&engine, "b").await;
     script.release();
+    engine.running(&B).await?;
     assert_eq!(stuck, WorkerState::Stuck);
     assert_eq!(journal.starts("a"), 2);
     Ok(clean_kill(engine).await?)
@@ -291,6 +298,53 @@ fn reporting(answer: impl Fn() -> &'static str + Send + Sync + 'static) -> Manif
             }
         })
         .build()
+}
+
+/// Waits in its drop until the test lets it go.
+struct Heavy(Arc<Mutex<mpsc::Receiver<()>>>);
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        self.0.lock().recv().ok();
+    }
+}
+
+#[tokio::test]
+async fn a_value_whose_drop_blocks_holds_up_no_call() -> TestResult {
+    let heavy = Name::<Arc<Heavy>>::new("heavy");
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let (release, held) = mpsc::channel::<()>();
+    engine.provide(heavy.clone(), Arc::new(Heavy(Arc::new(Mutex::new(held))))).await?;
+    engine.running(&heavy).await?;
+
+    engine.uninstall(&heavy).await?;
+    engine.provide(A, 1).await?;
+    let value = engine.output(A).await?;
+
+    drop(release);
+    assert_eq!(value, 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_blocking_worker_can_offer_a_changing_value() -> TestResult {
+    let engine = test_engine().build()?;
+    let values = tokio::sync::watch::Sender::new(1_u32);
+    let receiver = values.subscribe();
+    let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+    let changing = changing.run_blocking(move |(), up| {
+        up.ready((crankcase_engine::Changing::new(receiver.clone()),)).wait_blocking();
+        Ok(())
+    });
+    engine.install(A, changing).await?;
+    let mut watch = engine.output(A).follow().await?;
+    assert_eq!(watch.value().await, Some(1));
+
+    values.send(2)?;
+
+    assert_eq!(watch.changed().await, Some(2));
+    Ok(clean_kill(engine).await?)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -42,6 +42,8 @@ struct State {
     partings: VecDeque<Parting>,
     /// How often the script was released: what is held waits for the next time.
     releases: u64,
+    /// How many workers block their threads now.
+    blocked: usize,
 }
 
 impl Cell {
@@ -104,7 +106,15 @@ impl Cell {
     pub(super) fn block(&self) {
         let mut state = self.state.lock();
         let before = state.releases;
+        state.blocked += 1;
+        self.changed.notify_waiters();
         self.unblocked.wait_while(&mut state, |state| state.releases == before);
+        state.blocked -= 1;
+    }
+
+    /// Waits until a worker blocks its thread.
+    pub(super) async fn blocked(&self) {
+        self.wait_for(|state| (state.blocked > 0).then_some(())).await;
     }
 
     async fn released(&self) {
