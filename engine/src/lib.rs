@@ -98,3 +98,8 @@ pub use report::{
 };
 pub use stop::{Stop, Stopper};
 pub use worker::Worker;
+
+/// Compiles and runs the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/engine.md")]
+struct Guide;
