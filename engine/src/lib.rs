@@ -103,3 +103,8 @@ pub use worker::Worker;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/engine.md")]
 struct Guide;
+
+/// Compiles and runs the example of the project's front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
