@@ -1,0 +1,4 @@
+//! The workers through their public API, on real files, processes and signals.
+
+mod running;
+mod signal;
