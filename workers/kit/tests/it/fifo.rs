@@ -1,10 +1,15 @@
 //! Learns that processes are gone: a FIFO ends when the last of its writers has.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::running::{TestResult, guarded};
 
 /// A FIFO in a folder of its own.
 pub(crate) struct Fifo {
@@ -22,10 +27,34 @@ impl Fifo {
         self.folder.path().join("fifo")
     }
 
-    /// Waits for a first writer, then until none is left, and returns what they wrote.
-    pub(crate) fn writers(&self) -> JoinHandle<std::io::Result<String>> {
+    /// Waits for a first writer, then until none is left.
+    pub(crate) fn writers(&self) -> Writers {
         let path = self.path();
-        tokio::task::spawn_blocking(move || std::fs::read_to_string(path))
+        let (tx, first) = oneshot::channel();
+        let end = tokio::task::spawn_blocking(move || {
+            let mut fifo = File::open(path)?;
+            let _gone = tx.send(());
+            fifo.read_to_end(&mut Vec::new()).map(drop)
+        });
+        Writers { first: Some(first), end }
+    }
+}
+
+/// The processes that hold a FIFO open.
+pub(crate) struct Writers {
+    first: Option<oneshot::Receiver<()>>,
+    end: JoinHandle<std::io::Result<()>>,
+}
+
+impl Writers {
+    /// Waits until there is one.
+    pub(crate) async fn come(&mut self) -> TestResult {
+        Ok(guarded(self.first.take().ok_or("waited for before")?).await?)
+    }
+
+    /// Waits until there is none any more.
+    pub(crate) async fn are_gone(self) -> TestResult {
+        Ok(guarded(self.end).await??)
     }
 }
 

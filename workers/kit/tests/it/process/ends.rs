@@ -101,7 +101,7 @@ async fn a_process_that_ignores_its_stop_signal_is_killed_after_the_grace_period
 
     assert!(outcome.is_ok());
     guarded(events.next("process killed after its grace period")).await;
-    guarded(writers).await??;
+    writers.are_gone().await?;
     Ok(())
 }
 
@@ -134,7 +134,7 @@ async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResu
     let outcome = guarded(Running::start(process).end()).await;
 
     assert_eq!(status(outcome).code(), Some(4));
-    guarded(writers).await??;
+    writers.are_gone().await?;
     Ok(())
 }
 
@@ -162,22 +162,20 @@ async fn dropping_the_running_worker_kills_the_whole_group() -> TestResult {
     drop(worker);
     yield_now().await;
 
-    guarded(writers).await??;
+    writers.are_gone().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn dropping_a_process_that_was_never_run_kills_the_whole_group() -> TestResult {
     let fifo = Fifo::new()?;
-    let writers = fifo.writers();
-    let script = holding(&fifo.path(), "echo ready >&3; sleep 1000 & wait");
+    let mut writers = fifo.writers();
+    let script = holding(&fifo.path(), "sleep 1000 & wait");
     let process = Process::spawn(shell(&script), None).await?;
 
+    writers.come().await?;
     drop(process);
 
-    // It may have been killed before it opened the FIFO, which would leave the reader waiting.
-    let writer = std::fs::OpenOptions::new().read(true).write(true).open(fifo.path())?;
-    drop(writer);
-    guarded(writers).await??;
+    writers.are_gone().await?;
     Ok(())
 }

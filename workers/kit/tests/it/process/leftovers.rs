@@ -74,7 +74,7 @@ async fn the_group_of_a_killed_agent_is_ended() -> TestResult {
     let leftovers = guarded(end_leftovers(folder.path())).await?;
 
     assert_eq!(leftovers, [leftover(Some(pid), Fate::Ended)]);
-    guarded(writers).await??;
+    writers.are_gone().await?;
     assert_eq!(records(folder.path())?, 0);
     Ok(())
 }
@@ -95,7 +95,7 @@ async fn a_group_whose_leader_is_gone_is_ended() -> TestResult {
     let leftovers = guarded(end_leftovers(folder.path())).await?;
 
     assert_eq!(leftovers, [leftover(Some(pid), Fate::Ended)]);
-    guarded(writers).await??;
+    writers.are_gone().await?;
     Ok(())
 }
 
@@ -111,7 +111,7 @@ async fn a_process_that_was_not_recorded_in_time_is_found_by_its_mark() -> TestR
     let leftovers = guarded(end_leftovers(folder.path())).await?;
 
     assert_eq!(leftovers, [leftover(None, Fate::Ended)]);
-    guarded(writers).await??;
+    writers.are_gone().await?;
     Ok(())
 }
 
