@@ -14,26 +14,28 @@
 //!    subscriber uses it.
 
 use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Outcome, Stop, Worker};
 use parking_lot::Mutex;
-use thiserror::Error;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config_error::ConfigError;
+
+pub use self::error::{WatchError, WatchProblem};
+pub use self::subscription::{Subscription, Watches};
 
 use self::events::Events;
 use self::mounts::Mounts;
 use self::table::Table;
 
+mod error;
 mod events;
 mod kernel;
 mod mounts;
+mod subscription;
 mod table;
 mod trail;
 
@@ -66,59 +68,6 @@ impl WatcherConfig {
         let value = format!("{:?}", self.look_every);
         Err(ConfigError::new("look_every", value, "must be between 1 ms and 24 h"))
     }
-}
-
-/// Why a path cannot be watched at all.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum WatchError {
-    /// The path does not begin at the root.
-    #[error("cannot watch {path:?}: not an absolute path")]
-    Relative {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The watcher has ended; nothing will be told any more.
-    #[error("the file watcher has ended")]
-    Ended,
-    /// The kernel's events cannot be read.
-    #[error("cannot read file events")]
-    Read {
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// Why a path is not watched by the kernel, in part or as a whole.
-///
-/// Its subscription is told periodically instead, until the cause is gone.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum WatchProblem {
-    /// There is no inotify instance: this process has too many open files, or its user too many
-    /// instances (`fs.inotify.max_user_instances`).
-    #[error("cannot open an inotify instance")]
-    Instance {
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The user has too many watches (`fs.inotify.max_user_watches`).
-    #[error("cannot watch {folder:?}: the user's limit of inotify watches is reached")]
-    Limit {
-        /// The folder that is not watched.
-        folder: PathBuf,
-    },
-    /// A folder cannot be watched, most often because it cannot be read.
-    #[error("cannot watch {folder:?}")]
-    Folder {
-        /// The folder that is not watched.
-        folder: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
 }
 
 /// A worker that reads the kernel's file events and tells subscriptions that their path may have
@@ -190,7 +139,7 @@ impl Watcher {
 
     /// Returns a handle that makes subscriptions.
     pub fn handle(&self) -> Watches {
-        Watches { shared: Arc::clone(&self.owned.shared) }
+        Watches::new(Arc::clone(&self.owned.shared))
     }
 }
 
@@ -248,89 +197,5 @@ struct Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         self.shared.table.lock().end();
-    }
-}
-
-/// Makes subscriptions on one [`Watcher`]. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Watches {
-    shared: Arc<Shared>,
-}
-
-impl Watches {
-    /// Watches an absolute path, whether or not anything is there.
-    ///
-    /// Subscribe first, then look: no change after this returns is missed. It makes a few system
-    /// calls for each component of the path, and so waits for a file system that does not answer.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the path is relative or the watcher has ended. A path that the kernel
-    /// cannot watch is no error, see [`Subscription::problem`].
-    pub fn watch(&self, path: &Path) -> Result<Subscription, WatchError> {
-        if !path.is_absolute() {
-            return Err(WatchError::Relative { path: path.to_owned() });
-        }
-        let mut table = self.shared.table.lock();
-        let (id, told) = table.add(path).ok_or(WatchError::Ended)?;
-        if told.borrow().is_some() {
-            self.shared.woken.notify_one();
-        }
-        Ok(Subscription { id, path: path.to_owned(), told, shared: Arc::clone(&self.shared) })
-    }
-}
-
-/// Tells that one path may have changed, until it is dropped.
-#[must_use = "dropping it ends the subscription"]
-pub struct Subscription {
-    id: u64,
-    path: PathBuf,
-    told: watch::Receiver<Option<Arc<WatchProblem>>>,
-    shared: Arc<Shared>,
-}
-
-impl Subscription {
-    /// Returns the path.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Waits until the path may have changed since the last return, or since the subscription.
-    ///
-    /// Any number of changes in between are one.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`WatchError::Ended`] when the watcher has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn changed(&mut self) -> Result<(), WatchError> {
-        self.told.changed().await.map_err(|_| WatchError::Ended)
-    }
-
-    /// Returns why the kernel does not watch the whole path; `None` if it does.
-    ///
-    /// With a problem, [`changed`](Self::changed) also returns every
-    /// [`look_every`](WatcherConfig::look_every), and the watch is tried again; so it does when the
-    /// problem is gone.
-    pub fn problem(&self) -> Option<Arc<WatchProblem>> {
-        self.told.borrow().clone()
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
-            .field("path", &self.path)
-            .field("problem", &self.problem())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.shared.table.lock().remove(self.id);
     }
 }
