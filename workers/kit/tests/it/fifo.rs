@@ -27,12 +27,13 @@ impl Fifo {
         self.folder.path().join("fifo")
     }
 
-    /// Waits for a first writer, then until none is left.
+    /// Begins to wait for the writers; the first of them must write a line.
     pub(crate) fn writers(&self) -> Writers {
         let path = self.path();
         let (tx, first) = oneshot::channel();
         let end = tokio::task::spawn_blocking(move || {
             let mut fifo = File::open(path)?;
+            fifo.read_exact(&mut [0])?;
             let _gone = tx.send(());
             fifo.read_to_end(&mut Vec::new()).map(drop)
         });
@@ -47,7 +48,7 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    /// Waits until there is one.
+    /// Waits until one of them has written something.
     pub(crate) async fn come(&mut self) -> TestResult {
         Ok(guarded(self.first.take().ok_or("waited for before")?).await?)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crankcase_workers::{Subscription, WatchProblem, WatcherConfig};
 
-use super::Watching;
+use super::{Watching, is_told};
 use crate::alone::{can_unshare, run_alone};
 use crate::running::{TestResult, guarded};
 
@@ -47,6 +47,7 @@ async fn watches_in_namespace() -> TestResult {
     let mut watching = Watching::start(often())?;
     fs::create_dir(watching.path("folder"))?;
     fs::write(WATCHES, "1")?;
+    watching.settle().await?;
 
     let mut subscription = watching.watch("folder/file")?;
 
@@ -99,6 +100,8 @@ async fn mounts_in_namespace() -> TestResult {
     let mut subscription = watching.watch("a/b/file")?;
     let (mount_point, file) = (watching.path("a"), watching.path("a/b/file"));
 
+    watching.settle().await?;
+    while is_told(&mut subscription).await {}
     let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&mount_point).status()?;
     assert!(mounted.success());
     guarded(subscription.changed()).await?;

@@ -75,7 +75,7 @@ async fn a_missing_working_folder_is_not_blamed_on_the_program() {
 #[tokio::test]
 async fn a_stopped_process_gets_its_stop_signal_and_is_done() -> TestResult {
     let mut events = Events::catch();
-    let script = "trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'echo asked; exit 5' TERM; echo ready; sleep 1000 & wait";
     let worker = Running::start(Process::spawn(shell(script), None).await?);
     guarded(events.line("ready")).await;
 
@@ -91,7 +91,10 @@ async fn a_process_that_ignores_its_stop_signal_is_killed_after_the_grace_period
     let mut events = Events::catch();
     let fifo = Fifo::new()?;
     let writers = fifo.writers();
-    let script = holding(&fifo.path(), "trap '' TERM; echo ready; while :; do sleep 1000; done");
+    let script = holding(
+        &fifo.path(),
+        "trap '' TERM; echo up >&3; echo ready; while :; do sleep 1000; done",
+    );
     let mut config = shell(&script);
     config.grace = Duration::from_millis(1);
     let worker = Running::start(Process::spawn(config, None).await?);
@@ -108,7 +111,7 @@ async fn a_process_that_ignores_its_stop_signal_is_killed_after_the_grace_period
 #[tokio::test]
 async fn a_suspended_process_can_end_within_its_grace_period() -> TestResult {
     let mut events = Events::catch();
-    let script = "trap 'echo asked; exit 0' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
     let mut config = shell(script);
     config.grace = Duration::from_secs(3600);
     let process = Process::spawn(config, None).await?;
@@ -128,7 +131,7 @@ async fn a_suspended_process_can_end_within_its_grace_period() -> TestResult {
 async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResult {
     let fifo = Fifo::new()?;
     let writers = fifo.writers();
-    let script = holding(&fifo.path(), "(trap '' TERM HUP; sleep 1000; :) & exit 4");
+    let script = holding(&fifo.path(), "(trap '' TERM HUP; sleep 1000; :) & echo up >&3; exit 4");
     let process = Process::spawn(shell(&script), None).await?;
 
     let outcome = guarded(Running::start(process).end()).await;
@@ -155,7 +158,8 @@ async fn dropping_the_running_worker_kills_the_whole_group() -> TestResult {
     let mut events = Events::catch();
     let fifo = Fifo::new()?;
     let writers = fifo.writers();
-    let script = holding(&fifo.path(), "(trap '' TERM; sleep 1000; :) & echo ready; wait");
+    let script =
+        holding(&fifo.path(), "(trap '' TERM; sleep 1000; :) & echo up >&3; echo ready; wait");
     let worker = Running::start(Process::spawn(shell(&script), None).await?);
     guarded(events.line("ready")).await;
 
@@ -170,7 +174,7 @@ async fn dropping_the_running_worker_kills_the_whole_group() -> TestResult {
 async fn dropping_a_process_that_was_never_run_kills_the_whole_group() -> TestResult {
     let fifo = Fifo::new()?;
     let mut writers = fifo.writers();
-    let script = holding(&fifo.path(), "sleep 1000 & wait");
+    let script = holding(&fifo.path(), "sleep 1000 & echo up >&3; wait");
     let process = Process::spawn(shell(&script), None).await?;
 
     writers.come().await?;

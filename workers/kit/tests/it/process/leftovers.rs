@@ -2,7 +2,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crankcase_workers::{Fate, Ledger, Leftover, Process, end_leftovers};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -47,6 +49,13 @@ async fn start_agent(
     Err("the agent has not said the pid".into())
 }
 
+/// Reaps an orphan that this process was given.
+async fn reap(id: Pid) -> TestResult {
+    let wait = move || waitpid(Some(id), WaitOptions::empty());
+    guarded(tokio::task::spawn_blocking(wait)).await??;
+    Ok(())
+}
+
 /// Changes the one record in `folder`.
 fn change_record(folder: &Path, change: impl FnOnce(&mut Value)) -> TestResult {
     let path = std::fs::read_dir(folder)?.next().ok_or("no record")??.path();
@@ -66,9 +75,10 @@ fn leftover(pid: Option<i32>, fate: Fate) -> Leftover {
 #[tokio::test]
 async fn the_group_of_a_killed_agent_is_ended() -> TestResult {
     let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
-    let writers = fifo.writers();
-    let script = holding(&fifo.path(), "sleep 1000 & trap '' TERM; wait");
+    let mut writers = fifo.writers();
+    let script = holding(&fifo.path(), "sleep 1000 & trap '' TERM; echo up >&3; wait");
     let (mut agent, pid) = guarded(start_agent(folder.path(), &script)).await?;
+    writers.come().await?;
     agent.kill().await?;
 
     let leftovers = guarded(end_leftovers(folder.path())).await?;
@@ -82,15 +92,15 @@ async fn the_group_of_a_killed_agent_is_ended() -> TestResult {
 #[tokio::test]
 async fn a_group_whose_leader_is_gone_is_ended() -> TestResult {
     let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
-    let writers = fifo.writers();
-    let script = holding(&fifo.path(), "sleep 1000 & kill -STOP $$");
+    set_child_subreaper(Some(getpid()))?;
+    let mut writers = fifo.writers();
+    let script = holding(&fifo.path(), "sleep 1000 & echo up >&3; wait");
     let (mut agent, pid) = guarded(start_agent(folder.path(), &script)).await?;
+    writers.come().await?;
     agent.kill().await?;
-    let leader = rustix::process::Pid::from_raw(pid).ok_or("no pid")?;
-    let gone = rustix::process::pidfd_open(leader, rustix::process::PidfdFlags::NONBLOCK)?;
-    rustix::process::kill_process(leader, rustix::process::Signal::KILL)?;
-    let wait = move || poll(&mut [PollFd::new(&gone, PollFlags::IN)], None);
-    guarded(tokio::task::spawn_blocking(wait)).await??;
+    let leader = Pid::from_raw(pid).ok_or("no pid")?;
+    kill_process(leader, Signal::KILL)?;
+    reap(leader).await?;
 
     let leftovers = guarded(end_leftovers(folder.path())).await?;
 
@@ -102,9 +112,10 @@ async fn a_group_whose_leader_is_gone_is_ended() -> TestResult {
 #[tokio::test]
 async fn a_process_that_was_not_recorded_in_time_is_found_by_its_mark() -> TestResult {
     let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
-    let writers = fifo.writers();
-    let script = holding(&fifo.path(), "sleep 1000 & wait");
+    let mut writers = fifo.writers();
+    let script = holding(&fifo.path(), "sleep 1000 & echo up >&3; wait");
     let (mut agent, _) = guarded(start_agent(folder.path(), &script)).await?;
+    writers.come().await?;
     agent.kill().await?;
     change_record(folder.path(), |record| record["process"] = Value::Null)?;
 
@@ -119,7 +130,7 @@ async fn a_process_that_was_not_recorded_in_time_is_found_by_its_mark() -> TestR
 async fn expect_left_alone(change: impl FnOnce(&mut Value)) -> TestResult {
     let (folder, mut events) = (TempDir::new()?, Events::catch());
     let ledger = Ledger::new(folder.path());
-    let script = "trap 'echo alive; exit' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'echo alive; exit' TERM; echo ready; sleep 1000 & wait";
     let worker = Running::start(Process::spawn(shell(script), Some(&ledger)).await?);
     guarded(events.line("ready")).await;
     change_record(folder.path(), change)?;

@@ -2,6 +2,7 @@ use crankcase_workers::{Process, ProcessConfig};
 
 use super::shell;
 use crate::events::{Events, Fields};
+use crate::fifo::Fifo;
 use crate::running::{Running, TestResult, guarded};
 
 /// Runs a process to its own end and returns the events with this message.
@@ -77,10 +78,11 @@ async fn the_environment_is_clean_but_for_what_is_given() -> TestResult {
 #[tokio::test]
 async fn a_process_outside_of_the_group_that_holds_the_output_does_not_hold_up_the_end()
 -> TestResult {
-    let script = "setsid sh -c 'echo $$; exec sleep 1000' & read never; sleep 0.2";
-
-    let mut events = Events::catch();
-    let process = Process::spawn(shell(script), None).await?;
+    let (fifo, mut events) = (Fifo::new()?, Events::catch());
+    let script = "setsid sh -c 'echo $$; echo up >fifo; exec sleep 1000' & read up <fifo";
+    let mut config = shell(script);
+    config.folder = fifo.path().parent().ok_or("no folder")?.to_owned();
+    let process = Process::spawn(config, None).await?;
     let mut worker = Running::start(process);
     let escaped: i32 = guarded(events.next("output")).await.get("line").parse()?;
 
