@@ -21,6 +21,18 @@ async fn a_file_written_in_place_is_told_also_while_it_is_open() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_path_through_a_folder_takes_nothing_from_a_path_in_it() -> TestResult {
+    let mut watching = Watching::new()?;
+    let mut file = fs::File::create(watching.path("file"))?;
+    let mut subscription = watching.watch("file")?;
+    let _through = watching.watch("folder/other")?;
+
+    assert!(watching.tells(&mut subscription, |_| file.write_all(b"new")).await?);
+
+    watching.end().await
+}
+
+#[tokio::test]
 async fn an_editor_that_renames_over_the_file_is_told_every_time() -> TestResult {
     let mut watching = Watching::new()?;
     fs::write(watching.path("file"), "old")?;

@@ -75,6 +75,7 @@ fn leftover(pid: Option<i32>, fate: Fate) -> Leftover {
 #[tokio::test]
 async fn the_group_of_a_killed_agent_is_ended() -> TestResult {
     let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+    set_child_subreaper(Some(getpid()))?;
     let mut writers = fifo.writers();
     let script = holding(&fifo.path(), "sleep 1000 & trap '' TERM; echo up >&3; wait");
     let (mut agent, pid) = guarded(start_agent(folder.path(), &script)).await?;
@@ -84,6 +85,7 @@ async fn the_group_of_a_killed_agent_is_ended() -> TestResult {
     let leftovers = guarded(end_leftovers(folder.path())).await?;
 
     assert_eq!(leftovers, [leftover(Some(pid), Fate::Ended)]);
+    assert!(waitpid(Pid::from_raw(pid), WaitOptions::NOHANG)?.is_some(), "it still runs");
     writers.are_gone().await?;
     assert_eq!(records(folder.path())?, 0);
     Ok(())
