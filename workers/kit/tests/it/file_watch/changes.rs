@@ -25,6 +25,7 @@ async fn a_path_through_a_folder_takes_nothing_from_a_path_in_it() -> TestResult
     let mut watching = Watching::new()?;
     let mut file = fs::File::create(watching.path("file"))?;
     let mut subscription = watching.watch("file")?;
+    watching.settle().await?;
     let _through = watching.watch("folder/other")?;
 
     assert!(watching.tells(&mut subscription, |_| file.write_all(b"new")).await?);
