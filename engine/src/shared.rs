@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use crate::engine::Verdict;
 use crate::event::{Log, Timestamp};
 use crate::event_loop::{LastReport, Message};
-use crate::manifold::{Classifier, Filter};
+use crate::manifold::{Classifier, Filter, Settings};
 use crate::observe::Metrics;
 use crate::policy::Policy;
+use crate::tree::Tree;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Handle,
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,
+    pub(crate) tree: Arc<Tree>,
     pub(crate) verdict: watch::Receiver<Option<Verdict>>,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
@@ -51,6 +53,12 @@ impl Shared {
         drop(self.messages.send(message));
     }
 
+    /// Returns where a worker with these settings runs.
+    pub(crate) fn runtime_of(&self, settings: Option<&Settings>) -> &Handle {
+        let is_beside = settings.is_some_and(|settings| settings.is_beside_engine);
+        if is_beside { &self.driver } else { &self.workers }
+    }
+
     pub(crate) fn path_of(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -58,6 +66,12 @@ impl Shared {
     /// The engine's own path as it is shown.
     pub(crate) fn own_path(&self) -> &str {
         if self.path.is_empty() { "/" } else { &self.path }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tree.leave(&self.path);
     }
 }
 

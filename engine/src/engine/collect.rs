@@ -47,7 +47,7 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         latest = latest.max(now + deadline);
         left += 1;
         let answer = ask(Arc::clone(&asking.ask), index, sender.clone());
-        drop(engine.shared.workers.spawn(answer));
+        drop(asking.runtime.spawn(answer));
     }
     while left > 0
         && let Ok(Some((index, answer))) = timeout_at(latest, answers.recv()).await

@@ -1,3 +1,4 @@
 //! The engine's integration tests: behaviour through the public API.
 
+mod nested;
 mod smoke;
