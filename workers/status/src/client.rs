@@ -22,7 +22,7 @@ pub use follower::Follower;
 
 use crate::socket;
 use crate::wire::{
-    BounceRequest, Bounced, Failure, FailureCode, Graphs, Subject, VERSION, WhyAnswer,
+    BounceRequest, Bounced, Failure, FailureCode, Graphs, Subject, VERSION, Versioned, WhyAnswer,
 };
 
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
@@ -198,7 +198,8 @@ fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ClientError> {
     if version != VERSION {
         return Err(ClientError::Version { version });
     }
-    serde_json::from_slice(text).map_err(ClientError::Answer)
+    let answer: Versioned<T> = serde_json::from_slice(text).map_err(ClientError::Answer)?;
+    Ok(answer.value)
 }
 
 fn refused(text: &[u8]) -> ClientError {

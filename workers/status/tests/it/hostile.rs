@@ -79,7 +79,7 @@ async fn a_head_that_is_too_long_is_refused() -> TestResult {
 async fn clients_that_never_finish_their_request_give_way() -> TestResult {
     let mut config = ControlConfig::default();
     config.max_connections = 2;
-    config.read_timeout = Duration::from_millis(50);
+    config.read_timeout = Duration::from_millis(250);
     let world = World::start_with(config).await?;
     let mut silent = UnixStream::connect(world.socket()).await?;
     let mut slow = UnixStream::connect(world.socket()).await?;
@@ -96,7 +96,7 @@ async fn clients_that_never_finish_their_request_give_way() -> TestResult {
 #[tokio::test]
 async fn a_body_that_never_comes_is_given_up() -> TestResult {
     let mut config = ControlConfig::default();
-    config.read_timeout = Duration::from_millis(50);
+    config.read_timeout = Duration::from_millis(250);
     let world = World::start_with(config).await?;
     let head = b"POST /v1/bounce HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
 
