@@ -31,6 +31,29 @@ impl Refusal {
         Self::new(FailureCode::UnknownPath, format!("nothing has the path {path:?}"))
     }
 
+    /// Refuses a path of which only the last segment is wrong, and names the one that is much like
+    /// it.
+    pub(super) fn unknown_name(path: &str, nearest: Option<&str>) -> Self {
+        let mut refusal = Self::unknown_path(path);
+        if let (Some(nearest), Some((folder, _))) = (nearest, path.rsplit_once('/')) {
+            let nearest = format!("{folder}/{nearest}");
+            refusal.message.push_str(&format!("; did you mean {nearest:?}?"));
+        }
+        refusal
+    }
+
+    /// Says why an engine did not change what has a path.
+    pub(super) fn of_change(path: &str, error: &ChangeError) -> Self {
+        let code = match error {
+            ChangeError::NotInstalled { nearest, .. } => {
+                return Self::unknown_name(path, nearest.as_deref());
+            }
+            ChangeError::Stopped => FailureCode::Stopping,
+            _ => FailureCode::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(FailureCode::Malformed, message)
     }
@@ -47,17 +70,6 @@ impl Refusal {
             FailureCode::Internal | FailureCode::Other => StatusCode::INTERNAL_SERVER_ERROR,
         };
         json(status, &Failure { code: self.code, message: self.message })
-    }
-}
-
-impl From<ChangeError> for Refusal {
-    fn from(error: ChangeError) -> Self {
-        let code = match error {
-            ChangeError::NotInstalled { .. } => FailureCode::UnknownPath,
-            ChangeError::Stopped => FailureCode::Stopping,
-            _ => FailureCode::Conflict,
-        };
-        Self::new(code, error.to_string())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Name, Stop};
+use crankcase_engine::{Change, ChangeError, Engine, Name, Stop};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -119,15 +119,18 @@ impl Served {
         }
         let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
         let mut report = engine.report().await;
-        let worker = report.workers.remove(&name).ok_or_else(|| Refusal::unknown_path(path))?;
-        Ok(json(StatusCode::OK, &Subject::Worker(&worker)))
+        match report.workers.remove(&name) {
+            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
+            None => Err(unknown(&engine, &name, path).await),
+        }
     }
 
     async fn why(&self, path: &str) -> Result<Response<Body>, Refusal> {
-        let unknown = || Refusal::unknown_path(path);
-        let (engine, name) = (self.addresses)(path).ok_or_else(unknown)?;
-        let why = engine.why(&name).await.ok_or_else(unknown)?;
-        Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why }))
+        let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+        match engine.why(&name).await {
+            Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
+            None => Err(unknown(&engine, &name, path).await),
+        }
     }
 
     async fn graph(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
@@ -140,13 +143,13 @@ impl Served {
             graphs.extend(engine.graph().await);
         }
         if let Some(path) = path.filter(|_| graphs.is_empty()) {
-            let unknown = || Refusal::unknown_path(path);
-            let (engine, name) = (self.addresses)(path).ok_or_else(unknown)?;
-            let graph = engine.graph().await.ok_or_else(unknown)?;
-            if !graph.nodes.iter().any(|node| node.name == name) {
-                return Err(unknown());
+            let (engine, name) =
+                (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+            let graph = engine.graph().await;
+            match graph.filter(|graph| graph.nodes.iter().any(|node| node.name == name)) {
+                Some(graph) => graphs.push(graph.around(&name, 1)),
+                None => return Err(unknown(&engine, &name, path).await),
             }
-            graphs.push(graph.around(&name, 1));
         }
         Ok(json(StatusCode::OK, &GraphAnswer { graphs: &graphs }))
     }
@@ -178,7 +181,8 @@ impl Served {
             None => request.who,
         };
         tracing::info!(path, who, why = request.why, "a bounce was asked for");
-        engine.asked_by(who, request.why).bounce(&name).await?;
+        let bounced = engine.asked_by(who, request.why).bounce(&name).await;
+        bounced.map_err(|error| Refusal::of_change(&path, &error))?;
         Ok(json(StatusCode::OK, &Bounced { bounced: path }))
     }
 
@@ -196,6 +200,15 @@ impl Served {
         })?;
         serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
+    }
+}
+
+/// Refuses a path whose name is not in its engine; the engine knows names that are much like it.
+async fn unknown(engine: &Engine, name: &str, path: &str) -> Refusal {
+    let Ok(name) = Name::<()>::parse(name) else { return Refusal::unknown_path(path) };
+    match engine.preview(Change::new().bounce(&name)).await {
+        Err(error @ ChangeError::NotInstalled { .. }) => Refusal::of_change(path, &error),
+        _ => Refusal::unknown_path(path),
     }
 }
 
