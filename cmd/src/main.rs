@@ -5,7 +5,6 @@ mod command;
 mod exit;
 mod logging;
 mod print;
-#[cfg_attr(not(test), expect(dead_code, reason = "the commands that read manifests take it"))]
 mod site_args;
 
 use std::io::Write;
