@@ -177,6 +177,35 @@ impl Engine {
         self.shared.own_path()
     }
 
+    /// Returns this engine and those nested in it at any depth, by path.
+    pub fn engines(&self) -> Vec<Self> {
+        let engines = self.shared.tree.all().into_iter();
+        engines
+            .filter(|engine| self.holds(&engine.path))
+            .map(|engine| self.beside(engine))
+            .collect()
+    }
+
+    /// Returns the engine with this path, if it is this one or nested in it.
+    pub fn engine_at(&self, path: &str) -> Option<Self> {
+        let path = if path == "/" { "" } else { path };
+        let engine = self.shared.tree.find(path).filter(|_| self.holds(path))?;
+        Some(self.beside(engine))
+    }
+
+    /// Returns whether a path is this engine's or one of something in it.
+    fn holds(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(&*self.shared.path);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Returns a handle on an engine of the same tree, for the same caller.
+    fn beside(&self, shared: Arc<Shared>) -> Self {
+        let is_same = Arc::ptr_eq(&shared, &self.shared);
+        let asker = self.caller.asker.filter(|_| is_same);
+        Self { shared, caller: Caller { origin: self.caller.origin.clone(), asker } }
+    }
+
     /// Applies a group of changes as one wave.
     ///
     /// Returns when the group stands in the graph, what could start was told to, and every worker

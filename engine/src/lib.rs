@@ -69,6 +69,7 @@ mod report;
 mod shared;
 mod stop;
 mod task;
+mod tree;
 mod value;
 mod worker;
 

@@ -141,6 +141,15 @@ impl Manifold {
         self.set(|settings| settings.is_essential = true)
     }
 
+    /// Runs the worker and its reporter on the engine's own runtime, not on that of the workers.
+    ///
+    /// It is for what must go on when every thread of the workers' runtime is taken, such as a
+    /// nested engine. Such a worker delays the engine itself whenever it does not yield.
+    #[must_use]
+    pub fn beside_engine(self) -> Self {
+        self.set(|settings| settings.is_beside_engine = true)
+    }
+
     /// Maps the errors of the worker to what they mean, before the engine's own filter does.
     ///
     /// It runs in the worker's task, before its end is told, for errors only: not for `Missing`,

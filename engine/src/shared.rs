@@ -10,9 +10,10 @@ use crate::engine::Life;
 use crate::event::{Log, Timestamp};
 use crate::event_loop::{Call, LastReport, Message};
 use crate::machine::NodeId;
-use crate::manifold::{Classifier, Filter};
+use crate::manifold::{Classifier, Filter, Settings};
 use crate::observe::Metrics;
 use crate::policy::Policy;
+use crate::tree::Tree;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Handle,
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,
+    pub(crate) tree: Arc<Tree>,
     pub(crate) life: watch::Receiver<Life>,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
@@ -60,6 +62,12 @@ impl Shared {
         drop(self.calls.send(call));
     }
 
+    /// Returns where a worker with these settings runs.
+    pub(crate) fn runtime_of(&self, settings: Option<&Settings>) -> &Handle {
+        let is_beside = settings.is_some_and(|settings| settings.is_beside_engine);
+        if is_beside { &self.driver } else { &self.workers }
+    }
+
     pub(crate) fn path_of(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -67,6 +75,12 @@ impl Shared {
     /// The engine's own path as it is shown.
     pub(crate) fn own_path(&self) -> &str {
         if self.path.is_empty() { "/" } else { &self.path }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tree.leave(&self.path);
     }
 }
 

@@ -80,7 +80,7 @@ impl Launch {
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
-        let runtime = guard.identity.shared.workers.clone();
+        let runtime = guard.identity.shared.runtime_of(guard.settings.as_deref()).clone();
         let stage = Stage::New { launch: Some((self.given, self.ctx)) };
         let task = Task { stage, steps, late: Late::default(), changes: None, guard };
         Some(runtime.spawn(task).abort_handle())

@@ -20,6 +20,7 @@ use crate::observe::Metrics;
 use crate::policy::Policy;
 use crate::shared::{Clock, Shared};
 use crate::stop::Linger;
+use crate::tree::Tree;
 
 /// Builds an [`Engine`].
 #[must_use = "a builder does nothing until `build`"]
@@ -40,6 +41,7 @@ pub struct EngineBuilder {
 struct Outer {
     path: Arc<str>,
     log: Arc<Log>,
+    tree: Arc<Tree>,
     workers: Handle,
     driver: Handle,
     linger: Linger,
@@ -191,10 +193,12 @@ impl EngineBuilder {
             log: outer
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
+            tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
             life: life_receiver,
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
+        shared.tree.enter(&shared);
         let beginning = Beginning {
             shared: Arc::clone(&shared),
             inbox,
@@ -219,6 +223,7 @@ impl EngineBuilder {
         self.outer = Some(Outer {
             path: ctx.path().into(),
             log: Arc::clone(&shared.log),
+            tree: Arc::clone(&shared.tree),
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
             linger: ctx.stop().linger(),

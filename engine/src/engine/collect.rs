@@ -47,7 +47,7 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
             Some(format!("no answer within {}", humantime::format_duration(deadline)));
         *owing.entry(deadline).or_default() += 1;
         let answer = ask(Arc::clone(&asking.ask), index, sender.clone());
-        drop(engine.shared.workers.spawn(answer));
+        drop(asking.runtime.spawn(answer));
     }
     while let Some((latest, _)) = owing.last_key_value()
         && let Ok(Some((index, answer))) = timeout_at(now + *latest, answers.recv()).await

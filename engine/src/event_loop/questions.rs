@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::group::Plan;
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
@@ -25,11 +27,12 @@ pub(crate) struct Snapshot {
     pub(crate) asks: Vec<Asking>,
 }
 
-/// A reporter to ask, for whom, and until when.
+/// A reporter to ask, for whom, until when, and where it runs.
 pub(crate) struct Asking {
     pub(crate) name: String,
     pub(crate) ask: Arc<Ask>,
     pub(crate) deadline: Duration,
+    pub(crate) runtime: Handle,
 }
 
 impl EventLoop {
@@ -157,7 +160,8 @@ impl EventLoop {
                 let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
                 let own = settings.and_then(|settings| settings.report_deadline);
                 let deadline = own.unwrap_or(self.shared.policy.report_deadline);
-                asks.push(Asking { name: name.clone(), ask, deadline });
+                let runtime = self.shared.runtime_of(settings.map(|settings| &**settings)).clone();
+                asks.push(Asking { name: name.clone(), ask, deadline, runtime });
             }
             report.workers.insert(name, worker);
         }

@@ -53,6 +53,7 @@ pub(crate) struct Settings {
     pub(crate) report_deadline: Option<Duration>,
     pub(crate) intensity: Option<Intensity>,
     pub(crate) is_essential: bool,
+    pub(crate) is_beside_engine: bool,
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Option<Classifier>,
 }

@@ -12,6 +12,7 @@ mod panics;
 mod seeing;
 mod stops;
 mod threads;
+mod tree;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 

@@ -1,0 +1,91 @@
+//! What the command line says.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use crankcase_status::{StateDir, StateError};
+
+use crate::command::{bounce, events, graph, report, why};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  done
+    1  the run failed, something is in trouble (report --exit-status), or nothing has the path
+   64  wrong usage
+   65  invalid input: nothing was executed
+   69  no agent is reachable
+   75  conflict: another process holds the state folder, or the engine refused
+  130  interrupted";
+
+/// Keeps a machine as its manifest declares, and says why anything is not.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The folder with the agent's state [default: /var/lib/crankcase for root, else
+    /// ~/.local/state/crankcase or what `XDG_STATE_HOME` says]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// How data is printed
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(crate) output: Format,
+    /// Print data and errors only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Log more; twice for all
+    #[arg(long, short, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// How the log is written, to stderr
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(crate) log_format: LogFormat,
+}
+
+impl Global {
+    /// Returns the state folder that was named, or the user's.
+    pub(crate) fn state_dir(&self) -> Result<StateDir, StateError> {
+        self.state_dir.clone().map_or_else(StateDir::of_user, |path| Ok(StateDir::new(path)))
+    }
+}
+
+/// How data is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people; may change at any time
+    Human,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Human,
+    /// A JSON text on each line
+    Json,
+}
+
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show what the running agent and its workers are doing
+    Report(report::Args),
+    /// Show the chain from a worker to the root cause
+    Why(why::Args),
+    /// Show who depends on whom, for Graphviz
+    Graph(graph::Args),
+    /// Follow what happens in the running agent
+    Events(events::Args),
+    /// Stop a worker and start it again
+    Bounce(bounce::Args),
+}

@@ -1,0 +1,17 @@
+use crate::cli::Global;
+use crate::{exit, print};
+
+/// Which worker it is about.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The worker, such as /agent/resources/www
+    path: String,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let answer = super::connect(global).await?.why(&args.path).await?;
+    print::data(global.output, &answer, |answer, out| {
+        writeln!(out, "{}", print::one_line(&answer.text))
+    })?;
+    Ok(exit::DONE)
+}

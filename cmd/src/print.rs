@@ -1,0 +1,68 @@
+//! Data on stdout. Colours are for terminals only, and not if `NO_COLOR` is set.
+
+mod dot;
+mod report;
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+pub(crate) use dot::dot;
+pub(crate) use report::report;
+
+use crate::cli::Format;
+
+/// Prints a value as a document of its own.
+pub(crate) fn data<T: Serialize>(
+    format: Format,
+    value: &T,
+    human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match format {
+        Format::Human => human(value, &mut out)?,
+        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(value)?)?,
+        Format::Yaml => write!(out, "{}", serde_saphyr::to_string(value)?)?,
+    }
+    Ok(out.flush()?)
+}
+
+/// Prints one value of many, in a line where the format allows that.
+pub(crate) fn line<T: Serialize>(
+    format: Format,
+    value: &T,
+    human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match format {
+        Format::Human => human(value, &mut out)?,
+        Format::Json => writeln!(out, "{}", serde_json::to_string(value)?)?,
+        Format::Yaml => write!(out, "---\n{}", serde_saphyr::to_string(value)?)?,
+    }
+    Ok(out.flush()?)
+}
+
+/// Returns a text without what would move the cursor or end the line.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |character: char| match character {
+        '\n' => " ".to_owned(),
+        _ if character.is_control() => character.escape_default().to_string(),
+        _ => character.to_string(),
+    };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_text_cannot_reach_the_terminal() {
+        assert_eq!(one_line("plain, schön"), "plain, schön");
+        assert_eq!(one_line("a\nb\u{1b}[2J\u{9b}x\r"), "a b\\u{1b}[2J\\u{9b}x\\r");
+    }
+}

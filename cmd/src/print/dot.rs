@@ -1,0 +1,85 @@
+//! Graphs in the DOT language.
+
+use std::io::{self, Write};
+
+use crankcase_status::wire::{Graph, GraphNode, Graphs};
+
+use super::one_line;
+
+/// Writes graphs as one, each engine in a frame of its own: an arrow leads from a worker to its
+/// input, dashed for an optional and dotted for a live one.
+pub(crate) fn dot(graphs: &Graphs, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "digraph agent {{")?;
+    writeln!(out, "  node [shape=box style=filled fillcolor=white]")?;
+    for (index, graph) in graphs.graphs.iter().enumerate() {
+        engine(index, graph, out)?;
+    }
+    writeln!(out, "}}")
+}
+
+fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  subgraph cluster_{index} {{")?;
+    writeln!(out, "    label={}", quoted(&graph.path))?;
+    for GraphNode { name, path, state } in &graph.nodes {
+        let label = quoted(&format!("{name}\n{}", state.replace('_', " ")));
+        writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
+    }
+    for edge in &graph.edges {
+        let style = match &*edge.need {
+            "required" => "solid",
+            "optional" => "dashed",
+            _ => "dotted",
+        };
+        let ends = [&edge.user, &edge.input].map(|name| quoted(&below(&graph.path, name)));
+        writeln!(out, "    {} -> {} [style={style}]", ends[0], ends[1])?;
+    }
+    writeln!(out, "  }}")
+}
+
+fn below(path: &str, name: &str) -> String {
+    format!("{}/{name}", path.trim_end_matches('/'))
+}
+
+fn quoted(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{}\"", one_line(&text))
+}
+
+fn color(state: &str) -> &'static str {
+    match state {
+        "running" | "done" => "palegreen",
+        "backing_off" | "spent" | "stuck" => "salmon",
+        "absent" | "parked" | "missing" => "lightgrey",
+        _ => "khaki",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crankcase_status::wire::{Graph, GraphEdge, GraphNode, Graphs};
+
+    #[test]
+    fn no_name_can_break_out_of_the_graph() -> Result<(), Box<dyn std::error::Error>> {
+        let node = GraphNode {
+            name: "a\"]\n".to_owned(),
+            path: "/x/a\"]\\".to_owned(),
+            state: "backing_off".to_owned(),
+        };
+        let edge = GraphEdge {
+            user: "a".to_owned(),
+            input: "b".to_owned(),
+            need: "live".to_owned(),
+            output: "u8".to_owned(),
+        };
+        let graph = Graph { path: "/x".to_owned(), nodes: vec![node], edges: vec![edge] };
+
+        let mut text = Vec::new();
+        super::dot(&Graphs { graphs: vec![graph] }, &mut text)?;
+
+        let text = String::from_utf8(text)?;
+        let expected = r#""/x/a\"]\\" [label="a\"]\n\nbacking off" fillcolor=salmon]"#;
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains(r#""/x/a" -> "/x/b" [style=dotted]"#), "{text}");
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! The report for people: a line for each worker, or the whole of one.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use crankcase_status::wire::{Detail, EngineReport, Subject, WorkerReport};
+
+use super::one_line;
+
+/// Writes a report.
+pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
+    match subject {
+        Subject::Engine(engine) => {
+            let count = engine.workers.len();
+            writeln!(out, "{} {}, {count} workers", one_line(&engine.path), word(&engine.state))?;
+            workers(engine, 1, out)
+        }
+        Subject::Worker(worker) => whole(worker, out),
+        _ => writeln!(out, "the agent reports what this version does not know"),
+    }
+}
+
+fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Result<()> {
+    let indent = depth * 2;
+    if let Some(error) = &engine.error {
+        writeln!(out, "{:indent$}error: {}", "", one_line(error))?;
+    }
+    let width = engine.workers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, worker) in &engine.workers {
+        write!(out, "{:indent$}{:width$}  ", "", one_line(name))?;
+        writeln!(out, "{}{}", colored(worker), notes(engine, worker))?;
+        if let Some(Detail::Engine(nested)) = &worker.report {
+            workers(nested, depth + 1, out)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what is remarkable about a worker.
+fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
+    let mut notes = Vec::new();
+    if worker.starts > 1 {
+        notes.push(format!("started {} times", worker.starts));
+    }
+    if worker.state == "waiting" {
+        let unmet = worker.inputs.iter().filter(|input| input.state != "running");
+        notes.extend(unmet.map(|input| format!("{} is {}", input.name, word(&input.state))));
+    }
+    if let Some(until) = &worker.until {
+        notes.push(format!("until {until}"));
+    }
+    if engine.left_behind.contains(&worker.path) {
+        notes.push("left behind".to_owned());
+    }
+    if let Some(reason) = &worker.degraded {
+        notes.push(format!("degraded: {reason}"));
+    }
+    if let Some(error) = worker.error.as_ref().filter(|_| worker.state != "running") {
+        notes.push(error.text.clone());
+    }
+    if let Some(reason) = &worker.reporter {
+        notes.push(format!("no report of its own: {reason}"));
+    }
+    notes.iter().map(|note| format!(", {}", one_line(note))).collect()
+}
+
+/// Writes all there is to say of one worker.
+fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{} {}", one_line(&worker.path), colored(worker))?;
+    let counts = [
+        ("generation", worker.generation),
+        ("starts", worker.starts),
+        ("failures in a row", worker.failures),
+    ];
+    for (label, count) in counts {
+        writeln!(out, "  {label}: {count}")?;
+    }
+    let error = worker.error.as_ref();
+    let texts = [
+        ("degraded", worker.degraded.as_ref()),
+        ("started", worker.started.as_ref()),
+        ("stopped", worker.stopped.as_ref()),
+        ("waits until", worker.until.as_ref()),
+        ("last error", error.map(|error| &error.text)),
+        ("last error at", error.map(|error| &error.at)),
+        ("no report of its own", worker.reporter.as_ref()),
+    ];
+    for (label, text) in texts {
+        if let Some(text) = text {
+            writeln!(out, "  {label}: {}", one_line(text))?;
+        }
+    }
+    for input in &worker.inputs {
+        let state = word(&input.state);
+        writeln!(out, "  input {} ({}) is {state}", one_line(&input.name), input.need)?;
+    }
+    match &worker.report {
+        Some(Detail::Engine(engine)) => workers(engine, 1, out),
+        Some(Detail::Value(value)) => {
+            let text = serde_json::to_string_pretty(value)?;
+            text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns a worker's state in the colour that says how well that is.
+fn colored(worker: &WorkerReport) -> String {
+    let color = match &*worker.state {
+        _ if worker.has_trouble() => AnsiColor::Red,
+        "running" | "done" => AnsiColor::Green,
+        _ => AnsiColor::Yellow,
+    };
+    let style = Style::new().fg_color(Some(color.into()));
+    format!("{style}{}{style:#}", word(&worker.state))
+}
+
+fn word(state: &str) -> String {
+    one_line(&state.replace('_', " ")).into_owned()
+}

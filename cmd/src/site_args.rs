@@ -1,0 +1,60 @@
+//! Which manifests a command reads, and what is set over their variables.
+
+use std::path::PathBuf;
+
+/// Manifests and variables.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SiteArgs {
+    /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
+    #[arg(required = true, value_name = "SITE")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Set a variable, as a text; counts more than the files
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) vars: Vec<(String, String)>,
+    /// Set the variables of a file that holds a map; a later one counts more
+    #[arg(long = "var-file", value_name = "FILE")]
+    pub(crate) var_files: Vec<PathBuf>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::SiteArgs;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        site: SiteArgs,
+    }
+
+    #[test]
+    fn variables_keep_their_order_and_every_sign_after_the_first() -> Result<(), clap::Error> {
+        let line = ["x", "a.yaml", "--var", "a=1=2", "b", "--var", "b=", "--var-file", "v.yaml"];
+
+        let Line { site } = Line::try_parse_from(line)?;
+
+        assert_eq!(site.paths, [Path::new("a.yaml"), Path::new("b")]);
+        let vars =
+            [("a", "1=2"), ("b", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(site.vars, vars);
+        assert_eq!(site.var_files, [Path::new("v.yaml")]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_site_and_a_name_are_required() {
+        for line in [&["x"][..], &["x", "a.yaml", "--var", "=1"], &["x", "a.yaml", "--var", "a"]] {
+            assert!(Line::try_parse_from(line).is_err(), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+use serde_json::Value;
+use std::process::Stdio;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::world::{TestResult, World, install_failing};
+
+#[tokio::test]
+async fn report_shows_a_line_for_each_worker() -> TestResult {
+    let world = World::start().await?;
+
+    let ran = world.run(&["report"]).await?;
+
+    let expected = "\
+/agent running, 2 workers
+  site    running
+    well  running
+  waiter  waiting, absent is absent
+";
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn report_shows_all_of_one_worker() -> TestResult {
+    let world = World::start().await?;
+
+    let ran = world.run(&["report", "waiter"]).await?;
+
+    let expected = "\
+/agent/waiter waiting
+  generation: 0
+  starts: 0
+  failures in a row: 0
+  input absent (required) is absent
+";
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn json_and_yaml_say_the_same() -> TestResult {
+    let world = World::start().await?;
+
+    for arguments in [&["why", "waiter"][..], &["graph", "--live"], &["report", "site/well"]] {
+        let json = world.run(&[arguments, &["--output", "json"]].concat()).await?;
+        let yaml = world.run(&[arguments, &["--output", "yaml"]].concat()).await?;
+
+        let json: Value = serde_json::from_str(&json.stdout)?;
+        let yaml: Value = serde_saphyr::from_str(&yaml.stdout)?;
+        assert_eq!(json, yaml);
+    }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn why_tells_the_chain_on_one_line() -> TestResult {
+    let world = World::start().await?;
+    install_failing(&world.engine).await?;
+
+    let ran = world.run(&["why", "/agent/failing"]).await?;
+
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.starts_with("/agent/failing failed once: no luck at all; "), "{ran:?}");
+    assert_eq!(ran.stdout.lines().count(), 1);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn graph_frames_each_engine() -> TestResult {
+    let world = World::start().await?;
+
+    let ran = world.run(&["graph", "--live"]).await?;
+
+    let expected = r#"digraph agent {
+  node [shape=box style=filled fillcolor=white]
+  subgraph cluster_0 {
+    label="/agent"
+    "/agent/absent" [label="absent\nabsent" fillcolor=lightgrey]
+    "/agent/site" [label="site\nrunning" fillcolor=palegreen]
+    "/agent/waiter" [label="waiter\nwaiting" fillcolor=khaki]
+    "/agent/waiter" -> "/agent/absent" [style=solid]
+  }
+  subgraph cluster_1 {
+    label="/agent/site"
+    "/agent/site/well" [label="well\nrunning" fillcolor=palegreen]
+  }
+}
+"#;
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn events_show_a_bounce_with_who_and_why() -> TestResult {
+    let world = World::start().await?;
+    let mut events = world.program(&["events"]);
+    let mut events = events.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut notes = BufReader::new(events.stderr.take().ok_or("no stderr")?).lines();
+    let mut lines = BufReader::new(events.stdout.take().ok_or("no stdout")?).lines();
+    assert_eq!(notes.next_line().await?.as_deref(), Some("following the events"));
+
+    let ran = world.run(&["bounce", "site/well", "--reason", "a new page"]).await?;
+
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "bounced /agent/site/well\n"), "{ran:?}");
+    let line = lines.next_line().await?.ok_or("no event")?;
+    assert!(line.contains(" /agent/site/well bounced (ada (uid "), "{line}");
+    assert!(line.ends_with("): a new page)"), "{line}");
+    world.clean_kill().await?;
+    assert_eq!(events.wait().await?.code(), Some(0));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+use std::process::Stdio;
+
+use crate::world::{TestResult, World, install_failing, program, ran};
+
+#[tokio::test]
+async fn wrong_usage_is_64_and_help_is_0() -> TestResult {
+    for arguments in [
+        &[][..],
+        &["frobnicate"],
+        &["why"],
+        &["graph"],
+        &["report", "--output", "xml"],
+        &["report", "-v", "-q"],
+    ] {
+        let ran = ran(program(arguments)).await?;
+        assert_eq!(ran.code, Some(64), "{arguments:?}: {ran:?}");
+        assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{ran:?}");
+    }
+    let help = ran(program(&["--help"])).await?;
+    assert_eq!(help.code, Some(0));
+    assert!(help.stdout.contains("69  no agent is reachable"), "{help:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_agent_is_69_and_says_where_it_was_looked_for() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let state_dir = folder.path().join("state");
+    for arguments in
+        [&["report"][..], &["why", "x"], &["graph", "--live"], &["events"], &["bounce", "x"]]
+    {
+        let mut command = program(arguments);
+        command.arg("--state-dir").arg(&state_dir);
+        let ran = ran(command).await?;
+
+        assert_eq!(ran.code, Some(69), "{arguments:?}: {ran:?}");
+        let expected = format!("crankcase: no agent is reachable at {state_dir:?}: ");
+        assert!(ran.stderr.starts_with(&expected), "{ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    }
+    assert!(!state_dir.exists(), "asking makes nothing");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unknown_path_is_1() -> TestResult {
+    let world = World::start().await?;
+
+    for command in ["report", "why", "bounce"] {
+        let unlike = world.run(&[command, "xyz"]).await?;
+        let like = world.run(&[command, "site/wel"]).await?;
+
+        let expected = "crankcase: nothing has the path \"/agent/xyz\"\n";
+        assert_eq!((unlike.code, &*unlike.stderr), (Some(1), expected), "{unlike:?}");
+        assert_eq!(like.code, Some(1));
+        assert!(like.stderr.ends_with("did you mean \"/agent/site/well\"?\n"), "{like:?}");
+    }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn exit_status_is_1_once_something_is_in_trouble() -> TestResult {
+    let world = World::start().await?;
+    let before = world.run(&["report", "--exit-status"]).await?;
+    install_failing(&world.engine).await?;
+
+    let after = world.run(&["report", "--exit-status"]).await?;
+
+    assert_eq!(before.code, Some(0), "{before:?}");
+    assert_eq!(after.code, Some(1), "{after:?}");
+    assert_eq!(world.run(&["report"]).await?.code, Some(0));
+    assert_eq!(world.run(&["report", "site", "--exit-status"]).await?.code, Some(0));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_reader_that_has_had_enough_is_no_error() -> TestResult {
+    let world = World::start().await?;
+    let mut command = world.program(&["report"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    drop(child.stdout.take());
+
+    let output = child.wait_with_output().await?;
+
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr)?), (Some(0), String::new()));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn nothing_is_coloured_that_is_not_a_terminal() -> TestResult {
+    let world = World::start().await?;
+
+    for arguments in [&["report"][..], &["report", "x"]] {
+        let ran = world.run(arguments).await?;
+        assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'), "{ran:?}");
+    }
+    world.clean_kill().await
+}

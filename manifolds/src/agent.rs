@@ -1,0 +1,279 @@
+//! The frame of an agent.
+//!
+//! Invariants:
+//! 1. The engine's loop has the thread that [`AgentBuilder::run`] is called on; signals and the
+//!    control socket have a thread of their own; workers share the others. Workers that never yield
+//!    take only the latter.
+//! 2. The state folder is held before anything is started, and until everything has ended.
+//! 3. The control socket is served by an engine of its own, which is stopped last.
+
+mod error;
+mod journal;
+mod signals;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Change, Engine, EngineBuilder, EngineError, Manifold, Name};
+use crankcase_status::{ControlConfig, StateDir, StateLock, locate};
+use crankcase_workers::SignalHandle;
+use tokio::runtime::{Builder, Runtime};
+
+pub use error::{AgentError, Ended};
+
+use crate::control;
+
+use self::signals::Listening;
+
+/// How often each signal has come, for what reloads at SIGHUP: every agent offers it.
+pub const SIGNALS: Name<SignalHandle> = Name::new("signals");
+
+const CONTROL: Name<()> = Name::new("control");
+
+/// How long the control socket, and what is left of workers after the end, may take to go.
+const LAST_GRACE: Duration = Duration::from_secs(2);
+
+/// The frame of an agent: a process that runs an engine until a signal asks it to end.
+///
+/// # Guarantees
+///
+/// - One agent runs for each state folder.
+/// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; the second
+///   ends the agent at once.
+/// - The control socket in the state folder answers from the start until all workers have ended,
+///   also while every worker thread is taken by workers that never yield. Nested engines have to
+///   run [beside their engine](Manifold::beside_engine) for that.
+///
+/// # Examples
+///
+/// ```no_run
+/// // It runs until a signal comes.
+/// use crankcase_engine::{Manifold, Name};
+/// use crankcase_manifolds::{Agent, AgentError};
+///
+/// const HELLO: Name<()> = Name::new("hello");
+///
+/// fn main() -> Result<(), AgentError> {
+///     let hello = Manifold::builder().run(|(), up| async move {
+///         println!("hello");
+///         up.ready(()).wait().await;
+///         Ok(())
+///     });
+///     Agent::builder().install(HELLO, hello).run()?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Agent(());
+
+impl Agent {
+    /// Returns a builder for an agent of the name `agent`, in the user's state folder.
+    pub fn builder() -> AgentBuilder {
+        AgentBuilder {
+            name: Name::new("agent"),
+            state_dir: None,
+            change: Change::new(),
+            engine: Engine::builder(),
+            bounds: ControlConfig::default(),
+            worker_threads: None,
+            stop_deadline: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Builds and runs an [`Agent`].
+#[must_use = "a builder does nothing until `run`"]
+pub struct AgentBuilder {
+    name: Name<()>,
+    state_dir: Option<StateDir>,
+    change: Change,
+    engine: EngineBuilder,
+    bounds: ControlConfig,
+    worker_threads: Option<usize>,
+    stop_deadline: Duration,
+}
+
+impl AgentBuilder {
+    /// Sets the first segment of all paths. Default `agent`.
+    pub fn name(mut self, name: Name<()>) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Sets the state folder. Default: the user's, see [`StateDir::of_user`].
+    pub fn state_dir(mut self, state_dir: StateDir) -> Self {
+        self.state_dir = Some(state_dir);
+        self
+    }
+
+    /// Installs a manifold at the start.
+    pub fn install<T>(mut self, name: Name<T>, manifold: Manifold) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.change = self.change.install(name, manifold);
+        self
+    }
+
+    /// Changes how the engine treats its workers. The frame itself sets the engine's name, where
+    /// its workers run, and its kill deadline.
+    pub fn engine(mut self, set: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Self {
+        self.engine = set(self.engine);
+        self
+    }
+
+    /// Bounds what clients of the control socket may cost.
+    pub fn control(mut self, bounds: ControlConfig) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// Sets how many threads the workers share. Default: as many as there are processors.
+    pub fn worker_threads(mut self, threads: usize) -> Self {
+        self.worker_threads = Some(threads);
+        self
+    }
+
+    /// Sets how long the ordered stop may take in all; what runs still is then left behind.
+    /// Default 60 s.
+    pub fn stop_deadline(mut self, deadline: Duration) -> Self {
+        self.stop_deadline = deadline;
+        self
+    }
+
+    /// Runs the agent to its end, on this thread.
+    ///
+    /// # Errors
+    ///
+    /// When the state folder is held or cannot be used, when the manifolds do not fit each other,
+    /// and the worst error that ended the agent.
+    ///
+    /// # Panics
+    ///
+    /// Inside a tokio runtime.
+    pub fn run(self) -> Result<Ended, AgentError> {
+        let state_dir = self.state_dir.clone().map_or_else(StateDir::of_user, Ok)?;
+        let lock = Arc::new(state_dir.lock()?);
+        let runtimes = Runtimes::new(self.worker_threads)?;
+        let ended = runtimes.driver.block_on(self.run_on(&runtimes, lock));
+        runtimes.end();
+        ended
+    }
+
+    async fn run_on(self, runtimes: &Runtimes, lock: Arc<StateLock>) -> Result<Ended, AgentError> {
+        let signals = Listening::begin(runtimes.frame.handle())?;
+        let engine = self
+            .engine
+            .name(&self.name)
+            .workers_on(runtimes.workers.handle().clone())
+            .kill_deadline(self.stop_deadline)
+            .build()?;
+        journal::keep(runtimes.frame.handle(), engine.events());
+        let frame = serve(runtimes.frame.handle(), &engine, lock, self.bounds).await?;
+        let begun = begin(&engine, signals.handle(), self.change).await;
+        let ended = match begun {
+            Ok(()) => until_end(&engine, &signals).await,
+            Err(error) => engine.stop().await.map_err(AgentError::from).and(Err(error)),
+        };
+        if matches!(ended, Ok(Ended::Interrupted)) {
+            tracing::warn!("asked a second time: ending at once");
+            return ended;
+        }
+        let left_behind = engine.report().await.left_behind;
+        frame.stop().await?;
+        match ended {
+            Ok(_) if !left_behind.is_empty() => Err(AgentError::LeftBehind { paths: left_behind }),
+            ended => ended,
+        }
+    }
+}
+
+impl fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentBuilder")
+            .field("name", &self.name)
+            .field("state_dir", &self.state_dir)
+            .field("change", &self.change)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where everything runs.
+struct Runtimes {
+    /// The engine's loop, on the caller's thread.
+    driver: Runtime,
+    /// Signals and the control socket.
+    frame: Runtime,
+    workers: Runtime,
+}
+
+impl Runtimes {
+    fn new(worker_threads: Option<usize>) -> Result<Self, AgentError> {
+        let failed = |source| AgentError::Threads { source };
+        let mut workers = Builder::new_multi_thread();
+        if let Some(threads) = worker_threads {
+            workers.worker_threads(threads.max(1));
+        }
+        let mut frame = Builder::new_multi_thread();
+        Ok(Self {
+            driver: Builder::new_current_thread().enable_all().build().map_err(failed)?,
+            frame: frame
+                .worker_threads(1)
+                .thread_name("frame")
+                .enable_all()
+                .build()
+                .map_err(failed)?,
+            workers: workers.thread_name("worker").enable_all().build().map_err(failed)?,
+        })
+    }
+
+    /// Lets everything go; what does not go in time ends with the process.
+    fn end(self) {
+        self.workers.shutdown_timeout(LAST_GRACE);
+        self.frame.shutdown_timeout(LAST_GRACE);
+    }
+}
+
+/// Serves the control socket by an engine of its own.
+async fn serve(
+    runtime: &tokio::runtime::Handle,
+    engine: &Engine,
+    lock: Arc<StateLock>,
+    bounds: ControlConfig,
+) -> Result<Engine, AgentError> {
+    let found = engine.clone();
+    let addresses = Arc::new(move |path: &str| locate(&found, path));
+    let config = control::Config { lock, engine: engine.clone(), addresses, bounds };
+    let frame = {
+        let _runtime = runtime.enter();
+        Engine::builder().name(&Name::new("frame")).kill_deadline(LAST_GRACE).build()?
+    };
+    frame.install(CONTROL, control::manifold(config)).await?;
+    Ok(frame)
+}
+
+/// Installs what the agent is made of.
+async fn begin(engine: &Engine, signals: SignalHandle, change: Change) -> Result<(), AgentError> {
+    engine.provide(SIGNALS, signals).await?;
+    Ok(engine.apply(change).await?)
+}
+
+/// Waits for the engine's end, or stops it when a signal asks for that.
+async fn until_end(engine: &Engine, signals: &Listening) -> Result<Ended, AgentError> {
+    let ended: Result<(), EngineError> = tokio::select! {
+        biased;
+        () = signals.asked_to_end(1) => {
+            tracing::info!("asked to end: stopping all workers in order");
+            engine.asked_by("agent", "a signal asked it to end").kill();
+            tokio::select! {
+                biased;
+                ended = engine.wait() => ended,
+                () = signals.asked_to_end(2) => return Ok(Ended::Interrupted),
+            }
+        }
+        ended = engine.wait() => ended,
+    };
+    ended?;
+    Ok(Ended::Stopped)
+}

@@ -1,0 +1,72 @@
+use std::io;
+use std::process::ExitCode;
+
+use crankcase_engine::{ChangeError, ConfigError, EngineError};
+use crankcase_status::StateError;
+use crankcase_workers::SignalError;
+use thiserror::Error;
+
+/// How an agent has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "an interrupted agent has an exit code of its own"]
+pub enum Ended {
+    /// All workers have stopped in order.
+    Stopped,
+    /// A second signal came before they had.
+    Interrupted,
+}
+
+impl Ended {
+    /// Returns the exit code of the process: 0, or 130 if it was interrupted.
+    pub fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Stopped => ExitCode::SUCCESS,
+            Self::Interrupted => ExitCode::from(130),
+        }
+    }
+}
+
+/// Why an agent did not start, or did not end well.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// The state folder is held by another agent, or cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The threads or their drivers cannot be made.
+    #[error("cannot make the threads of the agent")]
+    Threads {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The signals cannot be listened for.
+    #[error("cannot listen for signals")]
+    Signals(#[from] SignalError),
+    /// A setting of the engine cannot be used.
+    #[error("cannot build the engine")]
+    Config(#[from] ConfigError),
+    /// The manifolds do not fit each other; nothing was started.
+    #[error("cannot install the manifolds of the agent")]
+    Install(#[from] ChangeError),
+    /// A worker had a fatal error; of several, the gravest.
+    #[error("the agent has failed")]
+    Engine(#[from] EngineError),
+    /// Workers did not end in time.
+    #[error("workers did not stop and were left behind: {}", paths.join(", "))]
+    LeftBehind {
+        /// Their paths.
+        paths: Vec<String>,
+    },
+}
+
+impl AgentError {
+    /// Returns the exit code of the process: 65 for manifolds that do not fit, 75 for a state
+    /// folder that is held, else 1.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Install(_) | Self::Config(_) => ExitCode::from(65),
+            Self::State(StateError::Held { .. }) => ExitCode::from(75),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

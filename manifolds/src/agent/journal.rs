@@ -1,0 +1,35 @@
+//! What the engine's events say in the log.
+
+use crankcase_engine::{Event, EventKind, Events, Notice};
+use tokio::runtime::Handle;
+
+/// Logs events until there are no more.
+pub(super) fn keep(runtime: &Handle, mut events: Events) {
+    drop(runtime.spawn(async move {
+        while let Some(notice) = events.next().await {
+            match notice {
+                Notice::Event(event) => log(&event),
+                Notice::Missed(events) => tracing::warn!(events, "too many events to log"),
+            }
+        }
+    }));
+}
+
+fn log(event: &Event) {
+    let worker = event.path();
+    match &event.kind {
+        // A fatal one is the agent's own error.
+        EventKind::Ended { error: Some(error), end, .. } if *end != "fatal" => {
+            tracing::warn!(worker, end, error, "a worker has ended");
+        }
+        EventKind::Spent { failures } => tracing::error!(worker, failures, "a worker is parked"),
+        EventKind::Health { degraded: Some(reason) } => {
+            tracing::warn!(worker, reason, "a worker is degraded");
+        }
+        EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
+        kind => match &event.origin {
+            Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
+            None => tracing::debug!(worker, event = %kind, "transition"),
+        },
+    }
+}

@@ -1,0 +1,44 @@
+//! The control socket.
+
+use std::sync::Arc;
+
+use crankcase_engine::{Engine, Exit, Manifold};
+use crankcase_status::{Addresses, Control, ControlConfig, StateLock};
+
+/// What the control socket is for, and where it is.
+#[derive(Clone)]
+pub struct Config {
+    /// The state folder that it is in.
+    pub lock: Arc<StateLock>,
+    /// The engine that is reported.
+    pub engine: Engine,
+    /// Finds single workers; [`crankcase_status::locate`] does.
+    pub addresses: Addresses,
+    /// What clients may cost.
+    pub bounds: ControlConfig,
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+/// Returns a manifold that answers on the control socket.
+///
+/// Install it in an engine that outlives the one it reports, so that this one can be asked until
+/// its end.
+pub fn manifold(config: Config) -> Manifold {
+    Manifold::builder()
+        .start_with(config, |config, (), _ctx| async move {
+            let Config { lock, engine, addresses, bounds } = config;
+            let control = Control::listen(&lock, engine, addresses, bounds)?;
+            tracing::info!(path = ?control.path(), "the control socket listens");
+            Ok(control)
+        })
+        .build()
+        .filter(|exit: Exit| {
+            tracing::error!(error = %exit, "the control socket failed");
+            Err(exit)
+        })
+}

@@ -1,0 +1,100 @@
+//! A process of the example whose workers misbehave.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use crankcase_status::Client;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+
+pub(crate) type Error = Box<dyn std::error::Error>;
+pub(crate) type TestResult = Result<(), Error>;
+
+/// A running agent; it is killed when it is dropped.
+pub(crate) struct Agent {
+    state_dir: PathBuf,
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+    seen: Vec<String>,
+}
+
+impl Agent {
+    /// Starts an agent without waiting for anything.
+    pub(crate) fn spawn(state_dir: &Path, ways: &[&str]) -> Result<Self, Error> {
+        let mut child = Command::new(example()?)
+            .arg(state_dir)
+            .args(ways)
+            .env("RUST_LOG", "info")
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stderr = child.stderr.take().ok_or("no stderr")?;
+        let lines = BufReader::new(stderr).lines();
+        Ok(Self { state_dir: state_dir.to_owned(), child, lines, seen: Vec::new() })
+    }
+
+    /// Starts an agent and waits until it answers.
+    pub(crate) async fn start(state_dir: &Path, ways: &[&str]) -> Result<Self, Error> {
+        let mut agent = Self::spawn(state_dir, ways)?;
+        agent.until("the control socket listens").await?;
+        Ok(agent)
+    }
+
+    pub(crate) fn pid(&self) -> Result<u32, Error> {
+        Ok(self.child.id().ok_or("it has ended")?)
+    }
+
+    /// Waits for a line of its log.
+    pub(crate) async fn until(&mut self, text: &str) -> TestResult {
+        self.until_all(&[text]).await
+    }
+
+    /// Waits for a line for each of the texts, in any order.
+    pub(crate) async fn until_all(&mut self, texts: &[&str]) -> TestResult {
+        let mut missing = texts.to_vec();
+        while !missing.is_empty() {
+            let Some(line) = guarded(self.lines.next_line()).await? else {
+                let log = self.seen.join("\n");
+                return Err(format!("it ended without {missing:?}:\n{log}").into());
+            };
+            if let Some(index) = missing.iter().position(|text| line.contains(text)) {
+                missing.remove(index);
+            }
+            self.seen.push(line);
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn client(&self) -> Result<Client, Error> {
+        Ok(Client::connect(&self.state_dir).await?)
+    }
+
+    pub(crate) fn send(&self, signal: Signal) -> TestResult {
+        let pid = i32::try_from(self.pid()?)?;
+        Ok(kill_process(Pid::from_raw(pid).ok_or("no process")?, signal)?)
+    }
+
+    /// Waits for its end; returns how it ended and its log.
+    pub(crate) async fn end(mut self) -> Result<(ExitStatus, String), Error> {
+        while let Some(line) = guarded(self.lines.next_line()).await? {
+            self.seen.push(line);
+        }
+        let status = guarded(self.child.wait()).await?;
+        Ok((status, self.seen.join("\n")))
+    }
+}
+
+/// Cargo builds examples beside the tests, but tells no path.
+fn example() -> Result<PathBuf, Error> {
+    let test = std::env::current_exe()?;
+    let folder = test.parent().and_then(Path::parent).ok_or("no target folder")?;
+    let example = folder.join("examples/02_misbehaving");
+    if example.exists() { Ok(example) } else { Err(format!("{example:?} is not built").into()) }
+}
+
+/// Ends a test that hangs.
+pub(crate) async fn guarded<T>(test: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
+}

@@ -1,0 +1,213 @@
+//! Asks an agent on its control socket.
+
+mod error;
+mod follower;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+pub use error::ClientError;
+pub use follower::Follower;
+
+use crate::socket;
+use crate::wire::{
+    BounceRequest, Bounced, Failure, FailureCode, Graphs, Subject, VERSION, Versioned, WhyAnswer,
+};
+
+/// How long an answer may take; longer than an agent takes to say that it takes too long.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// The longest answer, in bytes: the report of a million workers.
+const MAX_ANSWER: usize = 1 << 30;
+
+/// Asks the agent of a state folder.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use crankcase_status::{Client, ClientError};
+///
+/// # let folder = tempfile::tempdir()?;
+/// let unreached = Client::connect(folder.path()).await.unwrap_err();
+/// assert!(matches!(unreached, ClientError::NoAgent { .. }));
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// A connection, and the task that moves its bytes; dropping it drops the connection.
+type Exchange = (Response<Incoming>, JoinSet<()>);
+
+impl Client {
+    /// Finds the agent of a state folder, and sees whether it listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoAgent`] when none does.
+    pub async fn connect(state_dir: &Path) -> Result<Self, ClientError> {
+        let no_agent = |source| ClientError::NoAgent { path: state_dir.to_owned(), source };
+        let socket = socket::find(state_dir).map_err(no_agent)?;
+        drop(UnixStream::connect(&socket).await.map_err(no_agent)?);
+        Ok(Self { socket })
+    }
+
+    /// Asks for the report of the agent, or of one engine or worker.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when nothing has the path.
+    pub async fn report(&self, path: Option<&str>) -> Result<Subject, ClientError> {
+        self.get("/v1/report", path).await
+    }
+
+    /// Asks for the chain from a worker to the root cause.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when no worker has the path.
+    pub async fn why(&self, path: &str) -> Result<WhyAnswer, ClientError> {
+        self.get("/v1/why", Some(path)).await
+    }
+
+    /// Asks for the graphs of all engines, of one, or around one worker.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when nothing has the path.
+    pub async fn graph(&self, path: Option<&str>) -> Result<Graphs, ClientError> {
+        self.get("/v1/graph", path).await
+    }
+
+    /// Bounces a worker; returns when the old one is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when no worker has the path, [`ClientError::Refused`] when the
+    /// engine does not do it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the bounce.
+    pub async fn bounce(&self, request: &BounceRequest) -> Result<Bounced, ClientError> {
+        let body = serde_json::to_vec(request).map_err(ClientError::Answer)?;
+        self.ask(Method::POST, "/v1/bounce".to_owned(), body).await
+    }
+
+    /// Follows the events from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] when too many follow already.
+    pub async fn events(&self) -> Result<Follower, ClientError> {
+        let exchange = self.exchange(Method::GET, "/v1/events".to_owned(), Vec::new());
+        let (response, connection) = within(exchange).await?;
+        if response.status().is_success() {
+            return Ok(Follower::new(response.into_body(), connection));
+        }
+        Err(refused(&within(collect(response)).await?))
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        path: Option<&str>,
+    ) -> Result<T, ClientError> {
+        let mut target = target.to_owned();
+        if let Some(path) = path {
+            let query =
+                form_urlencoded::Serializer::new(String::new()).append_pair("path", path).finish();
+            target = format!("{target}?{query}");
+        }
+        self.ask(Method::GET, target, Vec::new()).await
+    }
+
+    /// Asks, and reads the whole answer.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        target: String,
+        body: Vec<u8>,
+    ) -> Result<T, ClientError> {
+        let answer = async {
+            let (response, _connection) = self.exchange(method, target, body).await?;
+            let status = response.status();
+            let text = collect(response).await?;
+            if status.is_success() { parse(&text) } else { Err(refused(&text)) }
+        };
+        within(answer).await
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    async fn exchange(
+        &self,
+        method: Method,
+        target: String,
+        body: Vec<u8>,
+    ) -> Result<Exchange, ClientError> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|source| ClientError::NoAgent { path: self.socket.clone(), source })?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            // Its errors are also those of the request.
+            drop(connection.await);
+        });
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header(HOST, "agent")
+            .header(CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| ClientError::Broken(error.into()))?;
+        Ok((sender.send_request(request).await?, tasks))
+    }
+}
+
+async fn within<T>(answer: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    let late = |_| Err(ClientError::TooSlow { after: ANSWER_TIMEOUT });
+    timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(late)
+}
+
+async fn collect(response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    Ok(body.map_err(ClientError::Broken)?.to_bytes())
+}
+
+#[derive(Deserialize)]
+struct OnlyVersion {
+    version: u32,
+}
+
+fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ClientError> {
+    let OnlyVersion { version } = serde_json::from_slice(text).map_err(ClientError::Answer)?;
+    if version != VERSION {
+        return Err(ClientError::Version { version });
+    }
+    let answer: Versioned<T> = serde_json::from_slice(text).map_err(ClientError::Answer)?;
+    Ok(answer.value)
+}
+
+fn refused(text: &[u8]) -> ClientError {
+    match parse::<Failure>(text) {
+        Ok(Failure { code: FailureCode::UnknownPath, message }) => {
+            ClientError::UnknownPath { message }
+        }
+        Ok(Failure { code, message }) => ClientError::Refused { code, message },
+        Err(error) => error,
+    }
+}

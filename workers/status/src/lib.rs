@@ -1,0 +1,18 @@
+//! The control socket of an agent, its client, and the state folder it stands in.
+//!
+//! [`StateDir`] is where an agent keeps what outlives it; its lock says that there is one agent.
+//! [`Control`] is the worker that answers on a socket in it, and [`Client`] asks there. [`wire`]
+//! has what goes over the socket.
+
+mod client;
+mod config_error;
+mod server;
+mod socket;
+mod state_dir;
+pub mod wire;
+
+pub use client::{Client, ClientError, Follower};
+pub use config_error::ConfigError;
+pub use server::{Addresses, Control, ControlConfig, locate};
+pub use socket::SocketError;
+pub use state_dir::{StateDir, StateError, StateLock};

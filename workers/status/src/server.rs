@@ -1,0 +1,244 @@
+//! The worker that answers on the control socket.
+//!
+//! Invariants:
+//! 1. Every wait for a client has an end: for its head, its body, and for it to take the answer.
+//! 2. A connection carries one request, so an idle one is one that still owes its head.
+//! 3. There are never more connections than the limit; more wait in the kernel's queue.
+
+mod answer;
+mod follow;
+mod paced;
+mod route;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Engine, Outcome, Stop, Worker};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::config_error::ConfigError;
+use crate::socket::{self, Files, SocketError};
+use crate::state_dir::StateLock;
+
+use self::paced::Paced;
+
+/// The largest head of a request, in bytes.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// Finds the engine of a worker and the worker's name in it, by the worker's path.
+pub type Addresses = Arc<dyn Fn(&str) -> Option<(Engine, String)> + Send + Sync>;
+
+/// Finds a worker by its path among an engine and those nested in it.
+pub fn locate(engine: &Engine, path: &str) -> Option<(Engine, String)> {
+    let (folder, name) = path.rsplit_once('/')?;
+    let folder = if folder.is_empty() { "/" } else { folder };
+    let engine = engine.engine_at(folder)?;
+    Some((engine, name.to_owned()))
+}
+
+/// How a [`Control`] bounds what its clients cost.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ControlConfig {
+    /// How many clients are served at once; more wait. Default 64, at least 1.
+    pub max_connections: usize,
+    /// How many of them may follow events; more are refused. Default 32.
+    pub max_followers: usize,
+    /// How large the body of a request may be, in bytes. Default 64 KiB.
+    pub max_body: usize,
+    /// How long the head and the body of a request may take, each. Default 10 s.
+    pub read_timeout: Duration,
+    /// How long an answer may take to be found; what was asked for happens all the same.
+    /// Default 60 s.
+    pub answer_timeout: Duration,
+    /// How long a client may take nothing of its answer. Default 10 s.
+    pub write_timeout: Duration,
+    /// How long answers may still be given after the stop is told. Default 1 s.
+    pub drain: Duration,
+}
+
+impl Default for ControlConfig {
+    fn default() -> Self {
+        Self {
+            max_connections: 64,
+            max_followers: 32,
+            max_body: 64 * 1024,
+            read_timeout: Duration::from_secs(10),
+            answer_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(10),
+            drain: Duration::from_secs(1),
+        }
+    }
+}
+
+impl ControlConfig {
+    /// Checks the fields.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field that cannot be used.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.max_connections == 0 {
+            return Err(ConfigError::new("max_connections", 0, "must be above zero"));
+        }
+        let durations = [
+            ("read_timeout", self.read_timeout),
+            ("answer_timeout", self.answer_timeout),
+            ("write_timeout", self.write_timeout),
+        ];
+        match durations.iter().find(|(_, duration)| duration.is_zero()) {
+            Some((field, _)) => Err(ConfigError::new(field, "0s", "must be above zero")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A worker that answers on the control socket of a state folder.
+///
+/// It speaks HTTP/1 with JSON, one request for each connection:
+///
+/// | request | answer |
+/// | --- | --- |
+/// | `GET /v1/report[?path=]` | the report of an engine or a worker |
+/// | `GET /v1/why?path=` | the chain from a worker to the root cause |
+/// | `GET /v1/graph[?path=]` | the graphs of all engines, of one, or around a worker |
+/// | `GET /v1/events` | a line for each event, and for those that were missed |
+/// | `POST /v1/bounce` | a bounce, with who asks and why |
+///
+/// A path that does not begin with `/` is one below the engine's own. Answers are in [`wire`].
+///
+/// # Guarantees
+///
+/// - The socket has mode 0600 before anyone can connect. One that a dead agent has left is taken
+///   over; anything else in its place is refused.
+/// - No client can hold it up or fill its memory: see [`ControlConfig`].
+///
+/// [`wire`]: crate::wire
+#[must_use = "it answers when it runs"]
+pub struct Control {
+    listener: UnixListener,
+    files: Files,
+    served: Arc<Served>,
+}
+
+/// What every connection sees.
+struct Served {
+    engine: Engine,
+    addresses: Addresses,
+    config: ControlConfig,
+    followers: Arc<Semaphore>,
+}
+
+impl Control {
+    /// Listens on the socket of the folder that is held. Clients are answered when the worker runs.
+    ///
+    /// The report, the graphs and the events are those of `engine`; `addresses` finds single
+    /// workers in it and those nested in it, such as [`locate`] does.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration cannot be used or the socket cannot be made; nothing is left behind
+    /// then.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime with its I/O driver enabled.
+    pub fn listen(
+        lock: &Arc<StateLock>,
+        engine: Engine,
+        addresses: Addresses,
+        config: ControlConfig,
+    ) -> Result<Self, SocketError> {
+        config.validate()?;
+        let bound = socket::bind(lock)?;
+        let path = bound.path().to_owned();
+        let (listener, files) = bound.into_parts();
+        let listener =
+            UnixListener::from_std(listener).map_err(|source| SocketError::Io { path, source })?;
+        let followers = Arc::new(Semaphore::new(config.max_followers));
+        Ok(Self {
+            listener,
+            files,
+            served: Arc::new(Served { engine, addresses, config, followers }),
+        })
+    }
+
+    /// Returns where the socket is.
+    pub fn path(&self) -> &Path {
+        self.files.socket()
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl Worker for Control {
+    async fn run(self, stop: Stop) -> Outcome {
+        let Self { listener, files, served } = self;
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.wait() => break,
+                Some(ended) = connections.join_next() => note(ended),
+                accepted = listener.accept(), if connections.len() < served.config.max_connections => {
+                    match accepted {
+                        Ok((stream, _)) => {
+                            connections.spawn(serve(stream, Arc::clone(&served), stop.clone()));
+                        }
+                        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        // Nobody connects to what will not answer.
+        drop((listener, files));
+        let drain = async {
+            while let Some(ended) = connections.join_next().await {
+                note(ended);
+            }
+        };
+        if tokio::time::timeout(served.config.drain, drain).await.is_err() {
+            tracing::debug!(left = connections.len(), "clients did not take their answers in time");
+        }
+        Ok(())
+    }
+}
+
+/// Says when answering panicked: no request may do that.
+fn note(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "answering a request on the control socket failed");
+    }
+}
+
+async fn serve(stream: UnixStream, served: Arc<Served>, stop: Stop) {
+    let peer = stream.peer_cred().map(|peer| peer.uid()).ok();
+    let (read_timeout, write_timeout) = (served.config.read_timeout, served.config.write_timeout);
+    let io = TokioIo::new(Paced::new(stream, write_timeout));
+    let service = service_fn(move |request| {
+        let (served, stop) = (Arc::clone(&served), stop.clone());
+        async move { Ok::<_, std::convert::Infallible>(served.answer(request, peer, stop).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(read_timeout)
+        .max_buf_size(MAX_HEAD)
+        .keep_alive(false)
+        .serve_connection(io, service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a client of the control socket was dropped");
+    }
+}

@@ -1,0 +1,97 @@
+//! The answers, and the refusals.
+
+use std::convert::Infallible;
+
+use crankcase_engine::ChangeError;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+
+use crate::wire::{Failure, FailureCode, VERSION, Versioned};
+
+/// The body of an answer.
+pub(super) type Body = BoxBody<Bytes, Infallible>;
+
+/// An answer that is not what was asked for.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    code: FailureCode,
+    message: String,
+}
+
+impl Refusal {
+    pub(super) fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(super) fn unknown_path(path: &str) -> Self {
+        Self::new(FailureCode::UnknownPath, format!("nothing has the path {path:?}"))
+    }
+
+    /// Refuses a path of which only the last segment is wrong, and names the one that is much like
+    /// it.
+    pub(super) fn unknown_name(path: &str, nearest: Option<&str>) -> Self {
+        let mut refusal = Self::unknown_path(path);
+        if let (Some(nearest), Some((folder, _))) = (nearest, path.rsplit_once('/')) {
+            let nearest = format!("{folder}/{nearest}");
+            refusal.message.push_str(&format!("; did you mean {nearest:?}?"));
+        }
+        refusal
+    }
+
+    /// Says why an engine did not change what has a path.
+    pub(super) fn of_change(path: &str, error: &ChangeError) -> Self {
+        let code = match error {
+            ChangeError::NotInstalled { nearest, .. } => {
+                return Self::unknown_name(path, nearest.as_deref());
+            }
+            ChangeError::Stopped => FailureCode::Stopping,
+            _ => FailureCode::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+
+    pub(super) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(FailureCode::Malformed, message)
+    }
+
+    pub(super) fn into_response(self) -> Response<Body> {
+        let status = match self.code {
+            FailureCode::Malformed => StatusCode::BAD_REQUEST,
+            FailureCode::UnknownPath | FailureCode::UnknownRequest => StatusCode::NOT_FOUND,
+            FailureCode::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
+            FailureCode::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            FailureCode::Conflict => StatusCode::CONFLICT,
+            FailureCode::TooSlow => StatusCode::GATEWAY_TIMEOUT,
+            FailureCode::Busy | FailureCode::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            FailureCode::Internal | FailureCode::Other => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        json(status, &Failure { code: self.code, message: self.message })
+    }
+}
+
+/// Returns an answer that is a value with its version.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
+    match serde_json::to_vec(&Versioned { version: VERSION, value }) {
+        Ok(mut text) => {
+            text.push(b'\n');
+            respond(status, "application/json", Full::from(text).boxed())
+        }
+        Err(error) => {
+            tracing::error!(%error, "an answer of the control socket cannot be written");
+            let text = Full::from(Bytes::new()).boxed();
+            respond(StatusCode::INTERNAL_SERVER_ERROR, "application/json", text)
+        }
+    }
+}
+
+/// Returns an answer of a type.
+pub(super) fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

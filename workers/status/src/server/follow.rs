@@ -1,0 +1,86 @@
+//! The stream of events, one JSON text on each line.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crankcase_engine::{Events, Notice, Stop};
+use hyper::body::{Body, Bytes, Frame};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// One wait for the next event; it gives the source back.
+type Wait = Pin<Box<dyn Future<Output = (Source, Option<Notice>)> + Send + Sync>>;
+
+/// Where the events come from.
+struct Source {
+    events: Events,
+    stop: Stop,
+}
+
+/// A body of events; it ends after those that came before the stop.
+pub(super) struct EventLines {
+    wait: Wait,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl EventLines {
+    pub(super) fn new(events: Events, stop: Stop, permit: OwnedSemaphorePermit) -> Self {
+        Self { wait: wait(Source { events, stop }), _permit: permit }
+    }
+}
+
+fn wait(mut source: Source) -> Wait {
+    Box::pin(async move {
+        let notice = tokio::select! {
+            biased;
+            // Before the stop: what has happened already is told.
+            notice = source.events.next() => notice,
+            () = source.stop.wait() => None,
+        };
+        (source, notice)
+    })
+}
+
+impl Body for EventLines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let Poll::Ready((source, notice)) = self.wait.as_mut().poll(cx) else {
+            return Poll::Pending;
+        };
+        self.wait = wait(source);
+        Poll::Ready(notice.map(|notice| Ok(Frame::data(line(&notice)))))
+    }
+}
+
+#[derive(Serialize)]
+struct EventLine<'a> {
+    #[serde(flatten)]
+    event: &'a crankcase_engine::Event,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct MissedLine {
+    missed: u64,
+}
+
+fn line(notice: &Notice) -> Bytes {
+    let text = match notice {
+        Notice::Event(event) => {
+            serde_json::to_vec(&EventLine { event, text: event.kind.to_string() })
+        }
+        Notice::Missed(missed) => serde_json::to_vec(&MissedLine { missed: *missed }),
+    };
+    let mut text = text.unwrap_or_else(|error| {
+        tracing::error!(%error, "an event cannot be written");
+        Vec::new()
+    });
+    text.push(b'\n');
+    text.into()
+}

@@ -1,0 +1,229 @@
+//! What each request asks for.
+
+use std::time::Duration;
+
+use crankcase_engine::{Change, ChangeError, Engine, Name, Stop};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use super::Served;
+use super::answer::{Body, Refusal, json, respond};
+use super::follow::EventLines;
+use crate::wire::{BounceRequest, Bounced, FailureCode};
+
+/// The longest text that says who asks or why, in characters.
+const MAX_ORIGIN: usize = 1000;
+
+/// The report of an engine or a worker, as it is written.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Subject<'a> {
+    Engine(&'a crankcase_engine::Report),
+    Worker(&'a crankcase_engine::WorkerReport),
+}
+
+#[derive(Serialize)]
+struct WhyAnswer<'a> {
+    why: &'a crankcase_engine::Why,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct GraphAnswer<'a> {
+    graphs: &'a [crankcase_engine::Graph],
+}
+
+impl Served {
+    /// Answers a request, one way or another.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Option<u32>,
+        stop: Stop,
+    ) -> Response<Body> {
+        let method = request.method().clone();
+        let target = request.uri().path().to_owned();
+        let limit = self.config.answer_timeout;
+        let answer = timeout(limit, self.route(request, peer, stop)).await;
+        let answer = answer.unwrap_or_else(|_| Err(too_slow(limit)));
+        answer.unwrap_or_else(|refusal| {
+            tracing::debug!(%method, target, ?refusal, "a request was refused");
+            refusal.into_response()
+        })
+    }
+
+    async fn route(
+        &self,
+        request: Request<Incoming>,
+        peer: Option<u32>,
+        stop: Stop,
+    ) -> Result<Response<Body>, Refusal> {
+        let target = request.uri().path();
+        let expected = match target {
+            "/v1/report" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
+            "/v1/bounce" => Method::POST,
+            _ => {
+                let message = format!("there is no {target:?}");
+                return Err(Refusal::new(FailureCode::UnknownRequest, message));
+            }
+        };
+        if request.method() != expected {
+            let message = format!("{target:?} is asked with {expected}");
+            return Err(Refusal::new(FailureCode::WrongMethod, message));
+        }
+        let path = self.path_of(request.uri().query())?;
+        match (target, path) {
+            ("/v1/report", path) => self.report(path.as_deref()).await,
+            ("/v1/why", Some(path)) => self.why(&path).await,
+            ("/v1/why", None) => Err(Refusal::malformed("the parameter \"path\" is missing")),
+            ("/v1/graph", path) => self.graph(path.as_deref()).await,
+            ("/v1/events", None) => self.events(stop),
+            ("/v1/bounce", None) => self.bounce(self.read(request).await?, peer).await,
+            _ => Err(Refusal::malformed("it takes no parameter")),
+        }
+    }
+
+    /// Returns the path that a query names, below the engine's own if it is a relative one.
+    fn path_of(&self, query: Option<&str>) -> Result<Option<String>, Refusal> {
+        let mut path = None;
+        for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            if key != "path" {
+                return Err(Refusal::malformed(format!("unknown parameter {key:?}")));
+            }
+            if path.replace(self.absolute(&value)).is_some() {
+                return Err(Refusal::malformed("the parameter \"path\" is there twice"));
+            }
+        }
+        Ok(path)
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        let root = self.engine.path();
+        let path = path.trim_end_matches('/');
+        match path {
+            "" => root.to_owned(),
+            _ if path.starts_with('/') => path.to_owned(),
+            _ => format!("{}/{path}", root.trim_end_matches('/')),
+        }
+    }
+
+    async fn report(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
+        let path = path.unwrap_or(self.engine.path());
+        if path == self.engine.path() {
+            let report = self.engine.report().await;
+            return Ok(json(StatusCode::OK, &Subject::Engine(&report)));
+        }
+        let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+        let mut report = engine.report().await;
+        match report.workers.remove(&name) {
+            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
+            None => Err(unknown(&engine, &name, path).await),
+        }
+    }
+
+    async fn why(&self, path: &str) -> Result<Response<Body>, Refusal> {
+        let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+        match engine.why(&name).await {
+            Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
+            None => Err(unknown(&engine, &name, path).await),
+        }
+    }
+
+    async fn graph(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
+        let mut graphs = Vec::new();
+        let engines = match path {
+            None => self.engine.engines(),
+            Some(path) => self.engine.engine_at(path).into_iter().collect(),
+        };
+        for engine in engines {
+            graphs.extend(engine.graph().await);
+        }
+        if let Some(path) = path.filter(|_| graphs.is_empty()) {
+            let (engine, name) =
+                (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+            let graph = engine.graph().await;
+            match graph.filter(|graph| graph.nodes.iter().any(|node| node.name == name)) {
+                Some(graph) => graphs.push(graph.around(&name, 1)),
+                None => return Err(unknown(&engine, &name, path).await),
+            }
+        }
+        Ok(json(StatusCode::OK, &GraphAnswer { graphs: &graphs }))
+    }
+
+    fn events(&self, stop: Stop) -> Result<Response<Body>, Refusal> {
+        let permit = std::sync::Arc::clone(&self.followers).try_acquire_owned().map_err(|_| {
+            let message =
+                format!("{} clients follow the events already", self.config.max_followers);
+            Refusal::new(FailureCode::Busy, message)
+        })?;
+        let lines = EventLines::new(self.engine.events(), stop, permit);
+        Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
+    }
+
+    async fn bounce(
+        &self,
+        request: BounceRequest,
+        peer: Option<u32>,
+    ) -> Result<Response<Body>, Refusal> {
+        for (field, text) in [("who", &request.who), ("why", &request.why)] {
+            check_text(field, text)?;
+        }
+        let path = self.absolute(&request.path);
+        let unknown = || Refusal::unknown_path(&path);
+        let (engine, name) = (self.addresses)(&path).ok_or_else(unknown)?;
+        let name = Name::<()>::parse(&name).map_err(|_| unknown())?;
+        let who = match peer {
+            Some(user) => format!("{} (uid {user})", request.who),
+            None => request.who,
+        };
+        tracing::info!(path, who, why = request.why, "a bounce was asked for");
+        let bounced = engine.asked_by(who, request.why).bounce(&name).await;
+        bounced.map_err(|error| Refusal::of_change(&path, &error))?;
+        Ok(json(StatusCode::OK, &Bounced { bounced: path }))
+    }
+
+    /// Reads the body of a request.
+    async fn read<T: DeserializeOwned>(&self, request: Request<Incoming>) -> Result<T, Refusal> {
+        let body = Limited::new(request.into_body(), self.config.max_body);
+        let limit = self.config.read_timeout;
+        let body = timeout(limit, body.collect()).await.map_err(|_| too_slow(limit))?;
+        let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
+            Ok(_) => {
+                let message = format!("the body is longer than {} bytes", self.config.max_body);
+                Refusal::new(FailureCode::TooLarge, message)
+            }
+            Err(error) => Refusal::malformed(format!("the body cannot be read: {error}")),
+        })?;
+        serde_json::from_slice(&body.to_bytes())
+            .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
+    }
+}
+
+/// Refuses a path whose name is not in its engine; the engine knows names that are much like it.
+async fn unknown(engine: &Engine, name: &str, path: &str) -> Refusal {
+    let Ok(name) = Name::<()>::parse(name) else { return Refusal::unknown_path(path) };
+    match engine.preview(Change::new().bounce(&name)).await {
+        Err(error @ ChangeError::NotInstalled { .. }) => Refusal::of_change(path, &error),
+        _ => Refusal::unknown_path(path),
+    }
+}
+
+fn too_slow(limit: Duration) -> Refusal {
+    Refusal::new(FailureCode::TooSlow, format!("it was not done within {limit:?}"))
+}
+
+fn check_text(field: &str, text: &str) -> Result<(), Refusal> {
+    if text.chars().count() > MAX_ORIGIN {
+        return Err(Refusal::malformed(format!(
+            "{field:?} is longer than {MAX_ORIGIN} characters"
+        )));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::malformed(format!("{field:?} has control characters")));
+    }
+    Ok(())
+}

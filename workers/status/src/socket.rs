@@ -1,0 +1,205 @@
+//! Where the control socket of a state folder is, and how it gets there.
+//!
+//! The socket is `control.sock` in the state folder. A path that is too long for the address of a
+//! socket gets a short one in the user's runtime folder, and `control.path` says which.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::process::geteuid;
+use thiserror::Error;
+
+use crate::config_error::ConfigError;
+use crate::state_dir::{self, StateError, StateLock};
+
+/// The longest path in the address of a socket, in bytes.
+const MAX_PATH: usize = 107;
+
+/// The name of the socket in the state folder.
+const SOCKET: &str = "control.sock";
+
+/// The name of the file that says where the socket is, if it is elsewhere.
+const POINTER: &str = "control.path";
+
+/// Why the control socket cannot be made or found.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// Something that is no socket, such as a symlink, is where the socket has to be: remove it.
+    #[error("cannot make the control socket: {path:?} is there and is not a socket")]
+    NotASocket {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Neither the state folder nor the runtime folder has a path that is short enough.
+    #[error(
+        "cannot make the control socket: the path {path:?} is longer than {MAX_PATH} bytes; set \
+         XDG_RUNTIME_DIR to a shorter one"
+    )]
+    TooLong {
+        /// The path in the runtime folder.
+        path: PathBuf,
+    },
+    /// The runtime folder cannot be used.
+    #[error("cannot make the control socket")]
+    RuntimeFolder(#[source] StateError),
+    /// The configuration cannot be used.
+    #[error("cannot make the control socket")]
+    Config(#[from] ConfigError),
+    /// The system refused.
+    #[error("cannot make the control socket {path:?}")]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A socket that is listened on; it is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    listener: UnixListener,
+    files: Files,
+}
+
+/// The files of a socket. They are removed when this is dropped, while the folder is still held.
+#[derive(Debug)]
+pub(crate) struct Files {
+    socket: PathBuf,
+    pointer: PathBuf,
+    _lock: Arc<StateLock>,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        for path in [&self.pointer, &self.socket] {
+            if let Err(error) = remove(path) {
+                tracing::debug!(%error, ?path, "cannot remove a file of the control socket");
+            }
+        }
+    }
+}
+
+impl Files {
+    /// Returns the path of the socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Bound {
+    /// Returns the path of the socket.
+    pub(crate) fn path(&self) -> &Path {
+        &self.files.socket
+    }
+
+    /// Takes it apart.
+    pub(crate) fn into_parts(self) -> (UnixListener, Files) {
+        (self.listener, self.files)
+    }
+}
+
+/// Listens on the socket of a folder that is held. A socket that a dead agent has left is taken
+/// over: while the lock is held, nobody else listens on it.
+pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<Bound, SocketError> {
+    let folder = lock.state_dir().path();
+    let folder = folder.canonicalize().map_err(|source| failed(folder, source))?;
+    let pointer = folder.join(POINTER);
+    let direct = folder.join(SOCKET);
+    let is_direct = fits(&direct);
+    let socket = if is_direct { direct } else { short_path(&folder)? };
+    let listener = listen(&socket)?;
+    let files = Files { socket, pointer, _lock: Arc::clone(lock) };
+    let text = (!is_direct).then(|| files.socket.as_os_str().as_encoded_bytes());
+    replace(&files.pointer, text).map_err(|source| failed(&files.pointer, source))?;
+    Ok(Bound { listener, files })
+}
+
+/// Returns where the socket of a folder is, if an agent listens.
+pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
+    let folder = folder.canonicalize()?;
+    let direct = folder.join(SOCKET);
+    if fits(&direct) {
+        return Ok(direct);
+    }
+    let text = fs::read_to_string(folder.join(POINTER))?;
+    Ok(PathBuf::from(text))
+}
+
+fn fits(path: &Path) -> bool {
+    path.as_os_str().len() <= MAX_PATH
+}
+
+fn failed(path: &Path, source: io::Error) -> SocketError {
+    SocketError::Io { path: path.to_owned(), source }
+}
+
+/// Returns a path in the runtime folder that no other state folder has.
+fn short_path(folder: &Path) -> Result<PathBuf, SocketError> {
+    let metadata = fs::metadata(folder).map_err(|source| failed(folder, source))?;
+    let runtime = runtime_folder();
+    state_dir::own(&runtime).map_err(SocketError::RuntimeFolder)?;
+    let path = runtime.join(format!("{:x}-{:x}.sock", metadata.dev(), metadata.ino()));
+    if fits(&path) { Ok(path) } else { Err(SocketError::TooLong { path }) }
+}
+
+fn runtime_folder() -> PathBuf {
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match given.filter(|path| path.is_absolute()) {
+        Some(folder) => folder.join("crankcase"),
+        None if geteuid().is_root() => PathBuf::from("/run/crankcase"),
+        None => std::env::temp_dir().join(format!("crankcase-{}", geteuid().as_raw())),
+    }
+}
+
+/// Listens on a path under a name that is not known yet, and moves the socket there when it has its
+/// mode: nobody can connect to one that is open to others.
+fn listen(path: &Path) -> Result<UnixListener, SocketError> {
+    // As long as the name that it gets, so that it fits too.
+    let new = path.with_extension("new_");
+    for path in [path, &new] {
+        check(path)?;
+    }
+    remove(&new).map_err(|source| failed(&new, source))?;
+    let listener = UnixListener::bind(&new).map_err(|source| failed(path, source))?;
+    let placed = fs::set_permissions(&new, Permissions::from_mode(0o600))
+        .and_then(|()| listener.set_nonblocking(true))
+        .and_then(|()| fs::rename(&new, path));
+    match placed {
+        Ok(()) => Ok(listener),
+        Err(source) => {
+            drop(remove(&new));
+            Err(failed(path, source))
+        }
+    }
+}
+
+/// Checks that nothing but a socket would be taken over.
+fn check(path: &Path) -> Result<(), SocketError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => Ok(()),
+        Ok(_) => Err(SocketError::NotASocket { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(failed(path, source)),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Puts a text into a file at once, or removes the file.
+fn replace(path: &Path, text: Option<&[u8]>) -> io::Result<()> {
+    let Some(text) = text else { return remove(path) };
+    let new = path.with_extension("new");
+    fs::write(&new, text)?;
+    fs::rename(&new, path)
+}

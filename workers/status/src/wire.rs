@@ -1,0 +1,196 @@
+//! What goes over the control socket.
+//!
+//! Each answer is a JSON object with its `version`. Readers take what they do not know for what is
+//! to come: fields and words may be added within a version.
+
+mod report;
+
+use serde::{Deserialize, Serialize};
+
+pub use report::{Detail, EngineReport, InputReport, Subject, WorkerError, WorkerReport};
+
+/// The version of all answers.
+pub const VERSION: u32 = 1;
+
+/// An answer with its version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Versioned<T> {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The answer.
+    #[serde(flatten)]
+    pub value: T,
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What kind of refusal it is.
+    pub code: FailureCode,
+    /// The refusal in words.
+    pub message: String,
+}
+
+/// What kind of refusal it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum FailureCode {
+    /// The request cannot be understood.
+    Malformed,
+    /// No engine or worker has the path.
+    UnknownPath,
+    /// There is no such request in this version.
+    UnknownRequest,
+    /// The request is asked with another method.
+    WrongMethod,
+    /// The body is too long.
+    TooLarge,
+    /// The engine refused the change.
+    Conflict,
+    /// It took too long; what was asked for may happen still.
+    TooSlow,
+    /// Too many clients ask for the same.
+    Busy,
+    /// The agent is stopping.
+    Stopping,
+    /// The agent is at fault.
+    Internal,
+    /// A later version knows what it is.
+    #[serde(other)]
+    Other,
+}
+
+/// Asks for a bounce.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BounceRequest {
+    /// The worker's path.
+    pub path: String,
+    /// Who asks.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Says that a worker was bounced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounced {
+    /// The worker's path.
+    pub bounced: String,
+}
+
+/// The chain from a worker to the root cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhyAnswer {
+    /// The chain.
+    pub why: Why,
+    /// The chain in words.
+    pub text: String,
+}
+
+/// The chain from a worker to the root cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Why {
+    /// The worker asked about first, the root cause last.
+    pub steps: Vec<WhyStep>,
+}
+
+/// One worker on the way to a root cause.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhyStep {
+    /// The worker's path.
+    pub path: String,
+    /// What it is doing.
+    pub state: String,
+    /// How many times in a row it has failed.
+    pub failures: u32,
+    /// Its last error, or why it is degraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How long it still waits, in seconds, if it waits for a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_in: Option<f64>,
+}
+
+/// The dependency graphs of engines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Graphs {
+    /// One for each engine, by path.
+    pub graphs: Vec<Graph>,
+}
+
+/// The dependency graph of one engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Graph {
+    /// The engine's path.
+    pub path: String,
+    /// The names.
+    pub nodes: Vec<GraphNode>,
+    /// Who uses whom.
+    pub edges: Vec<GraphEdge>,
+}
+
+/// One name in a graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphNode {
+    /// The name.
+    pub name: String,
+    /// The worker's path.
+    pub path: String,
+    /// What its worker is doing.
+    pub state: String,
+}
+
+/// One declared input in a graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphEdge {
+    /// Who declares it.
+    pub user: String,
+    /// The name that it refers to.
+    pub input: String,
+    /// `required`, `optional`, `live` or `live required`.
+    pub need: String,
+    /// The type that is asked for.
+    pub output: String,
+}
+
+/// One line of the stream of events.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EventLine {
+    /// An event.
+    Event(Event),
+    /// The follower was too slow.
+    Missed {
+        /// How many events it missed.
+        missed: u64,
+    },
+}
+
+/// One transition of an engine or a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counts the agent's events from 0, without gaps.
+    pub sequence: u64,
+    /// When it happened, in RFC 3339.
+    pub at: String,
+    /// The path of the worker or engine.
+    pub path: String,
+    /// What happened: its `type`, and what belongs to it.
+    pub event: serde_json::Map<String, serde_json::Value>,
+    /// Who asked for it, if it was asked for.
+    #[serde(default)]
+    pub origin: Option<Origin>,
+    /// What happened in words.
+    pub text: String,
+}
+
+/// Who asked for something, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Who asked.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}

@@ -1,0 +1,144 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a report is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Subject {
+    /// An engine with its workers.
+    Engine(EngineReport),
+    /// One worker.
+    Worker(Box<WorkerReport>),
+}
+
+/// What an engine, its workers and the engines among them are doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EngineReport {
+    /// The engine's path.
+    pub path: String,
+    /// `running`, `stopping` or `stopped`.
+    pub state: String,
+    /// Whether all essential workers run in good health.
+    pub is_healthy: bool,
+    /// When the report was taken, in RFC 3339.
+    pub at: String,
+    /// The error that stops or stopped the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The workers that are stuck: told to stop, dropped, and still there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_behind: Vec<String>,
+    /// The workers by name.
+    pub workers: BTreeMap<String, WorkerReport>,
+}
+
+/// What one worker is doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// The worker's path.
+    pub path: String,
+    /// What it is doing, in a word such as `running` or `backing_off`.
+    pub state: String,
+    /// Which worker of its name it is, or was last; 0 before the first.
+    pub generation: u32,
+    /// How many workers of its name were started.
+    pub starts: u32,
+    /// How many times in a row it has failed.
+    pub failures: u32,
+    /// Whether the engine's health depends on it.
+    pub is_essential: bool,
+    /// Why it does not do all it should, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+    /// Its inputs, as they were declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputReport>,
+    /// When its last worker was up, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    /// When its last worker ended, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
+    /// Until when it waits, if it waits for a time, in RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Its last error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<WorkerError>,
+    /// Its own report, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<Detail>,
+    /// Why its own report is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reporter: Option<String>,
+}
+
+/// One input of a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputReport {
+    /// The name that it refers to.
+    pub name: String,
+    /// `required`, `optional`, `live` or `live required`.
+    pub need: String,
+    /// The type that is asked for.
+    pub output: String,
+    /// What the worker under that name is doing.
+    pub state: String,
+    /// Whether it was there when the last worker was started.
+    pub was_present: bool,
+}
+
+/// An error that ended a worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerError {
+    /// The error and its causes.
+    pub text: String,
+    /// Whether the worker panicked.
+    pub is_panic: bool,
+    /// When it ended, in RFC 3339.
+    pub at: String,
+}
+
+/// What a worker reports of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Detail {
+    /// The report of an engine that the worker is.
+    Engine(Box<EngineReport>),
+    /// Any other report.
+    Value(serde_json::Value),
+}
+
+impl Subject {
+    /// Returns whether something in it is degraded, failed or parked.
+    pub fn has_trouble(&self) -> bool {
+        match self {
+            Self::Engine(engine) => engine.has_trouble(),
+            Self::Worker(worker) => worker.has_trouble(),
+        }
+    }
+}
+
+impl EngineReport {
+    /// Returns whether the engine has failed, or something in it is degraded, failed or parked.
+    pub fn has_trouble(&self) -> bool {
+        self.error.is_some() || self.workers.values().any(WorkerReport::has_trouble)
+    }
+}
+
+impl WorkerReport {
+    /// Returns whether it, or something in it, is degraded, failed or parked.
+    pub fn has_trouble(&self) -> bool {
+        let is_failed = matches!(
+            &*self.state,
+            "aborting" | "stuck" | "backing_off" | "missing" | "spent" | "parked"
+        );
+        let nested = match &self.report {
+            Some(Detail::Engine(engine)) => engine.has_trouble(),
+            _ => false,
+        };
+        is_failed || nested || self.degraded.is_some()
+    }
+}

@@ -1,0 +1,122 @@
+use crankcase_status::ClientError;
+use crankcase_status::wire::{BounceRequest, Detail, EventLine, FailureCode, Subject};
+use serde_json::json;
+
+use crate::world::{TestResult, World, guarded};
+
+fn bounce(path: &str) -> BounceRequest {
+    BounceRequest { path: path.to_owned(), who: "ada".to_owned(), why: "to see".to_owned() }
+}
+
+#[tokio::test]
+async fn the_report_has_what_the_engine_reports() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+
+    let Subject::Engine(report) = client.report(None).await? else { return Err("worker".into()) };
+
+    let mut expected = serde_json::to_value(world.engine.report().await)?;
+    let mut got = serde_json::to_value(&report)?;
+    for report in [&mut expected, &mut got] {
+        report["at"] = json!("then");
+        report["workers"]["site"]["report"]["at"] = json!("then");
+    }
+    assert_eq!(got, expected);
+    assert!(matches!(report.workers["site"].report, Some(Detail::Engine(_))));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_path_reaches_into_nested_engines() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+
+    let absolute = client.report(Some("/agent/site/page")).await?;
+    let relative = client.report(Some("site/page")).await?;
+
+    let Subject::Worker(worker) = absolute else { return Err("an engine".into()) };
+    assert_eq!((&*worker.path, &*worker.state), ("/agent/site/page", "running"));
+    assert_eq!(relative, Subject::Worker(worker));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn why_names_the_root_cause() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+
+    let answer = client.why("/agent/waiter").await?;
+
+    assert_eq!(answer.text, "/agent/waiter waits for /agent/absent, which is not installed");
+    assert_eq!(answer.why.steps.len(), 2);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn graphs_are_of_all_engines_of_one_or_around_a_worker() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+
+    let all = client.graph(None).await?.graphs;
+    let one = client.graph(Some("/agent/site")).await?.graphs;
+    let around = client.graph(Some("/agent/waiter")).await?.graphs;
+
+    let paths: Vec<_> = all.iter().map(|graph| &*graph.path).collect();
+    assert_eq!(paths, ["/agent", "/agent/site"]);
+    assert_eq!(one.iter().map(|graph| &*graph.path).collect::<Vec<_>>(), ["/agent/site"]);
+    let names: Vec<_> = around[0].nodes.iter().map(|node| &*node.name).collect();
+    assert_eq!(names, ["absent", "waiter"]);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_bounce_in_a_nested_engine_says_who_asked_and_why() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    let mut events = client.events().await?;
+
+    let bounced = client.bounce(&bounce("/agent/site/page")).await?;
+
+    assert_eq!(bounced.bounced, "/agent/site/page");
+    let event = guarded(events.next()).await?.ok_or("the stream ended")?;
+    let EventLine::Event(event) = event else { return Err("missed".into()) };
+    assert_eq!((&*event.path, &*event.text), ("/agent/site/page", "bounced"));
+    let origin = event.origin.ok_or("nobody asked")?;
+    let user = rustix::process::geteuid().as_raw();
+    assert_eq!((origin.who, &*origin.why), (format!("ada (uid {user})"), "to see"));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn an_unknown_path_is_told_apart_from_other_refusals() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+
+    let answers = [
+        client.report(Some("/agent/nobody")).await.err(),
+        client.report(Some("/elsewhere/site")).await.err(),
+        client.why("/agent/site/nobody").await.err(),
+        client.why("/agent").await.err(),
+        client.graph(Some("/agent/nobody")).await.err(),
+        client.bounce(&bounce("/agent/nobody")).await.err(),
+        client.bounce(&bounce("/agent/a b")).await.err(),
+    ];
+
+    for answer in answers {
+        assert!(matches!(answer, Some(ClientError::UnknownPath { .. })), "{answer:?}");
+    }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_bounce_of_a_stopped_engine_is_refused() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    world.engine.stop().await?;
+
+    let refused = client.bounce(&bounce("/agent/store")).await.unwrap_err();
+
+    let ClientError::Refused { code, message } = refused else { return Err(refused.into()) };
+    assert_eq!(code, FailureCode::Stopping, "{message}");
+    world.clean_kill().await
+}

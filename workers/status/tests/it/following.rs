@@ -1,0 +1,121 @@
+use crankcase_engine::Engine;
+use crankcase_status::wire::{EventLine, FailureCode};
+use crankcase_status::{ClientError, ControlConfig};
+
+use crate::world::{STORE, TestResult, World, guarded};
+
+#[tokio::test]
+async fn events_come_in_order_and_without_gaps() -> TestResult {
+    let world = World::start().await?;
+    let mut events = world.client().await?.events().await?;
+
+    world.engine.bounce(&STORE).await?;
+    world.engine.running(&STORE).await?;
+
+    let mut sequence = None;
+    loop {
+        let line = guarded(events.next()).await?.ok_or("the stream ended")?;
+        let EventLine::Event(event) = line else { return Err("missed".into()) };
+        assert!(sequence.is_none_or(|before| event.sequence == before + 1));
+        sequence = Some(event.sequence);
+        if event.path == "/agent/store" && event.event["type"] == "started" {
+            break;
+        }
+    }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_slow_follower_is_told_how_many_it_missed() -> TestResult {
+    let world = World::start().await?;
+    let mut events = world.client().await?.events().await?;
+
+    // Nobody reads meanwhile, and it is far more than the sockets hold and the engine keeps.
+    flood(&world.engine).await?;
+
+    let mut next = None;
+    let mut missed_any = false;
+    loop {
+        match guarded(events.next()).await?.ok_or("the stream ended")? {
+            EventLine::Event(event) => {
+                assert!(next.is_none_or(|next| event.sequence == next), "{event:?}");
+                next = Some(event.sequence + 1);
+                if event.event["type"] == "installed" && event.path.ends_with("/last") {
+                    break;
+                }
+            }
+            EventLine::Missed { missed } => {
+                missed_any = true;
+                next = next.map(|next| next + missed);
+            }
+        }
+    }
+    assert!(missed_any);
+    world.clean_kill().await
+}
+
+/// Installs very many workers, and then one more.
+async fn flood(engine: &Engine) -> TestResult {
+    use crankcase_engine::{Change, Manifold, Name};
+    let manifold = Manifold::builder().run(|(), up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let mut change = Change::new();
+    for index in 0..20_000 {
+        let name = Name::<()>::parse(&format!("w{index}"))?;
+        change = change.install(name, manifold.clone());
+    }
+    engine.apply(change).await?;
+    engine.settled().await?;
+    let last: Name<()> = Name::new("last");
+    engine.apply(Change::new().install(last, manifold)).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn followers_get_what_happened_before_the_end() -> TestResult {
+    let world = World::start().await?;
+    let mut events = world.client().await?.events().await?;
+    world.engine.stop().await?;
+    world.stop();
+
+    let mut last = None;
+    while let Some(line) = guarded(events.next()).await? {
+        last = Some(line);
+    }
+
+    let Some(EventLine::Event(event)) = last else { return Err("no event".into()) };
+    assert_eq!((&*event.path, &*event.text), ("/agent", "finished"));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn more_followers_than_allowed_are_refused() -> TestResult {
+    let mut config = ControlConfig::default();
+    config.max_followers = 1;
+    let world = World::start_with(config).await?;
+    let client = world.client().await?;
+    let _first = client.events().await?;
+
+    let refused = client.events().await.unwrap_err();
+
+    assert!(matches!(refused, ClientError::Refused { code: FailureCode::Busy, .. }), "{refused}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_follower_that_leaves_gives_up_its_place() -> TestResult {
+    let mut config = ControlConfig::default();
+    config.max_connections = 1;
+    config.max_followers = 1;
+    let world = World::start_with(config).await?;
+    let client = world.client().await?;
+    drop(client.events().await?);
+
+    // There is one place only, so this one waits until the first is seen to be gone.
+    let second = guarded(client.events()).await;
+
+    assert!(second.is_ok());
+    world.clean_kill().await
+}

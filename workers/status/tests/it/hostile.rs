@@ -1,0 +1,126 @@
+use std::time::Duration;
+
+use crankcase_status::ControlConfig;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use crate::world::{TestResult, World, guarded, send};
+
+fn request(line: &str, body: &str) -> Vec<u8> {
+    format!("{line} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn malformed_requests_get_an_answer_that_says_what_is_wrong() -> TestResult {
+    let world = World::start().await?;
+    let cases = [
+        ("GET /", "", "404", "there is no"),
+        ("GET /v2/report", "", "404", "there is no"),
+        ("POST /v1/report", "", "405", "asked with GET"),
+        ("GET /v1/bounce", "", "405", "asked with POST"),
+        ("GET /v1/why", "", "400", "is missing"),
+        ("GET /v1/report?path=a&path=b", "", "400", "twice"),
+        ("GET /v1/report?colour=red", "", "400", "unknown parameter"),
+        ("GET /v1/report?path=%ff%00", "", "404", "nothing has the path"),
+        ("POST /v1/bounce", "", "400", "not as expected"),
+        ("POST /v1/bounce", "[[[[", "400", "not as expected"),
+        ("POST /v1/bounce", r#"{"path": "site"}"#, "400", "missing field"),
+        ("POST /v1/bounce", r#"{"path":"site","who":"a","why":"\u001b[2J"}"#, "400", "control"),
+        ("POST /v1/bounce", r#"{"path":"site","who":"a","why":"b","x":1}"#, "400", "unknown field"),
+    ];
+
+    for (line, body, status, message) in cases {
+        let answer = send(&world.socket(), &request(line, body)).await?;
+
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
+        assert!(answer.contains(message) && answer.contains(r#""version":1"#), "{line}: {answer}");
+    }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_dropped() -> TestResult {
+    let world = World::start().await?;
+
+    for bytes in [&b"\x16\x03\x01\x02\x00"[..], b"GET\r\n\r\n", &[0; 1024]] {
+        let answer = send(&world.socket(), bytes).await?;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+
+    world.client().await?.report(None).await?;
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_refused() -> TestResult {
+    let world = World::start().await?;
+    let body = format!(r#"{{"path": "{}"}}"#, "x".repeat(70 * 1024));
+
+    let answer = send(&world.socket(), &request("POST /v1/bounce", &body)).await?;
+
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_is_refused() -> TestResult {
+    let world = World::start().await?;
+    let target = format!("GET /v1/report?path={}", "x".repeat(100 * 1024));
+
+    let answer = send(&world.socket(), &request(&target, "")).await?;
+
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
+    world.client().await?.report(None).await?;
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn clients_that_never_finish_their_request_give_way() -> TestResult {
+    let mut config = ControlConfig::default();
+    config.max_connections = 2;
+    config.read_timeout = Duration::from_millis(250);
+    let world = World::start_with(config).await?;
+    let mut silent = UnixStream::connect(world.socket()).await?;
+    let mut slow = UnixStream::connect(world.socket()).await?;
+    slow.write_all(b"GET /v1/report HTTP/1.1\r\nx: ").await?;
+
+    guarded(world.client().await?.report(None)).await?;
+
+    let mut rest = Vec::new();
+    drop(guarded(silent.read_to_end(&mut rest)).await);
+    drop(guarded(slow.read_to_end(&mut rest)).await);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_is_given_up() -> TestResult {
+    let mut config = ControlConfig::default();
+    config.read_timeout = Duration::from_millis(250);
+    let world = World::start_with(config).await?;
+    let head = b"POST /v1/bounce HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
+
+    let answer = send(&world.socket(), head).await?;
+
+    assert!(answer.starts_with("HTTP/1.1 504 "), "{answer}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_its_answer_is_dropped() -> TestResult {
+    let mut config = ControlConfig::default();
+    config.max_connections = 1;
+    config.write_timeout = Duration::from_millis(50);
+    let world = World::start_with(config).await?;
+    for index in 0..5000 {
+        let name = crankcase_engine::Name::<u32>::parse(&format!("w{index}"))?;
+        world.engine.provide(name, index).await?;
+    }
+    let mut stalled = UnixStream::connect(world.socket()).await?;
+    stalled.write_all(&request("GET /v1/report", "")).await?;
+
+    guarded(world.client().await?.report(None)).await?;
+
+    drop(stalled);
+    world.clean_kill().await
+}

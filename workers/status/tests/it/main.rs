@@ -1,0 +1,8 @@
+//! The control socket and the state folder, with real sockets and files.
+
+mod answers;
+mod following;
+mod hostile;
+mod placing;
+mod state_dir;
+mod world;

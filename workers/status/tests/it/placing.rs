@@ -1,0 +1,96 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+use crankcase_engine::Engine;
+use crankcase_status::{
+    Client, ClientError, Control, ControlConfig, SocketError, StateDir, locate,
+};
+
+use crate::world::{Error, TestResult, World};
+
+fn listen(state_dir: &StateDir) -> Result<Result<Control, SocketError>, Error> {
+    let engine = Engine::builder().build()?;
+    let lock = Arc::new(state_dir.lock()?);
+    let found = engine.clone();
+    let addresses = Arc::new(move |path: &str| locate(&found, path));
+    Ok(Control::listen(&lock, engine, addresses, ControlConfig::default()))
+}
+
+#[tokio::test]
+async fn the_socket_is_for_its_owner_only_and_goes_with_the_worker() -> TestResult {
+    let world = World::start().await?;
+    let socket = world.socket();
+
+    let mode = fs::symlink_metadata(&socket)?.permissions().mode() & 0o777;
+    world.clean_kill().await?;
+
+    assert_eq!(mode, 0o600);
+    assert!(!socket.exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_socket_that_nobody_listens_on_is_taken_over() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    drop(UnixListener::bind(folder.path().join("control.sock"))?);
+
+    let world = World::start_in(folder, "", ControlConfig::default()).await?;
+
+    world.client().await?.report(None).await?;
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn anything_but_a_socket_in_its_place_is_refused_and_left_alone() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let state_dir = StateDir::new(folder.path().to_owned());
+    let socket = folder.path().join("control.sock");
+    let target = folder.path().join("target");
+    fs::write(&target, "precious")?;
+    symlink(&target, &socket)?;
+
+    let refused = listen(&state_dir)?.unwrap_err();
+
+    assert!(matches!(refused, SocketError::NotASocket { .. }), "{refused}");
+    assert!(fs::symlink_metadata(&socket)?.is_symlink());
+    fs::remove_file(&socket)?;
+    fs::write(&socket, "precious too")?;
+    assert!(matches!(listen(&state_dir)?, Err(SocketError::NotASocket { .. })));
+    assert_eq!(fs::read_to_string(&socket)?, "precious too");
+    assert_eq!(fs::read_to_string(&target)?, "precious");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_gets_a_short_one() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let below = "d".repeat(120);
+    let world = World::start_in(folder, &below, ControlConfig::default()).await?;
+    let state_dir = world.folder.path().join(&below);
+
+    let client = Client::connect(&state_dir).await?;
+
+    client.report(None).await?;
+    let short = fs::read_to_string(state_dir.join("control.path"))?;
+    assert_eq!(fs::symlink_metadata(&short)?.permissions().mode() & 0o777, 0o600);
+    let runtime = std::path::Path::new(&short).parent().ok_or("no folder")?;
+    assert_eq!(fs::metadata(runtime)?.mode() & 0o077, 0);
+    world.clean_kill().await?;
+    assert!(!fs::exists(short)?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_agent_is_told_apart_from_every_other_fault() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let missing = Client::connect(&folder.path().join("nowhere")).await.unwrap_err();
+    drop(UnixListener::bind(folder.path().join("control.sock"))?);
+
+    let stale = Client::connect(folder.path()).await.unwrap_err();
+
+    assert!(matches!(missing, ClientError::NoAgent { .. }), "{missing}");
+    assert!(matches!(stale, ClientError::NoAgent { .. }), "{stale}");
+    Ok(())
+}

@@ -1,0 +1,69 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crankcase_status::{StateDir, StateError};
+
+use crate::world::TestResult;
+
+#[test]
+fn the_folder_is_made_for_its_owner_only() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("var/state");
+
+    let lock = StateDir::new(path.clone()).lock()?;
+
+    assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o777, 0o700);
+    assert_eq!(lock.state_dir().path(), path);
+    Ok(())
+}
+
+#[test]
+fn a_second_holder_is_told_who_the_first_is() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let state_dir = StateDir::new(folder.path().to_owned());
+    let lock = state_dir.lock()?;
+
+    let refused = state_dir.lock().unwrap_err();
+
+    assert!(refused.to_string().ends_with(&format!("is held by process {}", std::process::id())));
+    drop(lock);
+    drop(state_dir.lock()?);
+    Ok(())
+}
+
+#[test]
+fn a_lock_that_a_dead_process_has_left_holds_nobody_up() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("lock"), "4194304999 garbage")?;
+
+    let lock = StateDir::new(folder.path().to_owned()).lock()?;
+
+    let text = fs::read_to_string(folder.path().join("lock"))?;
+    assert_eq!(text, format!("{}\n", std::process::id()));
+    drop(lock);
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_others_can_change_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o777))?;
+
+    let refused = StateDir::new(folder.path().to_owned()).lock().unwrap_err();
+
+    assert!(matches!(&refused, StateError::Unsafe { .. }), "{refused}");
+    assert!(refused.to_string().contains("mode 0777"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_lock_that_is_a_symlink_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    symlink(folder.path().join("elsewhere"), folder.path().join("lock"))?;
+
+    let refused = StateDir::new(folder.path().to_owned()).lock().unwrap_err();
+
+    assert!(matches!(refused, StateError::Folder { .. }), "{refused}");
+    assert!(!folder.path().join("elsewhere").exists());
+    Ok(())
+}
