@@ -92,7 +92,13 @@ impl<'a> Attributes<'a> {
         let value = self.value(name)?;
         let text = value.as_str();
         if text.is_none() {
-            self.wrong(name, format!("{} is not a text; quote it", shown(value)));
+            self.wrong(
+                name,
+                format!(
+                    "{} is not a text; quote it, or add `| string` to an expression",
+                    shown(value)
+                ),
+            );
         }
         text
     }

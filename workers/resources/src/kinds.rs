@@ -4,6 +4,7 @@ use std::sync::Arc;
 use crate::resource::Kind;
 use crate::text::nearest;
 
+mod file;
 mod noop;
 mod print;
 
@@ -16,7 +17,10 @@ pub struct Kinds {
 impl Kinds {
     /// Returns the built-in kinds.
     pub fn builtin() -> Self {
-        Self::default().with(Arc::new(noop::Noop)).with(Arc::new(print::Print))
+        Self::default()
+            .with(Arc::new(file::File))
+            .with(Arc::new(noop::Noop))
+            .with(Arc::new(print::Print))
     }
 
     /// Adds a kind, in place of one with the same name.

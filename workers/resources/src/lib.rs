@@ -3,6 +3,7 @@ mod account;
 mod action;
 mod apply;
 mod attributes;
+mod blocking;
 mod caught;
 mod declaration;
 mod graph;
