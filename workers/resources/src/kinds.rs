@@ -4,9 +4,12 @@ use std::sync::Arc;
 use crate::resource::Kind;
 use crate::text::nearest;
 
+mod command;
+mod exec;
 mod file;
 mod noop;
 mod print;
+pub(crate) mod process;
 
 /// The kinds that a manifest may use, by name.
 #[derive(Debug, Clone, Default)]
@@ -18,9 +21,11 @@ impl Kinds {
     /// Returns the built-in kinds.
     pub fn builtin() -> Self {
         Self::default()
+            .with(Arc::new(exec::Exec))
             .with(Arc::new(file::File))
             .with(Arc::new(noop::Noop))
             .with(Arc::new(print::Print))
+            .with(Arc::new(process::Process))
     }
 
     /// Adds a kind, in place of one with the same name.

@@ -23,6 +23,7 @@ pub use declaration::{
     Rendered, Scope, States,
 };
 pub use graph::GraphError;
+pub use kinds::process::{ProcessConfig, StopSignal};
 pub use kinds::{Kinds, UnknownKindError};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
