@@ -37,6 +37,14 @@ pub struct Declaration {
     pub noop: bool,
 }
 
+impl Declaration {
+    /// Returns a declaration that uses and notifies nothing.
+    pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
+        let (dependencies, notify) = (Vec::new(), Vec::new());
+        Self { name, kind, place, config, dependencies, notify, noop: false }
+    }
+}
+
 /// One resource's use of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
