@@ -24,7 +24,7 @@ async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn E
 }
 
 fn outcome<'a>(account: &'a Account, name: &str) -> &'a Outcome {
-    &account.get(name).unwrap().outcome
+    &account.get(name).expect("it was declared").outcome
 }
 
 #[tokio::test]

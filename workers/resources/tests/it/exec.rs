@@ -201,7 +201,7 @@ async fn run_to_the_last_process(
     let (account, read) = tokio::time::timeout(HANGS, both).await?;
     read?;
     let account = account?;
-    if let Outcome::Halted { at: Some(_), by: Halt::Stop } = account.get("slow").unwrap().outcome {
+    if let Outcome::Halted { at: Some(_), by: Halt::Stop } = account.resources[0].outcome {
         return Ok("interrupted".to_owned());
     }
     Ok(failure(&account, "slow"))

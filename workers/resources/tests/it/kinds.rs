@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use crate::support::{TestResult, apply_builtin, declare, plan_builtin};
 
 fn errors(kind: &str, config: Value) -> Vec<String> {
-    let config: Config = serde_json::from_value(config).unwrap();
-    match Kinds::builtin().get(kind).unwrap().validate(&config) {
+    let config: Config = serde_json::from_value(config).expect("a config is a map");
+    match Kinds::builtin().get(kind).expect("it is built in").validate(&config) {
         Ok(resource) => panic!("{resource:?} is valid"),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
     }

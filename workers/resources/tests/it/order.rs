@@ -30,7 +30,7 @@ fn graphs() -> impl Strategy<Value = Graph> {
             for (one, other) in edges.into_iter().filter(|(one, other)| one != other) {
                 uses[one.max(other)].insert(one.min(other));
             }
-            let parallel = NonZeroUsize::new(parallel).unwrap();
+            let parallel = NonZeroUsize::new(parallel).expect("it is at least 1");
             Graph { uses, failing, order, parallel }
         })
     })
@@ -57,10 +57,14 @@ impl Graph {
         let probe = Probe::default();
         let journal: Arc<Journal> = Arc::clone(&probe.journal);
         let kinds = Kinds::default().with(Arc::new(probe));
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .expect("threads can be had");
         let options = ApplyOptions { parallel: self.parallel, ..ApplyOptions::default() };
-        let account = runtime.block_on(apply_with(&self.declarations(), &kinds, &options)).unwrap();
+        let account = runtime
+            .block_on(apply_with(&self.declarations(), &kinds, &options))
+            .expect("it has no circle");
         (account, journal.events())
     }
 }
@@ -143,7 +147,7 @@ proptest! {
 }
 
 async fn refused(declarations: &[Declaration]) -> GraphError {
-    plan(declarations, &Kinds::builtin(), &PlanOptions::default()).await.unwrap_err()
+    plan(declarations, &Kinds::builtin(), &PlanOptions::default()).await.expect_err("it is refused")
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
     1. create_folder path="ROOT/site/"
 ? index (file) may change after site: its config is known after apply
 ~ page (file) would change
-    content: "14 bytes, sha256 1ff42e12d3f0" -> "12 bytes, sha256 68bab68a8bc2"
+    content: "14 bytes, sha256 b6285c57e879" -> "12 bytes, sha256 bc85caa9b61b"
       @@ -1,3 +1,3 @@
        one
       -two

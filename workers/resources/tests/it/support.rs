@@ -27,7 +27,7 @@ impl Render for Literal {
         for (attribute, alias, of) in &self.expressions {
             match &states[alias] {
                 DependencyState::Known(state) => {
-                    drop(config.insert(attribute.clone(), state[of].clone()))
+                    drop(config.insert(attribute.clone(), state[of].clone()));
                 }
                 DependencyState::Unknown => because.push(alias.clone()),
             }
@@ -118,7 +118,7 @@ pub(crate) async fn apply_with(
 
 /// Returns why the resource failed, with all that its account says.
 pub(crate) fn failure(account: &Account, name: &str) -> String {
-    let accounted = account.get(name).unwrap();
+    let accounted = account.get(name).expect("it was declared");
     let is_failed = matches!(accounted.outcome, crankcase_resources::Outcome::Failed { .. });
     assert!(is_failed, "{name} has not failed: {accounted}");
     accounted.to_string()
