@@ -220,6 +220,18 @@ async fn a_stop_ends_the_whole_process_group() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_command_that_is_ended_may_clean_up() -> TestResult {
+    let line = "trap 'echo cleaned up; exit' TERM; sleep 1000 & wait";
+    let config = with(shell(line), "timeout", "50ms");
+
+    let account =
+        tokio::time::timeout(HANGS, apply_builtin(&[declare("slow", "exec", config)])).await??;
+
+    assert!(failure(&account, "slow").contains("| cleaned up"), "{account}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_group_that_ignores_term_is_killed() -> TestResult {
     let folder = tempdir()?;
     let fifo = folder.path().join("fifo");

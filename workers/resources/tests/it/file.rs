@@ -161,10 +161,16 @@ async fn a_folder_that_is_not_empty_is_not_removed() -> TestResult {
         std::fs::write(folder.path().join(name), "")?;
     }
 
-    let account = apply_file(json!({"path": as_folder(folder.path()), "state": "absent"})).await?;
+    let config = json!({"path": as_folder(folder.path()), "state": "absent"});
+    let plan = plan_builtin(&[declare("it", "file", config.clone())]).await?;
+    let account = apply_file(config).await?;
 
-    let text = failure(&account, "it");
-    assert!(text.contains("is not empty, it holds \"") && text.contains(" and more;"), "{text}");
+    for text in [plan.to_string(), failure(&account, "it")] {
+        assert!(
+            text.contains("is not empty, it holds \"") && text.contains(" and more;"),
+            "{text}"
+        );
+    }
     assert_eq!(names(folder.path())?.len(), 4);
     Ok(())
 }

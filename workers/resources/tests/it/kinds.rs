@@ -120,7 +120,7 @@ async fn a_message_is_printed_once_per_apply() -> TestResult {
 
     for _ in 0..2 {
         let account = apply_builtin(&declarations).await?;
-        assert_eq!(account.changes(), 1);
+        assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
         assert_eq!(account.get("hello").unwrap().done[0].log, ["hello\\u{1b}[31m"]);
     }
     Ok(())

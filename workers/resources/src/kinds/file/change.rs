@@ -11,7 +11,7 @@ use crate::kinds::file::config::FileConfig;
 use crate::kinds::file::content::Content;
 use crate::kinds::file::error::FileError;
 use crate::kinds::file::folder;
-use crate::kinds::file::observe::{open, require_empty, stat};
+use crate::kinds::file::observe::{open, stat};
 use crate::kinds::file::temporary::Temporary;
 
 /// A change of one entry.
@@ -83,12 +83,8 @@ impl Change {
         if stat(&folder, path)?.is_none() {
             return Ok(());
         }
-        let flags = if path.is_folder {
-            require_empty(&folder, path)?;
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
-        };
+        // The kernel refuses a folder that has been filled since the check.
+        let flags = if path.is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(&folder, &path.name, flags)
             .map_err(FileError::io("remove", &path.full()))?;
         sync(&folder, &path.parent)
