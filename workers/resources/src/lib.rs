@@ -12,6 +12,7 @@ mod look;
 mod plan;
 mod resource;
 mod text;
+mod validate;
 mod walk;
 
 pub use account::{Account, Accounted, Done, Halt, Outcome};
@@ -27,3 +28,4 @@ pub use kinds::process::{ProcessConfig, StopSignal};
 pub use kinds::{Kinds, UnknownKindError};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+pub use validate::{InvalidError, validate};
