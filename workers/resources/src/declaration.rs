@@ -1,0 +1,141 @@
+//! What a manifest says of one resource, before its expressions are rendered.
+//!
+//! It is the border between the manifest, which makes declarations, and plan, apply and run, which
+//! use them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// A resource's config after its expressions were rendered.
+pub type Config = Map<String, Value>;
+
+/// What is known of each dependency, by the alias that the dependent gave it.
+pub type States = BTreeMap<String, DependencyState>;
+
+/// One resource as its manifest declares it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Declaration {
+    /// The name, unique in the manifest.
+    pub name: String,
+    /// The type as written: a bare word for a built-in kind.
+    pub kind: String,
+    /// Where in which file the declaration begins.
+    pub place: Place,
+    /// The config with its expressions.
+    pub config: Arc<dyn Render>,
+    /// The resources that this one uses.
+    pub dependencies: Vec<Dependency>,
+    /// The names of the resources that are notified when this one has changed.
+    pub notify: Vec<String>,
+    /// Whether the resource is only ever checked, never changed.
+    pub noop: bool,
+}
+
+impl Declaration {
+    /// Returns a declaration that uses and notifies nothing.
+    pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
+        let (dependencies, notify) = (Vec::new(), Vec::new());
+        Self { name, kind, place, config, dependencies, notify, noop: false }
+    }
+}
+
+/// One resource's use of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency {
+    /// The name under which expressions see it.
+    pub alias: String,
+    /// The name of the resource.
+    pub resource: String,
+    /// What its change means to the dependent.
+    pub on_change: OnChange,
+}
+
+/// What a dependency's change means to its dependent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnChange {
+    /// The dependent renders its config again and is checked.
+    #[default]
+    Check,
+    /// The dependent is notified as well: it restarts, reloads or runs again.
+    Notify,
+}
+
+/// What a dependent knows of a dependency.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DependencyState {
+    /// The dependency is valid, with this state.
+    Known(Value),
+    /// The dependency will be changed first, so its state is not known yet.
+    Unknown,
+}
+
+/// A config whose expressions can be rendered.
+pub trait Render: fmt::Debug + Send + Sync {
+    /// Renders the config with what is known of the dependencies.
+    ///
+    /// # Errors
+    ///
+    /// When an expression is undefined or does not evaluate, with its place.
+    fn render(&self, states: &States) -> Result<Rendered, RenderError>;
+}
+
+/// The result of rendering a config.
+#[derive(Debug, Clone)]
+pub enum Rendered {
+    /// Every expression had a value.
+    Known {
+        /// The config.
+        config: Config,
+        /// Renders further texts, such as template files, with what the config's own expressions
+        /// saw.
+        scope: Arc<dyn Scope>,
+    },
+    /// An expression uses a dependency that will be changed first.
+    Unknown {
+        /// The aliases of those dependencies.
+        because: Vec<String>,
+    },
+}
+
+/// What the expressions of one resource see: `vars`, `deps` and the shorthands.
+pub trait Scope: fmt::Debug + Send + Sync {
+    /// Renders a template's text; `path` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// When an expression in it is undefined or does not evaluate, with its line in `path`.
+    fn render_text(&self, path: &std::path::Path, text: &str) -> Result<String, RenderError>;
+}
+
+/// An expression that could not be rendered.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{place}: {message}")]
+pub struct RenderError {
+    /// Where the expression stands.
+    pub place: Place,
+    /// What is wrong with it and what would be right.
+    pub message: String,
+}
+
+/// A place in a file that a person wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Place {
+    /// The file as it was named.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
+    }
+}

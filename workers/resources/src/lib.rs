@@ -1,0 +1,31 @@
+//! Resources that check, plan, apply and watch, and the manifest that declares them.
+mod account;
+mod action;
+mod apply;
+mod attributes;
+mod blocking;
+mod caught;
+mod declaration;
+mod graph;
+mod kinds;
+mod look;
+mod plan;
+mod resource;
+mod text;
+mod validate;
+mod walk;
+
+pub use account::{Account, Accounted, Done, Halt, Outcome};
+pub use action::{Action, ActionContext, Description, Unfinished};
+pub use apply::{ApplyOptions, apply};
+pub use attributes::{Attributes, ConfigError, Parameter};
+pub use declaration::{
+    Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
+    Rendered, Scope, States,
+};
+pub use graph::GraphError;
+pub use kinds::process::{ProcessConfig, StopSignal};
+pub use kinds::{Kinds, UnknownKindError};
+pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
+pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+pub use validate::{InvalidError, validate};
