@@ -1,8 +1,9 @@
 //! Resources that check, plan, apply and watch, and the manifest that declares them.
 mod declaration;
-pub mod manifest;
+mod manifest;
 
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
 };
+pub use manifest::{Graph, GraphError, Manifest, ManifestError, Overrides, Problem};

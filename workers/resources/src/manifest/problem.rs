@@ -131,11 +131,11 @@ impl Problems {
         let furthest = 1 + name.chars().count() / 3;
         candidates
             .into_iter()
-            .filter(|candidate| candidate.len().abs_diff(name.len()) <= furthest * 4)
             .take_while(|_| {
                 self.comparisons.set(self.comparisons.get() + 1);
                 self.comparisons.get() <= MAX_COMPARISONS
             })
+            .filter(|candidate| candidate.len().abs_diff(name.len()) <= furthest * 4)
             .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
             .filter(|(distance, _)| *distance <= furthest)
             .min()

@@ -26,10 +26,6 @@ impl Source {
         Self { path, text, lines }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

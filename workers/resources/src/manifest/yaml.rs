@@ -129,7 +129,8 @@ impl<'a> Builder<'a> {
     ) -> Result<(), Failure> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.scalar(&text, style, (anchor, tag.as_deref()), span, problems)
+                let properties = (style, anchor, tag.as_deref());
+                self.scalar(&text, properties, span, problems)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 self.check_tag(tag.as_deref(), "seq", &span, problems);
@@ -148,8 +149,7 @@ impl<'a> Builder<'a> {
     fn scalar(
         &mut self,
         text: &str,
-        style: ScalarStyle,
-        (anchor, tag): (usize, Option<&Tag>),
+        (style, anchor, tag): (ScalarStyle, usize, Option<&Tag>),
         span: Range<usize>,
         problems: &mut Problems,
     ) -> Result<(), Failure> {
@@ -157,6 +157,8 @@ impl<'a> Builder<'a> {
         let is_plain = style == ScalarStyle::Plain;
         if self.awaits_key() {
             let is_merge = is_plain && text == "<<";
+            let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
+            self.keep(anchor, &node, 1, 0)?;
             let key = Key { text: text.to_owned(), span, is_merge };
             if let Some(open) = self.open.last_mut() {
                 open.key = Some(key);
@@ -300,9 +302,9 @@ impl<'a> Builder<'a> {
     }
 
     fn awaits_key(&self) -> bool {
-        self.open.last().is_some_and(|open| {
-            matches!(open.node.data, Data::Map(_)) && open.key.is_none()
-        })
+        self.open
+            .last()
+            .is_some_and(|open| matches!(open.node.data, Data::Map(_)) && open.key.is_none())
     }
 
     fn spend(&mut self, count: usize, offset: usize) -> Result<(), Failure> {
