@@ -57,8 +57,9 @@ impl fmt::Display for Problem {
         if let (Some(place), Some(line)) = (&self.place, &self.line) {
             let blank: String = line
                 .chars()
-                .take(place.column.saturating_sub(1))
                 .map(|character| if character == '\t' { '\t' } else { ' ' })
+                .chain(std::iter::repeat(' '))
+                .take(place.column.saturating_sub(1))
                 .collect();
             write!(f, "\n  | {line}\n  | {blank}^")?;
         }
@@ -128,7 +129,7 @@ impl Problems {
         if name.len() > MAX_COMPARED || self.is_full() {
             return None;
         }
-        let furthest = 1 + name.chars().count() / 3;
+        let furthest = (name.chars().count() + 1) / 3;
         candidates
             .into_iter()
             .take_while(|_| {

@@ -3,15 +3,18 @@
 //! It works on the parser's events. A deserialiser would lose what later messages need: the place
 //! of every value, whether a scalar was quoted, and the digits of a number.
 
+mod failure;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
-use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Problems, quoted};
 use crate::manifest::scalar::{self, Scalar};
 use crate::manifest::source::Source;
+use failure::{Failure, not_a_key, scan_failure, too_deep};
 
 /// How deep collections may nest.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -34,19 +37,6 @@ pub(crate) fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
             problems.with_help(source, failure.offset, failure.message, failure.help);
             None
         }
-    }
-}
-
-/// What ends the parse of a file.
-struct Failure {
-    offset: usize,
-    message: String,
-    help: Option<String>,
-}
-
-impl Failure {
-    fn new(offset: usize, message: impl Into<String>) -> Self {
-        Self { offset, message: message.into(), help: None }
     }
 }
 
@@ -89,6 +79,7 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(source: &'a Source) -> Self {
         let mut options = granit_parser::options! {
+            // The scanner reads ahead of the events, so it is bounded as well.
             flow_nesting_limit: MAX_DEPTH,
             block_nesting_limit: MAX_DEPTH,
             disallow_directives: true,
@@ -328,23 +319,5 @@ impl<'a> Builder<'a> {
             let message = format!("the tag {} is not supported", quoted(&tag.original()));
             problems.at(self.source, span.start, message);
         }
-    }
-}
-
-fn not_a_key(offset: usize) -> Failure {
-    let help = "a text with \"{{ }}\" in it is written in quotes".to_owned();
-    let message = "the key of a map is a text, not a collection or an alias".to_owned();
-    Failure { offset, message, help: Some(help) }
-}
-
-fn too_deep(offset: usize) -> Failure {
-    Failure::new(offset, format!("nested deeper than {MAX_DEPTH} levels"))
-}
-
-fn scan_failure(err: &ScanError) -> Failure {
-    let offset = Span::empty(*err.marker()).byte_range().unwrap_or_default().start;
-    match err.kind() {
-        ErrorKind::RecursionLimitExceeded => too_deep(offset),
-        kind => Failure::new(offset, format!("not YAML: {kind}")),
     }
 }

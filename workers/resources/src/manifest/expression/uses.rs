@@ -167,7 +167,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Returns the path of a chain of attributes that begins with a name.
-fn path(expr: &Expr<'_>) -> Option<Vec<String>> {
+pub(super) fn path(expr: &Expr<'_>) -> Option<Vec<String>> {
     match expr {
         Expr::Var(var) => Some(vec![var.id.to_owned()]),
         Expr::GetAttr(attr) => {
