@@ -23,13 +23,16 @@ use check::Usable;
 use config::Template;
 use document::Document;
 use expression::Budget;
-use problem::{Problems, quoted};
+use problem::{Problems, circle, quoted};
 use resource::Draft;
 use vars::Vars;
 
 pub use graph::{Graph, GraphError};
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
+
+/// How much work goes into evaluating configs at load; what is left is found when it is rendered.
+const REHEARSAL: usize = 1_000_000;
 
 /// A manifest that was found valid.
 ///
@@ -70,12 +73,14 @@ impl Manifest {
         }
         let graph = connect(&drafts, &mut problems);
         let is_right = problems.count() == 0;
-        let mut budget = Budget::new();
+        let mut left = REHEARSAL;
         let mut declarations = Vec::with_capacity(drafts.len());
         for draft in drafts {
             let (declaration, template) = declare(draft, &vars);
-            if is_right && !budget.is_spent() {
+            if is_right && left > 0 {
+                let mut budget = Budget::new();
                 template.rehearse(&mut budget, &mut problems);
+                left = left.saturating_sub(budget.spent());
             }
             declarations.push(declaration);
         }
@@ -146,7 +151,7 @@ fn connect(drafts: &[Draft], problems: &mut Problems) -> Graph {
         for cycle in cycles {
             let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
             let first = &drafts[cycle[0]];
-            let message = format!("circular dependency: {}", path.join(" -> "));
+            let message = format!("circular dependency: {}", circle(&path));
             problems.at(&first.source, first.offset, message);
         }
         Graph::default()

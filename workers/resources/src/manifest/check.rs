@@ -107,10 +107,10 @@ impl Checker<'_> {
             ("vars", Some(name)) => {
                 (format!("unknown variable {}", quoted(name)), self.problems.nearest(name, vars))
             }
-            ("vars", None) => {
-                self.vars.extend(vars.map(str::to_owned));
-                return None;
+            ("vars", None) if self.usable.aliases.is_none() => {
+                ("a variable cannot use all variables, of which it is one".to_owned(), None)
             }
+            ("vars", None) => return None,
             ("deps", _) if self.usable.aliases.is_none() => {
                 ("a variable cannot use dependencies".to_owned(), None)
             }
@@ -158,6 +158,9 @@ pub(crate) fn report(
     failure: Failure,
     problems: &mut Problems,
 ) {
+    if problems.only_counts() {
+        return;
+    }
     let offset = source.locate(span, text, failure.offset);
     problems.with_help(source, offset, failure.message, failure.help);
 }

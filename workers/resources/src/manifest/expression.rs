@@ -22,6 +22,10 @@ pub(crate) use filters::{FILTERS, FUNCTIONS, TESTS};
 pub(crate) use uses::{Use, uses};
 pub(crate) use value::{from_json, to_json};
 
+/// How long a text with expressions may be, in bytes.
+const MAX_TEXT: usize = 1024 * 1024;
+/// How long a line of it may be, in bytes: the parser counts columns in 16 bits.
+const MAX_LINE: usize = 60_000;
 /// How many tokens one `{{ }}` or `{% %}` may have.
 const MAX_TOKENS: usize = 1_000;
 /// How deep brackets may nest in one expression.
@@ -57,6 +61,13 @@ pub(crate) struct Parsed<'a>(Stmt<'a>);
 impl<'a> Parsed<'a> {
     /// Parses a text.
     pub(crate) fn new(text: &'a str) -> Result<Self, Failure> {
+        if text.len() > MAX_TEXT {
+            return Err(Failure::new(0, "a text with expressions is larger than 1 MiB"));
+        }
+        if text.split('\n').any(|line| line.len() > MAX_LINE) {
+            let message = format!("a text with expressions has a line over {MAX_LINE} bytes");
+            return Err(Failure::new(0, message));
+        }
         let syntax = syntax();
         check_size(text, &syntax)?;
         parse(text, "", syntax).map(Self).map_err(|err| parse_failure(&err))

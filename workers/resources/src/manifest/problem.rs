@@ -10,10 +10,10 @@ const MAX_PROBLEMS: usize = 1_000;
 const MAX_COMPARISONS: usize = 50_000;
 /// How long a name in a message may be, in characters.
 const MAX_QUOTED: usize = 80;
+/// How many names of a circle are written.
+const MAX_CIRCLE: usize = 20;
 /// How long a name may be that a nearest right one is looked for, in bytes.
 const MAX_COMPARED: usize = 64;
-/// How long a line may be that is shown under its message, in characters.
-const MAX_SHOWN: usize = 160;
 
 /// Everything that is wrong with a manifest.
 ///
@@ -112,11 +112,10 @@ impl Problems {
         message: impl fmt::Display,
         help: Option<String>,
     ) {
-        if self.is_full() {
-            self.omitted += 1;
+        if self.only_counts() {
             return;
         }
-        let line = source.line_at(offset).filter(|line| line.chars().count() <= MAX_SHOWN);
+        let line = source.line_at(offset);
         self.push(Some(source.place(offset)), message, help, line.map(str::to_owned));
     }
 
@@ -156,6 +155,12 @@ impl Problems {
         Err(ManifestError { problems, omitted })
     }
 
+    /// Counts a problem of which nothing would be kept; returns whether that was so.
+    pub(crate) fn only_counts(&mut self) -> bool {
+        self.omitted += usize::from(self.is_full());
+        self.is_full()
+    }
+
     /// Returns how many problems were noted.
     pub(crate) fn count(&self) -> usize {
         self.problems.len() + self.omitted
@@ -172,8 +177,7 @@ impl Problems {
         help: Option<String>,
         line: Option<String>,
     ) {
-        if self.is_full() {
-            self.omitted += 1;
+        if self.only_counts() {
             return;
         }
         self.problems.push(Problem { place, message: message.to_string(), help, line });
@@ -186,4 +190,15 @@ pub(crate) fn quoted(name: &str) -> String {
     let start: String = characters.by_ref().take(MAX_QUOTED).collect();
     let rest = if characters.next().is_some() { "..." } else { "" };
     format!("\"{}{rest}\"", start.escape_debug())
+}
+
+/// Writes the path of a circle, at a bounded length.
+pub(crate) fn circle(names: &[&str]) -> String {
+    match names {
+        [start @ .., last] if start.len() > MAX_CIRCLE => {
+            let more = start.len() - MAX_CIRCLE;
+            format!("{} -> ({more} more) -> {last}", start[..MAX_CIRCLE].join(" -> "))
+        }
+        _ => names.join(" -> "),
+    }
 }

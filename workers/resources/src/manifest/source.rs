@@ -8,6 +8,8 @@ use crate::manifest::problem::{Problems, quoted};
 
 /// How large one input may be, in bytes.
 pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// How long a line may be that is shown under its message, in bytes.
+const MAX_SHOWN: usize = 160;
 /// How many files a folder or a call may name.
 const MAX_FILES: usize = 10_000;
 
@@ -38,10 +40,13 @@ impl Source {
         Place { file: self.path.clone(), line: line + 1, column: before.chars().count() + 1 }
     }
 
-    /// Returns the line that a byte is on, without its end.
+    /// Returns the line that a byte is on, without its end; none if it is long or unprintable.
     pub(crate) fn line_at(&self, offset: usize) -> Option<&str> {
         let line = self.line_index(offset);
         let end = self.lines.get(line + 1).copied().unwrap_or(self.text.len());
+        if end - self.lines[line] > MAX_SHOWN {
+            return None;
+        }
         let text = self.text.get(self.lines[line]..end)?.trim_end();
         let shows = text.chars().all(|character| !character.is_control() || character == '\t');
         (shows && !text.is_empty()).then_some(text)
@@ -52,7 +57,9 @@ impl Source {
     /// What cannot be found (an escape, a folded line) is taken as the scalar's start.
     pub(crate) fn locate(&self, scalar: &Range<usize>, decoded: &str, offset: usize) -> usize {
         let raw = self.text.get(scalar.clone()).unwrap_or_default();
-        if let Some(start) = raw.find(decoded) {
+        if !decoded.contains('\n')
+            && let Some(start) = raw.find(decoded)
+        {
             return scalar.start + start + offset;
         }
         let before = decoded.get(..offset).unwrap_or_default();
@@ -126,7 +133,12 @@ pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
         }
     };
     match String::from_utf8(bytes) {
-        Ok(text) => Some(Source::new(path.to_owned(), text)),
+        Ok(mut text) => {
+            if text.starts_with('\u{feff}') {
+                text.remove(0);
+            }
+            Some(Source::new(path.to_owned(), text))
+        }
         Err(err) => {
             let valid = err.utf8_error().valid_up_to();
             let start = String::from_utf8_lossy(&err.as_bytes()[..valid]).into_owned();

@@ -9,7 +9,7 @@ use crate::manifest::check::{self, RESERVED, Usable};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::graph::Graph;
-use crate::manifest::problem::{Problems, quoted};
+use crate::manifest::problem::{Problems, circle, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 
@@ -127,7 +127,7 @@ fn report_cycles(vars: &IndexMap<String, Var>, cycles: &[Vec<usize>], problems: 
     for cycle in cycles {
         let names = cycle.iter().filter_map(|index| vars.get_index(*index));
         let path: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
-        let message = format!("circular variables: {}", path.join(" -> "));
+        let message = format!("circular variables: {}", circle(&path));
         let first = cycle.first().and_then(|index| vars.get_index(*index));
         match first {
             Some((_, Var::Written(written))) => {

@@ -41,7 +41,7 @@ fn large_inputs_are_refused_by_their_bound() -> Result {
         ("{a: ".repeat(1_000_000), "site.yaml:1:257: nested deeper than 64 levels"),
         ("\"".to_owned() + &"\n".repeat(1_000_000), "site.yaml:1:1: not YAML: unclosed quote"),
         ("- x\n".repeat(1_000_001), &format!("site.yaml:1000000:3: {values}")),
-        (billion(10), &format!("site.yaml:8:12: {values}")),
+        (billion(10), &format!("site.yaml:8:37: {values}")),
     ];
     for (text, expected) in cases {
         assert_eq!(said(&text)?, expected);
@@ -155,6 +155,53 @@ fn expressions_that_would_exhaust_the_stack_are_refused() -> Result {
     }
     let chain = format!("{{{{ 1{} }}}}", " + 1".repeat(450));
     assert!(said(&format!("vars: {{x: {}}}", to_string(&chain)?))?.ends_with("100 levels"));
+    Ok(())
+}
+
+#[test]
+fn texts_with_expressions_have_their_own_bounds() -> Result {
+    let cases = [
+        ("{{ 1 }}\n".repeat(200_000), "a text with expressions is larger than 1 MiB"),
+        (
+            format!("{{{{ {} }}}}", "9".repeat(60_001)),
+            "a text with expressions has a line over 60000 bytes",
+        ),
+        (format!("{{{{ 1 }}}}{}", "x\n".repeat(500_000)), "valid"),
+        ("x".repeat(2_000_000), "valid"),
+    ];
+    for (text, expected) in cases {
+        let said = said(&format!("vars: {{x: {}}}", to_string(&text)?))?;
+        assert!(said.ends_with(expected), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_long_circle_is_written_short() -> Result {
+    let mut text = String::from("resources:\n");
+    for index in 0..1_000 {
+        let next = (index + 1) % 1_000;
+        text.push_str(&format!("  r{index}: {{type: file, dependencies: [r{next}]}}\n"));
+    }
+    assert!(said(&text)?.ends_with("r18 -> r19 -> (980 more) -> r0"));
+    Ok(())
+}
+
+#[test]
+fn a_byte_order_mark_is_no_column() -> Result {
+    assert_eq!(said("\u{feff}a: 1")?, "site.yaml:1:1: unknown key \"a\" in a manifest");
+    Ok(())
+}
+
+#[test]
+fn many_costly_configs_are_valid_as_each_is_within_its_bound() -> Result {
+    let mut text = String::from("resources:\n");
+    for index in 0..40 {
+        text.push_str(&format!(
+            "  r{index}: {{type: file, config: {{x: \"{{{{ range(9999) | sort | length }}}}\"}}}}\n"
+        ));
+    }
+    assert_eq!(said(&text)?, "valid");
     Ok(())
 }
 

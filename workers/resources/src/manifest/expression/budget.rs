@@ -22,9 +22,9 @@ impl Budget {
         Self { left: WORK }
     }
 
-    /// Returns whether nothing is left.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.left == 0
+    /// Returns how much work was done.
+    pub(crate) fn spent(&self) -> usize {
+        WORK - self.left
     }
 
     /// Returns how many more bytes of text can be made.
