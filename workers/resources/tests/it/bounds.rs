@@ -106,11 +106,15 @@ fn expressions_that_would_exhaust_memory_or_time_are_refused() -> Result {
     let sharing = (0..60).fold("{% set x0 = [1] %}".to_owned(), |text, index| {
         text + &format!("{{% set x{} = [x{index}, x{index}] %}}", index + 1)
     });
+    let nesting = (0..100).fold("{% set x0 = [1] %}".to_owned(), |text, index| {
+        text + &format!("{{% set x{} = [x{index}] %}}", index + 1)
+    });
     let loops = "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}";
     let work = "the expressions take too much work (more than 1,000,000 steps or 61 MiB)";
     let cases = [
         (doubling, work),
         (sharing, work),
+        (nesting, "the value nests deeper than 64 levels"),
         (loops.to_owned(), work),
         (
             "{{ range(99999) | map('string') | join('x' ~ range(99999) | join(',')) }}".to_owned(),
