@@ -76,6 +76,6 @@ pub async fn apply(
     })
     .await;
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
-    let resources = graph.order.iter().filter_map(|node| accounted[*node].take()).collect();
+    let resources = graph.order().iter().filter_map(|node| accounted[*node].take()).collect();
     Ok(Account { resources })
 }

@@ -111,6 +111,15 @@ pub trait Scope: fmt::Debug + Send + Sync {
     ///
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
     fn render_text(&self, path: &std::path::Path, text: &str) -> Result<String, RenderError>;
+
+    /// Returns the aliases that a template's text uses and whose state is not known yet.
+    ///
+    /// While there are any, [`Scope::render_text`] is an error: what the text will be is known
+    /// only after they were changed.
+    fn unknown_in(&self, text: &str) -> Vec<String> {
+        let _ = text;
+        Vec::new()
+    }
 }
 
 /// An expression that could not be rendered.

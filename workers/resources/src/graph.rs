@@ -1,9 +1,24 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use crate::declaration::{Declaration, OnChange};
-use crate::text::nearest;
+use crate::text::{circle, nearest};
 
-/// Why declarations cannot be put into an order.
+/// How many cycles are looked for.
+const MAX_CYCLES: usize = 20;
+
+/// In which order resources come, and who depends on whom.
+///
+/// Resources are meant by their position in the list that the graph was made of. What is depended
+/// on comes before its dependent, and what notifies before what it notifies.
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    order: Vec<usize>,
+    inputs: Vec<Vec<usize>>,
+    dependents: Vec<Vec<usize>>,
+    notifiers: Vec<Vec<usize>>,
+}
+
+/// Why declarations make no graph.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
@@ -24,126 +39,160 @@ pub enum GraphError {
         hint: String,
     },
     /// Resources depend on, or notify, each other in a circle.
-    #[error("resources use each other in a circle: {}", circle(path))]
+    #[error("circular dependency: {}", circle(path))]
     Cycle {
-        /// Each resource is followed by the one that comes after it; the first is named again.
+        /// Each resource is followed by one that it needs; the first is also the last.
         path: Vec<String>,
     },
 }
 
-/// Who comes before whom.
-///
-/// A dependency comes before its dependents, and who notifies before who is notified.
-#[derive(Debug)]
-pub(crate) struct Graph {
-    /// What has to be over before each node.
-    pub(crate) before: Vec<Vec<usize>>,
-    /// What waits for each node.
-    pub(crate) after: Vec<Vec<usize>>,
-    /// Who notifies each node.
-    pub(crate) notifiers: Vec<Vec<usize>>,
-    /// Every node after all that come before it; else as declared.
-    pub(crate) order: Vec<usize>,
-}
-
 impl Graph {
-    pub(crate) fn new(declarations: &[Declaration]) -> Result<Self, GraphError> {
+    /// Makes the graph of some declarations.
+    ///
+    /// # Errors
+    ///
+    /// When a name is there twice or not at all, or there is a cycle. A loaded manifest has none
+    /// of that.
+    pub fn new(declarations: &[Declaration]) -> Result<Self, GraphError> {
         let index = index(declarations)?;
-        let count = declarations.len();
-        let mut before = vec![BTreeSet::new(); count];
-        let mut notifiers = vec![BTreeSet::new(); count];
+        let mut edges = Edges::new(declarations.len());
         for (node, declaration) in declarations.iter().enumerate() {
             for dependency in &declaration.dependencies {
                 let used = find(&index, declaration, &dependency.resource)?;
-                before[node].insert(used);
-                if dependency.on_change == OnChange::Notify {
-                    notifiers[node].insert(used);
-                }
+                edges.depends(node, used, dependency.on_change);
             }
             for notified in &declaration.notify {
-                let notified = find(&index, declaration, notified)?;
-                before[notified].insert(node);
-                notifiers[notified].insert(node);
+                edges.notifies(node, find(&index, declaration, notified)?);
             }
         }
-        let mut after = vec![Vec::new(); count];
-        for (node, before) in before.iter().enumerate() {
-            for used in before {
-                after[*used].push(node);
-            }
-        }
-        let into_lists = |sets: Vec<BTreeSet<usize>>| -> Vec<Vec<usize>> {
-            sets.into_iter().map(|set| set.into_iter().collect()).collect()
-        };
-        let mut graph = Self {
-            before: into_lists(before),
-            after,
-            notifiers: into_lists(notifiers),
-            order: Vec::new(),
-        };
-        graph.order = graph.sort().map_err(|rest| graph.cycle(&rest, declarations))?;
-        Ok(graph)
+        Self::from_edges(edges).map_err(|cycles| {
+            let path = cycles.first().map_or(&[][..], Vec::as_slice);
+            let path = path.iter().map(|node| declarations[*node].name.clone()).collect();
+            GraphError::Cycle { path }
+        })
     }
 
-    /// Returns the order, or the nodes that are on a circle or behind one.
-    fn sort(&self) -> Result<Vec<usize>, BTreeSet<usize>> {
-        let mut waits: Vec<usize> = self.before.iter().map(Vec::len).collect();
-        let mut ready: BTreeSet<usize> = waits
-            .iter()
-            .enumerate()
-            .filter(|(_, waits)| **waits == 0)
-            .map(|(node, _)| node)
-            .collect();
-        let mut order = Vec::with_capacity(waits.len());
-        while let Some(node) = ready.pop_first() {
-            order.push(node);
-            for after in &self.after[node] {
-                waits[*after] -= 1;
-                if waits[*after] == 0 {
-                    ready.insert(*after);
-                }
+    /// Makes a graph of its edges. The error is the paths of cycles.
+    pub(crate) fn from_edges(edges: Edges) -> Result<Self, Vec<Vec<usize>>> {
+        let Edges { mut inputs, mut notifiers } = edges;
+        for nodes in inputs.iter_mut().chain(&mut notifiers) {
+            nodes.sort_unstable();
+            nodes.dedup();
+        }
+        let order = sort(&inputs)?;
+        let mut dependents = vec![Vec::new(); inputs.len()];
+        for (node, inputs) in inputs.iter().enumerate() {
+            for input in inputs {
+                dependents[*input].push(node);
             }
         }
-        if order.len() == waits.len() {
-            return Ok(order);
-        }
-        Err(waits
-            .iter()
-            .enumerate()
-            .filter(|(_, waits)| **waits > 0)
-            .map(|(node, _)| node)
-            .collect())
+        Ok(Self { order, inputs, dependents, notifiers })
     }
 
-    /// Walks back from a node that waits for ever until one comes up twice.
-    fn cycle(&self, rest: &BTreeSet<usize>, declarations: &[Declaration]) -> GraphError {
-        let mut walk: Vec<usize> = Vec::new();
-        let mut seen = HashMap::new();
-        let mut next = rest.first().copied();
-        while let Some(node) = next {
-            if let Some(start) = seen.insert(node, walk.len()) {
-                walk.drain(..start);
-                break;
-            }
-            walk.push(node);
-            next = self.before[node].iter().copied().find(|before| rest.contains(before));
-        }
-        walk.reverse();
-        walk.extend(walk.first().copied());
-        let path = walk.iter().map(|node| declarations[*node].name.clone()).collect();
-        GraphError::Cycle { path }
+    /// Returns the resources, each after all that it needs; otherwise in the order of the
+    /// manifest.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Returns what a resource needs directly: its dependencies and those that notify it.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such resource.
+    pub fn inputs(&self, resource: usize) -> &[usize] {
+        &self.inputs[resource]
+    }
+
+    /// Returns who needs a resource directly: its dependents and those that it notifies.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such resource.
+    pub fn dependents(&self, resource: usize) -> &[usize] {
+        &self.dependents[resource]
+    }
+
+    /// Returns who notifies a resource, by its own wish or theirs.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such resource.
+    pub fn notifiers(&self, resource: usize) -> &[usize] {
+        &self.notifiers[resource]
     }
 }
 
-/// Joins the names of a circle, leaving out the middle of a long one.
-fn circle(path: &[String]) -> String {
-    const SHOWN: usize = 10;
-    if path.len() <= 2 * SHOWN {
-        return path.join(" -> ");
+/// What a graph is made of.
+#[derive(Debug)]
+pub(crate) struct Edges {
+    inputs: Vec<Vec<usize>>,
+    notifiers: Vec<Vec<usize>>,
+}
+
+impl Edges {
+    /// Returns no edges between this many nodes.
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { inputs: vec![Vec::new(); nodes], notifiers: vec![Vec::new(); nodes] }
     }
-    let left_out = path.len() - 2 * SHOWN;
-    let (first, last) = (path[..SHOWN].join(" -> "), path[path.len() - SHOWN..].join(" -> "));
-    format!("{first} -> ({left_out} more) -> {last}")
+
+    /// Adds that a node depends on another.
+    pub(crate) fn depends(&mut self, node: usize, used: usize, on_change: OnChange) {
+        self.inputs[node].push(used);
+        if on_change == OnChange::Notify {
+            self.notifiers[node].push(used);
+        }
+    }
+
+    /// Adds that a node notifies another.
+    pub(crate) fn notifies(&mut self, node: usize, notified: usize) {
+        self.inputs[notified].push(node);
+        self.notifiers[notified].push(node);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mark {
+    New,
+    Open,
+    Done,
+}
+
+/// Sorts depth first, without recursion: a chain may be as long as a manifest allows.
+fn sort(inputs: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<usize>>> {
+    let mut marks = vec![Mark::New; inputs.len()];
+    let mut order = Vec::with_capacity(inputs.len());
+    let mut cycles = Vec::new();
+    for root in 0..inputs.len() {
+        if marks[root] != Mark::New {
+            continue;
+        }
+        marks[root] = Mark::Open;
+        let mut path = vec![(root, inputs[root].iter())];
+        while let Some((node, rest)) = path.last_mut() {
+            match rest.next().map(|input| (*input, marks[*input])) {
+                None => {
+                    marks[*node] = Mark::Done;
+                    order.push(*node);
+                    path.pop();
+                }
+                Some((input, Mark::New)) => {
+                    marks[input] = Mark::Open;
+                    path.push((input, inputs[input].iter()));
+                }
+                Some((input, Mark::Open)) => {
+                    let nodes = path.iter().map(|(node, _)| *node);
+                    let circle = nodes.skip_while(|node| *node != input);
+                    cycles.push(circle.chain([input]).collect());
+                }
+                Some((_, Mark::Done)) => {}
+            }
+            if cycles.len() >= MAX_CYCLES {
+                return Err(cycles);
+            }
+        }
+    }
+    if cycles.is_empty() { Ok(order) } else { Err(cycles) }
 }
 
 fn index(declarations: &[Declaration]) -> Result<HashMap<&str, usize>, GraphError> {

@@ -9,6 +9,7 @@ mod declaration;
 mod graph;
 mod kinds;
 mod look;
+mod manifest;
 mod plan;
 mod resource;
 mod text;
@@ -23,9 +24,10 @@ pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
 };
-pub use graph::GraphError;
+pub use graph::{Graph, GraphError};
 pub use kinds::process::{ProcessConfig, StopSignal};
 pub use kinds::{Kinds, UnknownKindError};
+pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 pub use validate::{InvalidError, validate};

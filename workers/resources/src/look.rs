@@ -79,7 +79,8 @@ impl Inputs {
         seen: impl Fn(usize) -> &'a Seen,
     ) -> Self {
         let mut inputs = Self::default();
-        let before: BTreeMap<&str, usize> = graph.before[node]
+        let before: BTreeMap<&str, usize> = graph
+            .inputs(node)
             .iter()
             .map(|node| (declarations[*node].name.as_str(), *node))
             .collect();
@@ -87,7 +88,7 @@ impl Inputs {
             let used = seen(before[dependency.resource.as_str()]);
             inputs.add(&dependency.alias, &dependency.resource, used);
         }
-        for notifier in &graph.notifiers[node] {
+        for notifier in graph.notifiers(node) {
             let name = declarations[*notifier].name.clone();
             match seen(*notifier).changes {
                 Changes::Yes => inputs.notified_by.push(name),

@@ -55,7 +55,7 @@ pub async fn plan(
     })
     .await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
-    Ok(Plan { resources: graph.order.iter().filter_map(|node| planned[*node].take()).collect() })
+    Ok(Plan { resources: graph.order().iter().filter_map(|node| planned[*node].take()).collect() })
 }
 
 /// What apply would do.

@@ -6,6 +6,9 @@ use serde_json::Value;
 /// How many characters of a value an error shows.
 const SHOWN: usize = 60;
 
+/// How many names of a circle an error shows.
+const MAX_CIRCLE: usize = 20;
+
 /// Returns `text` with control characters escaped, tabs excepted.
 pub(crate) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
@@ -50,4 +53,16 @@ pub(crate) fn nearest<'a>(
         .filter(|(distance, candidate)| *distance <= candidate.chars().count().div_ceil(3))
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// Writes the path of a circle, the first name of which is also its last, at a bounded length.
+pub(crate) fn circle<S: AsRef<str>>(names: &[S]) -> String {
+    let join = |names: &[S]| names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" -> ");
+    match names {
+        [start @ .., last] if start.len() > MAX_CIRCLE => {
+            let more = start.len() - MAX_CIRCLE;
+            format!("{} -> ({more} more) -> {}", join(&start[..MAX_CIRCLE]), last.as_ref())
+        }
+        _ => join(names),
+    }
 }

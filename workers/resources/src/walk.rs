@@ -17,21 +17,21 @@ where
     F: Fn(usize, &[Option<T>]) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
 {
-    let count = graph.order.len();
+    let count = graph.order().len();
     let mut rank = vec![0; count];
-    for (place, node) in graph.order.iter().enumerate() {
+    for (place, node) in graph.order().iter().enumerate() {
         rank[*node] = place;
     }
-    let mut waits: Vec<usize> = graph.before.iter().map(Vec::len).collect();
+    let mut waits: Vec<usize> = (0..count).map(|node| graph.inputs(node).len()).collect();
     let mut ready: BTreeSet<usize> =
-        graph.order.iter().filter(|node| waits[**node] == 0).map(|node| rank[*node]).collect();
+        graph.order().iter().filter(|node| waits[**node] == 0).map(|node| rank[*node]).collect();
     let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
     let mut running = JoinSet::new();
     loop {
         while running.len() < parallel.get()
             && let Some(place) = ready.pop_first()
         {
-            let node = graph.order[place];
+            let node = graph.order()[place];
             let work = visit(node, &results);
             running.spawn(async move { (node, work.await) });
         }
@@ -39,7 +39,7 @@ where
         // The code of kinds is caught where it is called, so a panic here is a bug of this crate.
         let (node, result) = ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
         results[node] = Some(result);
-        for after in &graph.after[node] {
+        for after in graph.dependents(node) {
             waits[*after] -= 1;
             if waits[*after] == 0 {
                 ready.insert(rank[*after]);

@@ -39,8 +39,8 @@ pub(crate) async fn shut_down(
     })
     .await;
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
-    for node in graph.order.iter().rev() {
-        let held = graph.after[*node].iter().find_map(|after| held_by[*after].clone());
+    for node in graph.order().iter().rev() {
+        let held = graph.dependents(*node).iter().find_map(|after| held_by[*after].clone());
         let Some(action) = looks[*node].shutdown.take() else {
             held_by[*node] = held;
             continue;
