@@ -1,0 +1,21 @@
+use thiserror::Error;
+
+/// A field of a configuration that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("invalid value {value:?} of {field}: {reason}")]
+pub struct ConfigError {
+    field: &'static str,
+    value: String,
+    reason: &'static str,
+}
+
+impl ConfigError {
+    pub(crate) fn new(field: &'static str, value: impl ToString, reason: &'static str) -> Self {
+        Self { field, value: value.to_string(), reason }
+    }
+
+    /// Returns the name of the field at fault.
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+}

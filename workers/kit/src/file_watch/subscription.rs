@@ -1,0 +1,95 @@
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Shared, WatchError, WatchProblem};
+
+/// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Watches {
+    shared: Arc<Shared>,
+}
+
+impl Watches {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Watches an absolute path, whether or not anything is there.
+    ///
+    /// Subscribe first, then look: no change after this returns is missed. It makes a few system
+    /// calls for each component of the path, and so waits for a file system that does not answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the path is relative or the watcher has ended. A path that the kernel
+    /// cannot watch is no error, see [`Subscription::problem`].
+    pub fn watch(&self, path: &Path) -> Result<Subscription, WatchError> {
+        if !path.is_absolute() {
+            return Err(WatchError::Relative { path: path.to_owned() });
+        }
+        let mut table = self.shared.table.lock();
+        let (id, told) = table.add(path).ok_or(WatchError::Ended)?;
+        if told.borrow().is_some() {
+            self.shared.woken.notify_one();
+        }
+        Ok(Subscription { id, path: path.to_owned(), told, shared: Arc::clone(&self.shared) })
+    }
+}
+
+/// Tells that one path may have changed, until it is dropped.
+#[must_use = "dropping it ends the subscription"]
+pub struct Subscription {
+    id: u64,
+    path: PathBuf,
+    told: watch::Receiver<Option<Arc<WatchProblem>>>,
+    shared: Arc<Shared>,
+}
+
+impl Subscription {
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits until the path may have changed since the last return, or since the subscription.
+    ///
+    /// Any number of changes in between are one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`WatchError::Ended`] when the watcher has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn changed(&mut self) -> Result<(), WatchError> {
+        self.told.changed().await.map_err(|_| WatchError::Ended)
+    }
+
+    /// Returns why the kernel does not watch the whole path; `None` if it does.
+    ///
+    /// With a problem, [`changed`](Self::changed) also returns every
+    /// [`look_every`](crate::WatcherConfig::look_every), and the watch is tried again; so it does when the
+    /// problem is gone.
+    pub fn problem(&self) -> Option<Arc<WatchProblem>> {
+        self.told.borrow().clone()
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("path", &self.path)
+            .field("problem", &self.problem())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.shared.table.lock().remove(self.id);
+    }
+}

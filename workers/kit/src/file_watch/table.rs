@@ -1,0 +1,247 @@
+//! Who watches what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::inotify::ReadFlags;
+use rustix::io::Errno;
+use tokio::sync::watch;
+
+use super::WatchProblem;
+use super::events::FileEvent;
+use super::kernel::Kernel;
+use super::trail::{Place, Trail, follow};
+
+/// Changes that leave it as it is what every name means.
+const CONTENTS: ReadFlags = ReadFlags::MODIFY.union(ReadFlags::CLOSE_WRITE);
+
+/// Who is concerned by which entry of a watched folder; by all of them, under `None`.
+type Users = BTreeMap<Option<OsString>, BTreeSet<u64>>;
+
+struct Subscriber {
+    path: PathBuf,
+    places: BTreeSet<Place>,
+    end: Option<(u64, u64)>,
+    told: watch::Sender<Option<Arc<WatchProblem>>>,
+}
+
+/// The subscriptions and the kernel watches that they share.
+pub(super) struct Table {
+    /// The inotify instance, or why there is none.
+    kernel: Result<Kernel, Errno>,
+    folders: BTreeMap<i32, Users>,
+    subscribers: BTreeMap<u64, Subscriber>,
+    /// The subscribers with a problem.
+    troubled: BTreeSet<u64>,
+    next_id: u64,
+    is_ended: bool,
+}
+
+impl Table {
+    /// Returns an empty table, with an inotify instance if there is one to be had.
+    pub(super) fn open() -> Self {
+        Self {
+            kernel: Kernel::open(),
+            folders: BTreeMap::new(),
+            subscribers: BTreeMap::new(),
+            troubled: BTreeSet::new(),
+            next_id: 0,
+            is_ended: false,
+        }
+    }
+
+    pub(super) fn instance(&self) -> Option<Arc<OwnedFd>> {
+        self.kernel.as_ref().ok().map(|kernel| Arc::clone(kernel.fd()))
+    }
+
+    pub(super) fn has_problem(&self) -> bool {
+        !self.troubled.is_empty()
+    }
+
+    /// Adds a subscriber on `path`, or returns `None` if the worker has ended.
+    pub(super) fn add(
+        &mut self,
+        path: &Path,
+    ) -> Option<(u64, watch::Receiver<Option<Arc<WatchProblem>>>)> {
+        if self.is_ended {
+            return None;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let told = watch::Sender::new(None);
+        let mut receiver = told.subscribe();
+        let places = BTreeSet::new();
+        let subscriber = Subscriber { path: path.to_owned(), places, end: None, told };
+        self.subscribers.insert(id, subscriber);
+        self.follow_and_tell(id);
+        receiver.mark_unchanged();
+        Some((id, receiver))
+    }
+
+    /// Removes a subscriber and releases what only it has used.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.troubled.remove(&id);
+        if let Some(subscriber) = self.subscribers.remove(&id) {
+            for place in &subscriber.places {
+                self.release(id, place);
+            }
+        }
+    }
+
+    /// Ends every subscription, for ever.
+    pub(super) fn end(&mut self) {
+        self.is_ended = true;
+        self.subscribers.clear();
+        self.folders.clear();
+        self.troubled.clear();
+        self.kernel = Err(Errno::BADF);
+    }
+
+    /// Tries again what could not be watched, and tells those who are concerned to look.
+    pub(super) fn look(&mut self) {
+        if self.kernel.is_err() {
+            self.kernel = Kernel::open();
+        }
+        for id in self.troubled.clone() {
+            self.follow_and_tell(id);
+        }
+    }
+
+    /// Follows every path anew, because a mount replaces a folder without an event in its parent,
+    /// and tells those who now see something else.
+    pub(super) fn on_mounts_changed(&mut self) {
+        let ids: Vec<_> = self.subscribers.keys().copied().collect();
+        for id in ids {
+            if self.follow(id) {
+                self.tell(id);
+            }
+        }
+    }
+
+    /// Takes what the kernel has told.
+    pub(super) fn on_events(&mut self, events: Vec<FileEvent>) {
+        let mut concerned = Concerned::default();
+        for event in events {
+            self.on_event(event, &mut concerned);
+        }
+        for id in &concerned.must_follow {
+            self.follow_and_tell(*id);
+        }
+        for id in concerned.told.difference(&concerned.must_follow) {
+            self.tell(*id);
+        }
+    }
+
+    fn on_event(&mut self, event: FileEvent, concerned: &mut Concerned) {
+        let FileEvent { watch, flags, name } = event;
+        if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            tracing::warn!("file events lost");
+            concerned.must_follow.extend(self.subscribers.keys());
+            return;
+        }
+        if flags.contains(ReadFlags::IGNORED) {
+            // The kernel has released the watch, with the folder or its file system.
+            let users = self.folders.remove(&watch).unwrap_or_default();
+            concerned.must_follow.extend(users.values().flatten());
+            return;
+        }
+        let Some(users) = self.folders.get(&watch) else { return };
+        if name.is_none() {
+            concerned.must_follow.extend(users.values().flatten());
+            return;
+        }
+        concerned.told.extend(users.get(&None).into_iter().flatten());
+        let through = users.get(&name).into_iter().flatten();
+        if CONTENTS.union(ReadFlags::ISDIR).contains(flags) {
+            concerned.told.extend(through);
+        } else {
+            concerned.must_follow.extend(through);
+        }
+    }
+
+    /// Invariant 2: follows, then tells.
+    fn follow_and_tell(&mut self, id: u64) {
+        self.follow(id);
+        self.tell(id);
+    }
+
+    fn tell(&self, id: u64) {
+        if let Some(subscriber) = self.subscribers.get(&id) {
+            subscriber.told.send_modify(|_| {});
+        }
+    }
+
+    /// Follows a subscriber's path anew, and returns whether it now leads elsewhere.
+    fn follow(&mut self, id: u64) -> bool {
+        let Some(subscriber) = self.subscribers.get_mut(&id) else { return false };
+        let Trail { places, end, problem } = match &self.kernel {
+            Ok(kernel) => follow(&subscriber.path, kernel),
+            Err(errno) => {
+                let source = (*errno).into();
+                Trail { problem: Some(WatchProblem::Instance { source }), ..Trail::default() }
+            }
+        };
+        if problem.is_some() {
+            self.troubled.insert(id)
+        } else {
+            self.troubled.remove(&id)
+        };
+        let problem = problem.map(Arc::new);
+        let is_else = subscriber.places != places
+            || subscriber.end != end
+            || subscriber.told.borrow().is_some() != problem.is_some();
+        subscriber.told.send_if_modified(|told| {
+            *told = problem;
+            false
+        });
+        subscriber.end = end;
+        let before = std::mem::replace(&mut subscriber.places, places.clone());
+        for place in places.difference(&before) {
+            let users = self.folders.entry(place.watch).or_default();
+            users.entry(place.entry.clone()).or_default().insert(id);
+        }
+        for place in before.difference(&places) {
+            self.release(id, place);
+        }
+        is_else
+    }
+
+    fn release(&mut self, id: u64, place: &Place) {
+        let Some(users) = self.folders.get_mut(&place.watch) else { return };
+        if let Some(ids) = users.get_mut(&place.entry) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                users.remove(&place.entry);
+            }
+        }
+        if users.is_empty() {
+            self.folders.remove(&place.watch);
+            if let Ok(kernel) = &self.kernel {
+                kernel.remove(place.watch);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("subscriptions", &self.subscribers.len())
+            .field("watches", &self.folders.len())
+            .field("problems", &self.troubled.len())
+            .field("is_ended", &self.is_ended)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whom a batch of events concerns.
+#[derive(Default)]
+struct Concerned {
+    told: BTreeSet<u64>,
+    /// Those whose path may lead elsewhere now; they are told as well.
+    must_follow: BTreeSet<u64>,
+}

@@ -1,0 +1,85 @@
+//! What tells a process from a later one with the same id.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+/// What `/proc/PID/stat` says about a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) id: i32,
+    pub(super) group: i32,
+    /// When it started, in clock ticks after the boot.
+    pub(super) start_time: u64,
+}
+
+impl Stat {
+    /// Reads the stat of process `id`, also of one that has ended and is not reaped; `None` if
+    /// there is no such process.
+    pub(super) fn read(id: i32) -> io::Result<Option<Self>> {
+        let text = match fs::read(format!("/proc/{id}/stat")) {
+            Ok(text) => text,
+            Err(err) if is_gone(&err) => return Ok(None),
+            Err(err) => return Err(err),
+        };
+        let stat = Self::parse(id, &String::from_utf8_lossy(&text));
+        stat.map(Some).ok_or_else(|| io::Error::other(format!("cannot parse /proc/{id}/stat")))
+    }
+
+    /// Reads the stats of all processes.
+    pub(super) fn read_all() -> io::Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let name = entry?.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            all.extend(Self::read(id)?);
+        }
+        Ok(all)
+    }
+
+    fn parse(id: i32, text: &str) -> Option<Self> {
+        // The second field is the program's name in parentheses and may hold spaces and more of
+        // them, so that fields are counted from the last one; the first behind it is field 3.
+        let (_, rest) = text.rsplit_once(')')?;
+        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3);
+        Some(Self { id, group: field(5)?.parse().ok()?, start_time: field(22)?.parse().ok()? })
+    }
+}
+
+/// Returns the id of this boot of the machine.
+pub(super) fn boot_id() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// Returns whether process `id` was started with the variable `name` set to `value`; also `false`
+/// if that cannot be known.
+pub(super) fn has_variable(id: i32, name: &str, value: &str) -> bool {
+    let variable = format!("{name}={value}");
+    fs::read(Path::new("/proc").join(id.to_string()).join("environ"))
+        .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()))
+}
+
+fn is_gone(err: &io::Error) -> bool {
+    err.kind() == io::ErrorKind::NotFound || err.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stat;
+
+    #[test]
+    fn a_program_name_with_parentheses_moves_no_field() {
+        let text = "7 (a) R (b)) S 1 5 5 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 1234 9 9";
+
+        let stat = Stat::parse(7, text);
+
+        assert_eq!(stat, Some(Stat { id: 7, group: 5, start_time: 1234 }));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_none() {
+        assert!(matches!(Stat::read(i32::MAX), Ok(None)));
+    }
+}

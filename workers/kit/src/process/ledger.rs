@@ -1,0 +1,152 @@
+//! The record of running processes that survives the agent's own death.
+//!
+//! Invariants:
+//! 1. A record stands, with its token and no pid, before its process is spawned with that token in
+//!    its environment; so a process is found also if the agent dies before the pid is recorded.
+//! 2. A record file is replaced by rename and synced, so it is the old or the new one, never a mix.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Pid, getpid};
+use thiserror::Error;
+
+use super::identity::{Stat, boot_id};
+
+pub(super) mod wire;
+
+/// The variable that marks a process, and all that inherit its environment, as recorded.
+pub(super) const MARK: &str = "CRANKCASE_PROCESS";
+
+const EXTENSION: &str = "process";
+const UNFINISHED: &str = "new";
+
+/// Makes tokens unique within this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A folder that holds one small file for every process that runs.
+///
+/// Processes that are spawned with it are found after the agent was killed, by
+/// [`end_leftovers`](crate::end_leftovers). One agent uses a folder at a time.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    folder: Arc<Path>,
+}
+
+/// Why the ledger could not be read or written.
+#[derive(Debug, Error)]
+#[error("cannot {doing} {path:?}")]
+pub struct LedgerError {
+    doing: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl LedgerError {
+    pub(super) fn new(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self { doing, path: path.to_owned(), source }
+    }
+}
+
+impl Ledger {
+    /// Returns the ledger in `folder`, which is made when the first process is recorded.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Records that a process is about to be spawned. Blocks for the disk.
+    pub(super) fn begin(&self, name: &str) -> Result<Record, LedgerError> {
+        fs::create_dir_all(&self.folder)
+            .map_err(|err| LedgerError::new("make the folder", &self.folder, err))?;
+        let about = |err| LedgerError::new("identify a process for", &self.folder, err);
+        let own = getpid().as_raw_pid();
+        let own_start = Stat::read(own).map_err(about)?.map_or(0, |stat| stat.start_time);
+        let count = NEXT.fetch_add(1, Ordering::Relaxed);
+        let token = format!("{own}-{own_start}-{count}");
+        let entry = wire::Entry {
+            name: name.to_owned(),
+            boot_id: boot_id().map_err(about)?,
+            path: self.folder.join(&token).with_extension(EXTENSION),
+            token,
+            process: None,
+        };
+        let record = Record { entry: Some(entry) };
+        record.write()?;
+        Ok(record)
+    }
+}
+
+/// The record of one process; dropping it removes its file.
+#[derive(Debug)]
+pub(super) struct Record {
+    entry: Option<wire::Entry>,
+}
+
+impl Record {
+    /// Returns the value of [`MARK`] that the process must be spawned with.
+    pub(super) fn token(&self) -> &str {
+        self.entry.as_ref().map_or("", |entry| &entry.token)
+    }
+
+    /// Records the process itself once it is spawned. Blocks for the disk.
+    ///
+    /// When it fails, the file still stands, without the pid (invariant 1).
+    pub(super) fn spawned(mut self, id: Pid) -> (Self, Result<(), LedgerError>) {
+        let result = self.identify(id.as_raw_pid()).and_then(|()| self.write());
+        (self, result)
+    }
+
+    fn identify(&mut self, id: i32) -> Result<(), LedgerError> {
+        let Some(entry) = &mut self.entry else { return Ok(()) };
+        let stat = Stat::read(id)
+            .map_err(|err| LedgerError::new("identify the process for", &entry.path, err))?;
+        entry.process = stat.map(|stat| wire::Identity { id, start_time: stat.start_time });
+        Ok(())
+    }
+
+    fn write(&self) -> Result<(), LedgerError> {
+        let Some(entry) = &self.entry else { return Ok(()) };
+        entry.replace().map_err(|err| LedgerError::new("write the record", &entry.path, err))
+    }
+
+    /// Leaves the file where it is.
+    pub(super) fn keep(mut self) {
+        self.entry = None;
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Some(entry) = &self.entry else { return };
+        if let Err(err) = fs::remove_file(&entry.path)
+            && err.kind() != io::ErrorKind::NotFound
+        {
+            let error: &dyn std::error::Error = &err;
+            tracing::warn!(path = ?entry.path, error, "cannot remove process record");
+        }
+    }
+}
+
+/// Returns the paths of all records in `folder`, and removes what a death has left unfinished.
+pub(super) fn record_paths(folder: &Path) -> Result<Vec<PathBuf>, LedgerError> {
+    let failed = |err| LedgerError::new("read the folder", folder, err);
+    let entries = match fs::read_dir(folder) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some(EXTENSION) => paths.push(path),
+            Some(UNFINISHED) => fs::remove_file(&path)
+                .map_err(|err| LedgerError::new("remove the unfinished record", &path, err))?,
+            _ => {}
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}

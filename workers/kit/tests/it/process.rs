@@ -1,0 +1,12 @@
+//! Processes, their ends and their output.
+
+mod ends;
+mod leftovers;
+mod output;
+
+use crankcase_workers::ProcessConfig;
+
+/// Returns a process that runs a shell script.
+fn shell(script: &str) -> ProcessConfig {
+    ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()])
+}

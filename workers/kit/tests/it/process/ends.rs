@@ -1,0 +1,185 @@
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crankcase_engine::Outcome;
+use crankcase_workers::{Process, ProcessConfig, ProcessError};
+use rustix::process::{Pid, test_kill_process};
+use tokio::task::yield_now;
+
+use super::shell;
+use crate::events::Events;
+use crate::fifo::{Fifo, holding};
+use crate::running::{Running, TestResult, guarded};
+
+/// Returns the status in the failure that a process ended with.
+fn status(outcome: Outcome) -> ExitStatus {
+    let exit = outcome.expect_err("an end by itself is a failure");
+    match exit.error().and_then(|error| error.downcast_ref()) {
+        Some(ProcessError::Exited { status, .. }) => *status,
+        _ => panic!("not the end of a process: {exit}"),
+    }
+}
+
+#[tokio::test]
+async fn an_exit_with_0_is_a_failure_with_its_status() -> TestResult {
+    let process = Process::spawn(shell("exit 0"), None).await?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    assert_eq!(status(outcome).code(), Some(0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_exit_with_3_is_a_failure_with_its_status() -> TestResult {
+    let process = Process::spawn(shell("exit 3"), None).await?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    assert_eq!(status(outcome).code(), Some(3));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_death_by_a_signal_is_a_failure_with_the_signal() -> TestResult {
+    let process = Process::spawn(shell("kill -USR1 $$"), None).await?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    assert_eq!(status(outcome).signal(), Some(rustix::process::Signal::USR1.as_raw()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_executed_is_named_with_the_cause() {
+    let missing = ProcessConfig::new("it", vec!["/nowhere/program".into()]);
+
+    let error = Process::spawn(missing, None).await.expect_err("there is no such program");
+
+    assert_eq!(error.to_string(), r#"cannot execute "/nowhere/program" as process "it""#);
+    let cause = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(cause.as_deref(), Some("No such file or directory (os error 2)"));
+}
+
+#[tokio::test]
+async fn a_missing_working_folder_is_not_blamed_on_the_program() {
+    let mut config = shell("exit 0");
+    config.folder = "/nowhere".into();
+
+    let error = Process::spawn(config, None).await.expect_err("there is no such folder");
+
+    assert!(matches!(error, ProcessError::Folder { .. }));
+}
+
+#[tokio::test]
+async fn a_stopped_process_gets_its_stop_signal_and_is_done() -> TestResult {
+    let mut events = Events::catch();
+    let script = "trap 'echo asked; exit 5' TERM; echo ready; sleep 1000 & wait";
+    let worker = Running::start(Process::spawn(shell(script), None).await?);
+    guarded(events.line("ready")).await;
+
+    let outcome = guarded(worker.clean_kill()).await;
+
+    assert!(outcome.is_ok());
+    guarded(events.line("asked")).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_ignores_its_stop_signal_is_killed_after_the_grace_period() -> TestResult {
+    let mut events = Events::catch();
+    let fifo = Fifo::new()?;
+    let writers = fifo.writers();
+    let script = holding(
+        &fifo.path(),
+        "trap '' TERM; echo up >&3; echo ready; while :; do sleep 1000; done",
+    );
+    let mut config = shell(&script);
+    config.grace = Duration::from_millis(1);
+    let worker = Running::start(Process::spawn(config, None).await?);
+    guarded(events.line("ready")).await;
+
+    let outcome = guarded(worker.clean_kill()).await;
+
+    assert!(outcome.is_ok());
+    guarded(events.next("process killed after its grace period")).await;
+    writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_suspended_process_can_end_within_its_grace_period() -> TestResult {
+    let mut events = Events::catch();
+    let script = "trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
+    let mut config = shell(script);
+    config.grace = Duration::from_secs(3600);
+    let process = Process::spawn(config, None).await?;
+    let group = Pid::from_raw(process.pid()).ok_or("no pid")?;
+    let worker = Running::start(process);
+    guarded(events.line("ready")).await;
+    rustix::process::kill_process_group(group, rustix::process::Signal::STOP)?;
+
+    let outcome = guarded(worker.clean_kill()).await;
+
+    assert!(outcome.is_ok());
+    guarded(events.line("asked")).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResult {
+    let fifo = Fifo::new()?;
+    let writers = fifo.writers();
+    let script = holding(&fifo.path(), "(trap '' TERM HUP; sleep 1000; :) & echo up >&3; exit 4");
+    let process = Process::spawn(shell(&script), None).await?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    assert_eq!(status(outcome).code(), Some(4));
+    writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_leader_is_reaped_when_the_worker_has_ended() -> TestResult {
+    let process = Process::spawn(shell("exit 0"), None).await?;
+    let pid = Pid::from_raw(process.pid()).ok_or("no pid")?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    assert!(outcome.is_err());
+    assert_eq!(test_kill_process(pid), Err(rustix::io::Errno::SRCH));
+    Ok(())
+}
+
+#[tokio::test]
+async fn dropping_the_running_worker_kills_the_whole_group() -> TestResult {
+    let mut events = Events::catch();
+    let fifo = Fifo::new()?;
+    let writers = fifo.writers();
+    let script =
+        holding(&fifo.path(), "(trap '' TERM; sleep 1000; :) & echo up >&3; echo ready; wait");
+    let worker = Running::start(Process::spawn(shell(&script), None).await?);
+    guarded(events.line("ready")).await;
+
+    drop(worker);
+    yield_now().await;
+
+    writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn dropping_a_process_that_was_never_run_kills_the_whole_group() -> TestResult {
+    let fifo = Fifo::new()?;
+    let mut writers = fifo.writers();
+    let script = holding(&fifo.path(), "sleep 1000 & echo up >&3; wait");
+    let process = Process::spawn(shell(&script), None).await?;
+
+    writers.come().await?;
+    drop(process);
+
+    writers.are_gone().await?;
+    Ok(())
+}
