@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::declaration::Config;
 use crate::text::{nearest, shown};
 
+/// The longest grace of a command. Under `run` a resource has a little more than that to end.
+pub(crate) const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
+
 /// One attribute that a kind's config may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Parameter {
@@ -19,14 +22,14 @@ pub struct Parameter {
 
 /// One thing that is wrong with a config.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct ConfigError {
+pub struct AttributeError {
     /// The attribute at fault.
     pub attribute: String,
     /// What is wrong with it and what would be right.
     pub message: String,
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for AttributeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.attribute, self.message)
     }
@@ -52,7 +55,7 @@ impl fmt::Display for ConfigError {
 #[derive(Debug)]
 pub struct Attributes<'a> {
     config: &'a Config,
-    errors: Vec<ConfigError>,
+    errors: Vec<AttributeError>,
 }
 
 impl<'a> Attributes<'a> {
@@ -84,7 +87,7 @@ impl<'a> Attributes<'a> {
 
     /// Notes that an attribute is wrong.
     pub fn wrong(&mut self, attribute: &str, message: String) {
-        self.errors.push(ConfigError { attribute: attribute.to_owned(), message });
+        self.errors.push(AttributeError { attribute: attribute.to_owned(), message });
     }
 
     /// Reads a text.
@@ -148,6 +151,18 @@ impl<'a> Attributes<'a> {
         duration
     }
 
+    /// Reads a duration of more than nothing, up to a limit.
+    pub fn duration_up_to(&mut self, name: &str, limit: Duration) -> Option<Duration> {
+        let duration = self.duration(name)?;
+        if duration > limit {
+            let limit = humantime::format_duration(limit);
+            let message =
+                format!("{} is too long; it is at most {limit}", shown(self.value(name)?));
+            self.wrong(name, message);
+        }
+        Some(duration)
+    }
+
     /// Reads a list of texts.
     pub fn texts(&mut self, name: &str) -> Option<Vec<String>> {
         let value = self.value(name)?;
@@ -179,7 +194,7 @@ impl<'a> Attributes<'a> {
     /// # Errors
     ///
     /// All that was wrong. A `value` that is absent without an error of its own is one as well.
-    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<ConfigError>> {
+    pub fn finish<T>(mut self, value: Option<T>) -> Result<T, Vec<AttributeError>> {
         match value {
             Some(value) if self.errors.is_empty() => Ok(value),
             None if self.errors.is_empty() => {

@@ -19,13 +19,12 @@ mod walk;
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
-pub use attributes::{Attributes, ConfigError, Parameter};
+pub use attributes::{AttributeError, Attributes, Parameter};
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
 };
 pub use graph::{Graph, GraphError};
-pub use kinds::process::{ProcessConfig, StopSignal};
 pub use kinds::{Kinds, UnknownKindError};
 pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};

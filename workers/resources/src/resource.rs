@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Stop;
+use crankcase_workers::ProcessConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::attributes::{ConfigError, Parameter};
+use crate::attributes::{AttributeError, Parameter};
 use crate::declaration::{Config, Scope};
 
 /// An error of any type, boxed.
@@ -44,7 +45,7 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Every attribute that is wrong, with what would be right.
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<ConfigError>>;
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>>;
 
     /// Returns whether two configs declare the same resource, so that a new manifest leaves it
     /// running.
@@ -139,6 +140,13 @@ pub trait Resource: fmt::Debug + Send + Sync {
     fn watch(&self, context: &CheckContext) -> Watch {
         let _ = context;
         Watch::Never
+    }
+
+    /// Returns the program that `run` supervises for the resource, if it is one.
+    ///
+    /// Its name is set by who runs it. Its check is [`Check::RunOnly`].
+    fn program(&self) -> Option<&ProcessConfig> {
+        None
     }
 
     /// Closes what [`open`](Self::open) has opened.

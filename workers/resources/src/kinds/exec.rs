@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::action::{Action, ActionContext, Description, Unfinished};
-use crate::attributes::{ConfigError, Parameter};
+use crate::attributes::{AttributeError, Parameter};
 use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::kinds::exec::config::{ExecConfig, PARAMETERS};
@@ -38,7 +38,7 @@ impl Kind for Exec {
         PARAMETERS
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<ConfigError>> {
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
         let config = Arc::new(ExecConfig::new(config)?);
         Ok(Arc::new(Command { config, ran: Arc::default() }))
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::attributes::{ConfigError, Parameter};
+use crate::attributes::{AttributeError, Parameter};
 use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::kinds::file::config::{FileConfig, PARAMETERS};
@@ -44,7 +44,7 @@ impl Kind for File {
         PARAMETERS
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<ConfigError>> {
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
         Ok(Arc::new(Entry { config: Arc::new(FileConfig::new(config)?) }))
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::attributes::{ConfigError, Parameter};
+use crate::attributes::{AttributeError, Parameter};
 use crate::declaration::Config;
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
 
@@ -25,7 +25,7 @@ impl Kind for Noop {
         &[]
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<ConfigError>> {
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
         Ok(Arc::new(Nothing { config: config.clone() }))
     }
 }

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::action::{Action, Description};
-use crate::attributes::{Attributes, ConfigError, Parameter};
+use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::Config;
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale};
 
@@ -29,7 +29,7 @@ impl Kind for Print {
         PARAMETERS
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<ConfigError>> {
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
         let mut attributes = Attributes::new(config, PARAMETERS);
         let message = attributes.required_text("message").map(str::to_owned);
         let message = attributes.finish(message)?;

@@ -1,4 +1,5 @@
-use crankcase_resources::{Config, Kinds, ProcessConfig, StopSignal};
+use crankcase_resources::{Config, Kinds};
+use crankcase_workers::StopSignal;
 use serde_json::{Value, json};
 
 use crate::support::{TestResult, apply_builtin, declare, plan_builtin};
@@ -90,10 +91,14 @@ fn a_command_that_is_a_line_asks_for_a_shell() {
 fn a_process_is_read_with_its_defaults() -> TestResult {
     let config: Config = serde_json::from_value(json!({"command": ["httpd", "-f"]}))?;
 
-    let process = ProcessConfig::new(&config).map_err(|errors| errors[0].to_string())?;
+    let resource = Kinds::builtin()
+        .get("process")?
+        .validate(&config)
+        .map_err(|errors| errors[0].to_string())?;
+    let process = resource.program().ok_or("it is no program")?;
 
     assert_eq!(process.command, ["httpd", "-f"]);
-    assert_eq!((process.stop_signal, process.grace.as_secs()), (StopSignal::Term, 10));
+    assert_eq!((process.stop_signal, process.grace.as_secs()), (StopSignal::Terminate, 10));
     assert_eq!(
         errors("process", json!({"command": ["a"], "stop_signal": "TREM"})),
         [r#"stop_signal: "TREM" is not known; did you mean "TERM"?"#]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, BoxError, Check, CheckContext, Config, ConfigError, Description, Kind, Parameter,
+    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Parameter,
     Resource, Stale, Unfinished,
 };
 use parking_lot::Mutex;
@@ -58,7 +58,7 @@ impl Kind for Probe {
         &[]
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<ConfigError>> {
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
         let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
         let probed = Probed {
             name: text("name").to_owned(),

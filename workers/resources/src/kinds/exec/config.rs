@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::attributes::{Attributes, ConfigError, Parameter};
+use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 use crate::declaration::Config;
 use crate::kinds::command::{Place, absolute, command, place};
 
@@ -21,7 +21,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter { name: "cwd", summary: "the folder to run in; / by default" },
     Parameter { name: "env", summary: "variables besides PATH, HOME and LANG" },
     Parameter { name: "timeout", summary: "how long command or guard may take; 5m by default" },
-    Parameter { name: "grace", summary: "the time between TERM and KILL; 5s by default" },
+    Parameter {
+        name: "grace",
+        summary: "the time between TERM and KILL; 5s by default, 5m at most",
+    },
 ];
 
 /// A valid config of the `exec` kind.
@@ -38,7 +41,7 @@ pub(super) struct ExecConfig {
 }
 
 impl ExecConfig {
-    pub(super) fn new(config: &Config) -> Result<Self, Vec<ConfigError>> {
+    pub(super) fn new(config: &Config) -> Result<Self, Vec<AttributeError>> {
         let mut attributes = Attributes::new(config, PARAMETERS);
         let is_shell = attributes.flag("shell").unwrap_or(false);
         let shell = is_shell.then_some(SHELL);
@@ -51,7 +54,7 @@ impl ExecConfig {
         let creates = absolute(&mut attributes, "creates");
         let place = place(&mut attributes);
         let timeout = attributes.duration("timeout").unwrap_or(DEFAULT_TIMEOUT);
-        let grace = attributes.duration("grace").unwrap_or(DEFAULT_GRACE);
+        let grace = attributes.duration_up_to("grace", MAX_GRACE).unwrap_or(DEFAULT_GRACE);
         attributes.finish(argv.map(|command| Self {
             command,
             is_shell,

@@ -2,7 +2,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::attributes::{Attributes, ConfigError, Parameter};
+use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::Config;
 use crate::kinds::file::content::ContentFrom;
 use crate::text::shown;
@@ -86,7 +86,7 @@ impl EntryPath {
 }
 
 impl FileConfig {
-    pub(super) fn new(config: &Config) -> Result<Self, Vec<ConfigError>> {
+    pub(super) fn new(config: &Config) -> Result<Self, Vec<AttributeError>> {
         let mut attributes = Attributes::new(config, PARAMETERS);
         let path = path(&mut attributes);
         let content = content(&mut attributes);
