@@ -13,7 +13,7 @@ use crate::look::{Inputs, Seen, Setting};
 use crate::plan::PARALLEL;
 use crate::walk::walk;
 
-mod halting;
+pub(crate) mod halting;
 mod shutdown;
 mod visit;
 
@@ -56,13 +56,23 @@ pub async fn apply(
     stop: Stop,
 ) -> Result<Account, GraphError> {
     let graph = Graph::new(declarations)?;
+    Ok(apply_graph(&graph, declarations, kinds, (options, stop)).await)
+}
+
+/// Applies declarations that are in an order.
+pub(crate) async fn apply_graph(
+    graph: &Graph,
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    (options, stop): (&ApplyOptions, Stop),
+) -> Account {
     let setting = Setting { kinds: kinds.clone(), stop: stop.clone() };
     let halting = Arc::new(Halting::new(stop, options.fail_fast));
     let priors =
-        shutdown::shut_down(&graph, declarations, &setting, (options.parallel, &halting)).await;
+        shutdown::shut_down(graph, declarations, &setting, (options.parallel, &halting)).await;
     let nothing = Seen::default();
-    let applied = walk(&graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
-        let inputs = Inputs::gather(&graph, declarations, node, |node| {
+    let applied = walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
+        let inputs = Inputs::gather(graph, declarations, node, |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
         });
         let visit = Visit {
@@ -77,5 +87,5 @@ pub async fn apply(
     .await;
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
     let resources = graph.order().iter().filter_map(|node| accounted[*node].take()).collect();
-    Ok(Account { resources })
+    Account { resources }
 }

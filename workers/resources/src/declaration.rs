@@ -83,6 +83,12 @@ pub trait Render: fmt::Debug + Send + Sync {
     ///
     /// When an expression is undefined or does not evaluate, with its place.
     fn render(&self, states: &States) -> Result<Rendered, RenderError>;
+
+    /// Returns where an attribute is written, if it is.
+    fn place_of(&self, attribute: &str) -> Option<Place> {
+        let _ = attribute;
+        None
+    }
 }
 
 /// The result of rendering a config.

@@ -1,6 +1,6 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::action::{Action, Description};
 use crate::caught::{caught, caught_async};
-use crate::declaration::{Declaration, DependencyState, Rendered, States};
+use crate::declaration::{Config, Declaration, DependencyState, Rendered, States};
 use crate::graph::Graph;
 use crate::kinds::Kinds;
-use crate::resource::{Check, CheckContext, Resource};
+use crate::resource::{Check, CheckContext, Kind, Resource};
 use crate::text::chain;
 
 /// What every visit of one run shares.
@@ -139,13 +139,33 @@ pub(crate) fn make(
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
-    let validated = caught(|| kind.validate(&config)).map_err(|err| err.to_string())?;
-    let resource = validated.map_err(|errors| {
-        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let resource = validate(declaration, kind, &config)?;
+    let context = CheckContext::new(folder(declaration), scope, setting.stop.clone());
+    Ok(Made::Resource(resource, context))
+}
+
+/// Makes a resource of a config; the error names each attribute with its place.
+pub(crate) fn validate(
+    declaration: &Declaration,
+    kind: &Arc<dyn Kind>,
+    config: &Config,
+) -> Result<Arc<dyn Resource>, String> {
+    let validated = caught(|| kind.validate(config)).map_err(|err| err.to_string())?;
+    validated.map_err(|errors| {
+        let errors: Vec<_> = errors
+            .iter()
+            .map(|error| match declaration.config.place_of(&error.attribute) {
+                Some(place) => format!("{place}: {error}"),
+                None => error.to_string(),
+            })
+            .collect();
         format!("the config is not valid: {}", errors.join("; "))
-    })?;
-    let folder = declaration.place.file.parent().unwrap_or_else(|| Path::new(""));
-    Ok(Made::Resource(resource, CheckContext::new(folder.to_owned(), scope, setting.stop.clone())))
+    })
+}
+
+/// Returns the folder that a declaration's relative paths start in.
+pub(crate) fn folder(declaration: &Declaration) -> PathBuf {
+    declaration.place.file.parent().unwrap_or_else(|| Path::new("")).to_owned()
 }
 
 /// A resource between its open and its close; its panics are caught.

@@ -17,7 +17,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::declaration::{Declaration, Place};
+use crate::attributes::AttributeError;
+use crate::declaration::{Config, Declaration, Place};
 use crate::graph::{Edges, Graph};
 use crate::text::circle;
 use check::Usable;
@@ -61,27 +62,45 @@ impl Manifest {
         overrides: &Overrides,
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
+        Self::load_judged(paths, overrides, kinds, |_, _| Vec::new())
+    }
+
+    /// Loads a manifest, and has each config judged that needs no other resource's state.
+    ///
+    /// A resource with a problem of its own is not judged: what is wrong would be said twice.
+    pub(crate) fn load_judged(
+        paths: &[PathBuf],
+        overrides: &Overrides,
+        kinds: &[&str],
+        judge: impl Fn(&str, &Config) -> Vec<AttributeError>,
+    ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
         let document = Document::read(paths, &mut problems);
         let vars = vars::evaluate(document.vars, overrides, &mut problems);
-        let drafts: Vec<Draft> = document
-            .resources
-            .into_iter()
-            .map(|(name, written)| resource::decode(&name, written, kinds, &mut problems))
-            .collect();
+        let has_vars = problems.count() == 0;
         let known = vars.keys().map(String::as_str).collect();
-        for draft in &drafts {
-            check_expressions(draft, &known, &mut problems);
+        let mut drafts = Vec::with_capacity(document.resources.len());
+        let mut is_right = Vec::with_capacity(document.resources.len());
+        for (name, written) in document.resources {
+            let before = problems.count();
+            let draft = resource::decode(&name, written, kinds, &mut problems);
+            check_expressions(&draft, &known, &mut problems);
+            is_right.push(has_vars && problems.count() == before);
+            drafts.push(draft);
         }
         let graph = connect(&drafts, &mut problems);
-        let is_right = problems.count() == 0;
         let mut left = REHEARSAL;
         let mut declarations = Vec::with_capacity(drafts.len());
-        for draft in drafts {
+        for (draft, is_right) in drafts.into_iter().zip(is_right) {
+            let offset = draft.offset;
             let (declaration, template) = declare(draft, &vars);
             if is_right && left > 0 {
                 let mut budget = Budget::new();
-                template.rehearse(&mut budget, &mut problems);
+                if let Some(config) = template.rehearse(&mut budget, &mut problems) {
+                    for error in judge(&declaration.kind, &config) {
+                        template.blame(offset, &error, &mut problems);
+                    }
+                }
                 left = left.saturating_sub(budget.spent());
             }
             declarations.push(declaration);

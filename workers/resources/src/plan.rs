@@ -48,14 +48,24 @@ pub async fn plan(
     options: &PlanOptions,
 ) -> Result<Plan, GraphError> {
     let graph = Graph::new(declarations)?;
+    Ok(plan_graph(&graph, declarations, kinds, options).await)
+}
+
+/// Plans declarations that are in an order.
+pub(crate) async fn plan_graph(
+    graph: &Graph,
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    options: &PlanOptions,
+) -> Plan {
     let (_stopper, stop) = Stop::pair();
     let setting = Setting { kinds: kinds.clone(), stop };
-    let looks = walk(&graph, options.parallel, |node, looks| {
-        visit::visit(&graph, declarations, node, looks, setting.clone())
+    let looks = walk(graph, options.parallel, |node, looks| {
+        visit::visit(graph, declarations, node, looks, setting.clone())
     })
     .await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
-    Ok(Plan { resources: graph.order().iter().filter_map(|node| planned[*node].take()).collect() })
+    Plan { resources: graph.order().iter().filter_map(|node| planned[*node].take()).collect() }
 }
 
 /// What apply would do.

@@ -180,6 +180,8 @@ pub enum Check {
     Valid(Value),
     /// The resource is not as declared.
     Stale(Stale),
+    /// What is declared is known only after these dependencies, by alias, were changed.
+    Unknown(Vec<String>),
     /// The resource is kept by `run` alone: plan and apply neither look at it nor change it.
     ///
     /// The value is what dependents see of it.

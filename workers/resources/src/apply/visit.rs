@@ -1,14 +1,11 @@
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::account::{Accounted, Halt, Outcome};
-use crate::action::Description;
+use crate::account::{Accounted, Outcome};
 use crate::apply::halting::{Halting, Steps};
 use crate::apply::shutdown::Prior;
+use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
 use crate::declaration::Declaration;
-use crate::look::{Changes, Inputs, Made, Opened, Seen, SeenState, Setting, make};
-use crate::resource::{Check, Difference, Stale};
+use crate::look::{Changes, Inputs, Made, Opened, Seen, Setting, make};
 
 /// One resource to be made as declared.
 #[derive(Debug)]
@@ -25,14 +22,6 @@ pub(crate) struct Visit {
 pub(crate) struct Applied {
     pub(crate) accounted: Accounted,
     pub(crate) seen: Seen,
-}
-
-/// How far a visit has come.
-#[derive(Debug, Default)]
-struct Progress {
-    steps: Steps,
-    differences: Vec<Difference>,
-    state: SeenState,
 }
 
 impl Visit {
@@ -64,9 +53,19 @@ impl Visit {
             Made::Resource(resource, context) => (resource, context),
             Made::Unknown(aliases) => return Err(self.never_known(&aliases)),
         };
-        let opened = Opened::new(resource, context).await.map_err(|err| self.cannot_look(err))?;
-        let outcome = self.converge(&opened, progress).await;
+        let opened =
+            Opened::new(resource, context).await.map_err(|err| cannot_look(&self.halting, err))?;
+        let convergence = Convergence {
+            opened: &opened,
+            halting: &self.halting,
+            noop: self.declaration.noop,
+            is_notified: !self.inputs.notified_by.is_empty(),
+        };
+        let outcome = convergence.run(progress).await;
         let closed = opened.close().await.map_err(failed);
+        if !progress.unknown.is_empty() {
+            return Err(self.never_known(&progress.unknown));
+        }
         let outcome = outcome?;
         closed.map(|()| outcome)
     }
@@ -83,74 +82,8 @@ impl Visit {
         let never = aliases.iter().find_map(|alias| self.inputs.never.get(alias));
         match never {
             Some(because) => Outcome::Skipped { because: because.clone() },
-            None => failed(format!("the states of {} are not known", aliases.join(", "))),
+            None => failed(not_known(aliases)),
         }
-    }
-
-    /// An error of looking while apply is told to stop is most likely the stop's doing.
-    fn cannot_look(&self, error: String) -> Outcome {
-        if self.halting.is_stopped() {
-            Outcome::Halted { at: None, by: Halt::Stop }
-        } else {
-            failed(error)
-        }
-    }
-
-    async fn converge(&self, opened: &Opened, progress: &mut Progress) -> Result<Outcome, Outcome> {
-        let state = match self.check(opened).await? {
-            Check::RunOnly(state) => {
-                progress.state = SeenState::Known(state);
-                return Ok(Outcome::RunOnly);
-            }
-            Check::Stale(stale) if self.declaration.noop => {
-                return Ok(leave_alone(stale, progress));
-            }
-            Check::Stale(stale) => {
-                progress.differences = stale.differences;
-                self.halting.run(stale.actions, &mut progress.steps).await?;
-                self.verify(opened).await?
-            }
-            Check::Valid(state) => state,
-        };
-        let state = self.refresh(opened, progress).await?.unwrap_or(state);
-        progress.state = SeenState::Known(state);
-        let is_changed = !progress.steps.done.is_empty() || !progress.differences.is_empty();
-        Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
-    }
-
-    async fn check(&self, opened: &Opened) -> Result<Check, Outcome> {
-        opened.check().await.map_err(|err| self.cannot_look(err))
-    }
-
-    /// Looks again after a change; the resource must be valid now.
-    async fn verify(&self, opened: &Opened) -> Result<Value, Outcome> {
-        match self.check(opened).await? {
-            Check::Valid(state) | Check::RunOnly(state) => Ok(state),
-            Check::Stale(stale) => {
-                let differences: Vec<_> =
-                    stale.differences.iter().map(ToString::to_string).collect();
-                Err(failed(format!(
-                    "it is still not as declared after its actions: {}",
-                    differences.join("; ")
-                )))
-            }
-        }
-    }
-
-    /// Does what a notification asks for and returns the state after it.
-    async fn refresh(
-        &self,
-        opened: &Opened,
-        progress: &mut Progress,
-    ) -> Result<Option<Value>, Outcome> {
-        if self.inputs.notified_by.is_empty() || self.declaration.noop {
-            return Ok(None);
-        }
-        let done: Vec<Description> =
-            progress.steps.done.iter().map(|done| done.action.clone()).collect();
-        let Some(action) = opened.refresh(&done).map_err(failed)? else { return Ok(None) };
-        self.halting.run(vec![action], &mut progress.steps).await?;
-        self.verify(opened).await.map(Some)
     }
 
     fn account(self, outcome: Outcome, progress: Progress) -> Applied {
@@ -171,16 +104,4 @@ impl Visit {
         let accounted = Accounted { name, kind, outcome, differences, done, remaining, missed };
         Applied { accounted, seen }
     }
-}
-
-fn failed(error: String) -> Outcome {
-    Outcome::Failed { at: None, error }
-}
-
-fn leave_alone(stale: Stale, progress: &mut Progress) -> Outcome {
-    progress.differences = stale.differences;
-    let actions = stale.actions.iter().map(|action| action.description().clone());
-    progress.steps.remaining.extend(actions);
-    progress.state = stale.current.map_or(SeenState::Never, SeenState::Known);
-    Outcome::Noop
 }

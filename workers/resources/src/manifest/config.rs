@@ -2,7 +2,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::declaration::{DependencyState, Place, Render, RenderError, Rendered, Scope, States};
+use crate::attributes::AttributeError;
+use crate::declaration::{
+    Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
+};
 use crate::manifest::check;
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
 use crate::manifest::node::Map;
@@ -22,14 +25,26 @@ pub(crate) struct Template {
 
 impl Template {
     /// Evaluates what needs no dependency, to find at load what would fail later.
-    pub(crate) fn rehearse(&self, budget: &mut Budget, problems: &mut Problems) {
+    ///
+    /// Returns the config if nothing in it needs one.
+    pub(crate) fn rehearse(&self, budget: &mut Budget, problems: &mut Problems) -> Option<Config> {
         let deps = self.aliases.iter().map(|alias| (alias.clone(), None)).collect();
         let names = Names { vars: Arc::clone(&self.vars), deps };
         let mut texts = Texts::new(&names, budget);
-        texts.map(&self.config);
-        for Trouble { span, text, failure } in texts.finish().troubles {
+        let config = texts.map(&self.config);
+        let findings = texts.finish();
+        let is_known = findings.unknown.is_empty() && findings.troubles.is_empty();
+        for Trouble { span, text, failure } in findings.troubles {
             check::report(&self.source, (&text, &span), failure, problems);
         }
+        is_known.then_some(config)
+    }
+
+    /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
+    pub(crate) fn blame(&self, resource: usize, error: &AttributeError, problems: &mut Problems) {
+        let written = self.config.get(&error.attribute);
+        let offset = written.map_or(resource, |entry| entry.key.start);
+        problems.at(&self.source, offset, error);
     }
 
     fn names(&self, states: &States) -> Names {
@@ -58,6 +73,10 @@ impl Render for Template {
             return Ok(Rendered::Unknown { because: findings.unknown.into_iter().collect() });
         }
         Ok(Rendered::Known { config, scope: Arc::new(Seen(names)) })
+    }
+
+    fn place_of(&self, attribute: &str) -> Option<Place> {
+        self.config.get(attribute).map(|entry| self.source.place(entry.key.start))
     }
 }
 

@@ -118,6 +118,7 @@ fn cannot_look(inputs: &Inputs, error: String) -> Verdict {
 
 fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Check) -> Found {
     match check {
+        Check::Unknown(aliases) => unknown(declaration, inputs, &aliases).into(),
         Check::RunOnly(state) => {
             Found { state: SeenState::Known(state), ..Verdict::RunOnly.into() }
         }

@@ -7,6 +7,7 @@ mod file;
 mod file_attacks;
 mod file_faults;
 mod kinds;
+mod loading;
 mod manifest_order;
 mod mutations;
 mod notify;

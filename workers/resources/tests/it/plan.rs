@@ -1,6 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 
-use crankcase_resources::{Kinds, Plan, Verdict, validate};
+use crankcase_resources::{Plan, Verdict};
 use serde_json::json;
 use tempfile::tempdir;
 
@@ -114,30 +114,5 @@ async fn after_apply_there_is_nothing_left_to_plan() -> TestResult {
     assert_eq!((first.changes(), first.failures()), (3, 0), "{first}");
     assert_eq!((second.changes(), second.failures()), (0, 0), "{second}");
     assert_eq!(plan.to_string(), "plan: 0 to change, 0 may change, 4 unchanged\n");
-    Ok(())
-}
-
-#[test]
-fn all_invalid_declarations_are_told_with_their_places() -> TestResult {
-    let declarations = [
-        declare("a", "flie", json!({})),
-        declare("b", "file", json!({"path": "x"})),
-        declare_with("later", "file", json!({}), ("path", "a", "path")),
-        declare("good", "print", json!({"message": "x"})),
-    ];
-
-    let invalid = validate(&declarations, &Kinds::builtin())?;
-
-    let texts: Vec<_> = invalid.iter().map(ToString::to_string).collect();
-    let place = r"site.yaml:1:1: resource";
-    assert_eq!(
-        texts,
-        [
-            format!(r#"{place} "a": there is no type "flie"; did you mean "file"?"#),
-            format!(
-                r#"{place} "b": the config is not valid: path: "x" is not absolute; begin it with /"#
-            ),
-        ]
-    );
     Ok(())
 }

@@ -21,7 +21,10 @@ pub(super) fn check(config: &Arc<FileConfig>, context: &CheckContext) -> Result<
     if !config.exists {
         return check_absent(config);
     }
-    let content = config.content.as_ref().map(|content| content.load(context)).transpose()?;
+    let content = match config.content.as_ref().map(|content| content.load(context)).transpose() {
+        Err(FileError::Unknown { aliases }) => return Ok(Check::Unknown(aliases)),
+        content => content?,
+    };
     let owners = Owners::resolve(config)?;
     let folder = folder::open(&config.path.parent)?;
     match Observed::look(&folder, &config.path)? {

@@ -40,6 +40,10 @@ impl ContentFrom {
             Self::Template(path) => {
                 let path = context.folder.join(path);
                 let text = read_template(&path)?;
+                let aliases = context.scope.unknown_in(&text);
+                if !aliases.is_empty() {
+                    return Err(FileError::Unknown { aliases });
+                }
                 let rendered = context
                     .scope
                     .render_text(&path, &text)

@@ -34,6 +34,8 @@ pub(super) enum FileError {
     TooLarge { path: PathBuf, limit: u64 },
     #[error("{path:?} is not UTF-8 text, as a template must be")]
     NotText { path: PathBuf },
+    #[error("the states of {} are not known", aliases.join(", "))]
+    Unknown { aliases: Vec<String> },
     #[error("cannot render {path:?}")]
     Render { path: PathBuf, source: RenderError },
     #[error("cannot {doing} {path:?}")]
