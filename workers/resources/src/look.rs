@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_workers::ProcessConfig;
 use serde_json::Value;
 
 use crate::action::{Action, Description};
 use crate::caught::{caught, caught_async};
-use crate::declaration::{Config, Declaration, DependencyState, Rendered, States};
+use crate::declaration::{Config, Declaration, DependencyState, Rendered, Scope, States};
 use crate::graph::Graph;
 use crate::kinds::Kinds;
-use crate::resource::{Check, CheckContext, Kind, Resource};
+use crate::resource::{Check, CheckContext, Kind, Resource, Watch};
 use crate::text::chain;
 
 /// What every visit of one run shares.
@@ -134,14 +135,19 @@ pub(crate) fn make(
     states: &States,
 ) -> Result<Made, String> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let rendered = caught(|| declaration.config.render(states)).map_err(|err| err.to_string())?;
-    let (config, scope) = match rendered.map_err(|err| chain(&err))? {
+    let (config, scope) = match render(declaration, states)? {
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
     let resource = validate(declaration, kind, &config)?;
     let context = CheckContext::new(folder(declaration), scope, setting.stop.clone());
     Ok(Made::Resource(resource, context))
+}
+
+/// Renders a config.
+pub(crate) fn render(declaration: &Declaration, states: &States) -> Result<Rendered, String> {
+    let rendered = caught(|| declaration.config.render(states)).map_err(|err| err.to_string())?;
+    rendered.map_err(|err| chain(&err))
 }
 
 /// Makes a resource of a config; the error names each attribute with its place.
@@ -189,6 +195,19 @@ impl Opened {
                 Err(closing) => Err(format!("cannot open it: {err}; {closing}")),
             },
         }
+    }
+
+    /// Takes over what further checks render templates with.
+    pub(crate) fn see(&mut self, folder: PathBuf, scope: Arc<dyn Scope>) {
+        (self.context.folder, self.context.scope) = (folder, scope);
+    }
+
+    pub(crate) fn watch(&self) -> Result<Watch, String> {
+        caught(|| self.resource.watch(&self.context)).map_err(|err| err.to_string())
+    }
+
+    pub(crate) fn program(&self) -> Option<&ProcessConfig> {
+        self.resource.program()
     }
 
     pub(crate) async fn check(&self) -> Result<Check, String> {

@@ -1,0 +1,135 @@
+//! Files that change under the agent's hands.
+
+use std::fs;
+
+use crankcase_engine::WorkerState;
+use crankcase_resources::Kinds;
+
+use crate::machine::{Machine, TestResult, quick};
+
+#[tokio::test]
+async fn a_file_that_was_edited_or_deleted_comes_back() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+
+    machine.write("page", "wrong")?;
+    machine.until("page", |text| text == "right").await?;
+    fs::remove_file(machine.path("page"))?;
+    machine.until("page", |text| text == "right").await?;
+
+    assert_eq!(machine.starts("page").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_changed_template_is_rendered_anew() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
+    let machine = Machine::begin(
+        folder,
+        "vars: {name: Ada}\nresources:\n  page: {type: file, config: {path: '@/page', template: \
+         page.j2}}\n",
+        (quick(), Kinds::builtin()),
+    )
+    .await?;
+    machine.until("page", |text| text == "hello Ada").await?;
+
+    machine.write("page.j2", "bye {{ vars.name }}")?;
+
+    machine.until("page", |text| text == "bye Ada").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_dependent_waits_for_the_first_state_of_what_it_uses() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page:\n    type: file\n    dependencies: {dir: folder}\n    config: {path: \
+         '{{ deps.dir.state.path }}page', content: x}\n  folder: {type: file, config: {path: \
+         '@/gone/site/'}}\n",
+    )
+    .await?;
+    let reason = machine.degraded("folder").await?;
+    let report = machine.resources().await?.report().await;
+    assert!(reason.contains("does not exist"), "{reason}");
+    assert_eq!(report.workers["page"].state, WorkerState::Waiting);
+
+    fs::create_dir(machine.path("gone"))?;
+
+    machine.until("gone/site/page", |text| text == "x").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_new_state_of_a_dependency_is_rendered_into_its_dependents() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  source: {type: file, config: {path: '@/source', mode: '0600'}}\n  note:\n    \
+         type: file\n    dependencies: [source]\n    config: {path: '@/note', content: '{{ \
+         deps.source.state.sha256 }}'}\n",
+    )
+    .await?;
+    machine.running("note").await?;
+    let before = machine.read("note").ok_or("no note")?;
+
+    machine.write("source", "another content, which nobody declares")?;
+
+    machine.until("note", |text| text != before && text.len() == before.len()).await?;
+    assert_eq!(machine.starts("note").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_resource_that_fails_is_degraded_with_the_reason_and_others_are_not() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  other: \
+         {type: file, config: {path: '@/other', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+    machine.running("other").await?;
+
+    machine.spoil("page")?;
+    let reason = machine.degraded("page").await?;
+    machine.write("other", "wrong")?;
+    machine.until("other", |text| text == "right").await?;
+
+    let report = machine.resources().await?.report().await;
+    assert!(reason.contains("is a symlink and not a file"), "{reason}");
+    assert_eq!(report.workers["page"].state, WorkerState::Running);
+    assert!(report.workers["other"].is_well());
+    fs::remove_file(machine.path("page"))?;
+    machine.until("page", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_resource_that_is_left_alone_is_reported_and_not_changed() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: x}, meta: {noop: \
+         true}}\n",
+    )
+    .await?;
+
+    let reason = machine.degraded("page").await?;
+
+    assert!(reason.starts_with("it is left alone (noop): state: "), "{reason}");
+    assert_eq!(machine.read("page"), None);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_watcher_that_starts_anew_loses_no_drift() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+
+    machine.bounce_watcher().await?;
+    machine.write("page", "wrong")?;
+
+    machine.until("page", |text| text == "right").await?;
+    machine.stop().await
+}
