@@ -44,6 +44,54 @@ async fn a_changed_template_is_rendered_anew() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_template_sees_the_variables_of_another_site() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
+    let site = "vars: {name: Ada}\nresources:\n  page: {type: file, config: {path: '@/page', \
+                template: page.j2}}\n";
+    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    machine.until("page", |text| text == "hello Ada").await?;
+
+    machine.swap(&site.replace("Ada", "Brian")).await?;
+
+    machine.until("page", |text| text == "hello Brian").await?;
+    assert_eq!(machine.starts("page").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn drift_is_found_without_a_watcher_too() -> TestResult {
+    let machine = Machine::unwatched(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+
+    machine.write("page", "wrong")?;
+
+    machine.until("page", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_config_that_is_wrong_is_told_with_its_place_and_mended_with_the_state_it_uses()
+-> TestResult {
+    let machine = Machine::new(
+        "resources:\n  source: {type: file, config: {path: '@/source'}}\n  note:\n    type: \
+         file\n    dependencies: [source]\n    config:\n      path: '@/note'\n      mode: '{{ \
+         deps.source.state.mode if deps.source.state.size else 7 }}'\n",
+    )
+    .await?;
+    let reason = machine.degraded("note").await?;
+    assert!(reason.contains("site.yaml:8:7: mode: 7 is a number"), "{reason}");
+
+    machine.write("source", "no longer empty")?;
+
+    machine.running("note").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_dependent_waits_for_the_first_state_of_what_it_uses() -> TestResult {
     let machine = Machine::new(
         "resources:\n  page:\n    type: file\n    dependencies: {dir: folder}\n    config: {path: \
@@ -121,15 +169,18 @@ async fn a_resource_that_is_left_alone_is_reported_and_not_changed() -> TestResu
 
 #[tokio::test]
 async fn a_watcher_that_starts_anew_loses_no_drift() -> TestResult {
-    let machine = Machine::new(
-        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n",
-    )
-    .await?;
-    machine.running("page").await?;
+    let site = "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  \
+                note: {type: file, dependencies: [page], config: {path: '@/note', content: '{{ \
+                page.state.size | string }}'}}\n";
+    let machine = Machine::new(site).await?;
+    machine.running("note").await?;
 
     machine.bounce_watcher().await?;
+    machine.swap(&site.replace("right", "righter")).await?;
+    // When the note is there, the page was looked at for the last time.
+    machine.until("note", |text| text == "7").await?;
     machine.write("page", "wrong")?;
 
-    machine.until("page", |text| text == "right").await?;
+    machine.until("page", |text| text == "righter").await?;
     machine.stop().await
 }

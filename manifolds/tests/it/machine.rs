@@ -55,21 +55,43 @@ impl Machine {
         manifest: &str,
         (backoff, kinds): (Backoff, Kinds),
     ) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(folder, kinds)?;
+        let watcher = file_watch::manifold(WatcherConfig::default())?;
+        machine.engine.install(WATCHES, watcher).await?;
+        let mut config = machine.config();
+        config.backoff = backoff;
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
+    /// Begins without a watcher; resources are looked at all the time.
+    pub(crate) async fn unwatched(manifest: &str) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(tempfile::tempdir()?, Kinds::builtin())?;
+        let mut config = machine.config();
+        config.look_every = Duration::from_millis(1);
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
+    fn prepare(folder: tempfile::TempDir, kinds: Kinds) -> Result<Self, Box<dyn Error>> {
         let watcher = Watcher::new(WatcherConfig::default())?;
         let watches = watcher.handle();
         let (stopper, stop) = Stop::pair();
         let mut watching = JoinSet::new();
         watching.spawn(async move { drop(watcher.run(stop).await) });
         let engine = Engine::builder().build()?;
-        let mut config = site::Config::new(SITE, WATCHES, folder.path().join("ledger"));
-        config.backoff = backoff;
+        Ok(Self { folder, kinds, engine, watches, _stopper: stopper, _watching: watching })
+    }
+
+    fn config(&self) -> site::Config {
+        let mut config = site::Config::new(SITE, WATCHES, self.path("ledger"));
         config.look_every = Duration::from_secs(24 * 60 * 60);
-        let machine =
-            Self { folder, kinds, engine, watches, _stopper: stopper, _watching: watching };
-        machine.swap(manifest).await?;
-        machine.engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
-        machine.engine.install(RESOURCES, site::manifold(config)).await?;
-        Ok(machine)
+        config
+    }
+
+    async fn keep(&self, manifest: &str, config: site::Config) -> TestResult {
+        self.swap(manifest).await?;
+        Ok(self.engine.install(RESOURCES, site::manifold(config)).await?)
     }
 
     /// Writes another manifest and has it kept.
@@ -167,8 +189,13 @@ impl Machine {
         Ok(report.workers.get(name).ok_or("not installed")?.starts)
     }
 
-    pub(crate) async fn stop(self) -> TestResult {
+    pub(crate) async fn stop(&self) -> TestResult {
         Ok(within(self.engine.stop()).await?)
+    }
+
+    /// Has a resource's worker started anew.
+    pub(crate) async fn bounce(&self, name: &str) -> TestResult {
+        Ok(within(self.resources().await?.bounce(&Name::<State>::parse(name)?)).await?)
     }
 
     /// Has the watcher started anew.

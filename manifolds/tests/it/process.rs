@@ -121,10 +121,10 @@ async fn a_process_that_ends_is_started_again_and_the_report_says_why() -> TestR
 }
 
 #[tokio::test]
-async fn a_process_ends_with_the_engine() -> TestResult {
+async fn a_command_that_runs_ends_with_the_engine() -> TestResult {
     let machine = Machine::new(
-        "resources:\n  server: {type: process, config: {command: [sh, -c, 'echo $$ > @/pid; exec \
-         sleep 1000']}}\n",
+        "resources:\n  long: {type: exec, config: {command: [sh, -c, 'echo $$ > @/pid; exec sleep \
+         1000']}}\n",
     )
     .await?;
     machine.until("pid", |text| text.ends_with('\n')).await?;
@@ -133,5 +133,22 @@ async fn a_process_ends_with_the_engine() -> TestResult {
     machine.stop().await?;
 
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_ends_with_the_engine() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  server: {type: process, config: {command: [sh, -c, 'trap \"echo bye > \
+         @/bye; exit\" TERM; echo $$ > @/pid; sleep 1000 & wait']}}\n",
+    )
+    .await?;
+    machine.until("pid", |text| text.ends_with('\n')).await?;
+    let (pid, bye) = (machine.read("pid").ok_or("no pid")?, machine.path("bye"));
+
+    machine.stop().await?;
+
+    assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists());
+    assert_eq!(fs::read_to_string(bye)?, "bye\n");
     Ok(())
 }

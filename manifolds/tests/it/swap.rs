@@ -88,6 +88,45 @@ async fn a_changed_resource_refreshes_what_it_notifies() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_notification_and_the_state_it_comes_with_are_one_start() -> TestResult {
+    let site = "resources:\n  config: {type: file, config: {path: '@/config', content: a}}\n  \
+                server:\n    type: process\n    dependencies: {config: {resource: config, \
+                on_change: notify}}\n    config: {command: [sh, -c, 'echo $SEEN >> @/starts; exec \
+                sleep 1000'], env: {SEEN: '{{ deps.config.state.size | string }}'}}\n";
+    let machine = Machine::new(site).await?;
+    machine.until("starts", |text| text == "1\n").await?;
+
+    machine.swap(&site.replace("content: a", "content: bb")).await?;
+    machine.until("starts", |text| text.contains('2')).await?;
+    machine.swap(&site.replace("content: a", "content: ccc")).await?;
+
+    machine.until("starts", |text| text == "1\n2\n3\n").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_notification_finds_its_way_after_both_sides_were_started_anew() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
+         [heard]}\n  heard: {type: exec, config: {command: [sh, -c, 'echo >> @/heard'], creates: \
+         '@/heard'}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+    machine.until("heard", |text| lines(text) >= 1).await?;
+    for name in ["heard", "page"] {
+        machine.bounce(name).await?;
+        machine.running(name).await?;
+    }
+    let before = machine.read("heard").as_deref().map_or(0, lines);
+
+    machine.write("page", "wrong")?;
+
+    machine.until("heard", |text| lines(text) > before).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_notification_is_kept_for_one_that_is_not_up_yet() -> TestResult {
     let machine = Machine::new(
         "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
