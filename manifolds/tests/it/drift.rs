@@ -169,10 +169,12 @@ async fn a_resource_that_is_left_alone_is_reported_and_not_changed() -> TestResu
 
 #[tokio::test]
 async fn a_watcher_that_starts_anew_loses_no_drift() -> TestResult {
-    let site = "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  \
-                note: {type: file, dependencies: [page], config: {path: '@/note', content: '{{ \
-                page.state.size | string }}'}}\n";
-    let machine = Machine::new(site).await?;
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "{{ vars.text }}")?;
+    let site = "vars: {text: right}\nresources:\n  page: {type: file, config: {path: '@/page', \
+                template: page.j2}}\n  note: {type: file, dependencies: [page], config: {path: \
+                '@/note', content: '{{ page.state.size | string }}'}}\n";
+    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
     machine.running("note").await?;
 
     machine.bounce_watcher().await?;
