@@ -153,6 +153,23 @@ async fn a_resource_that_fails_is_degraded_with_the_reason_and_others_are_not() 
 }
 
 #[tokio::test]
+async fn resources_that_want_one_file_otherwise_are_told_and_held_back() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  one: {type: file, config: {path: '@/page', content: a}}\n  other: {type: \
+         file, config: {path: '@/page', content: b}}\n  third: {type: file, config: {path: \
+         '@/third', content: right}}\n",
+    )
+    .await?;
+
+    let reason = machine.degraded_by("one", "again and again").await?;
+
+    assert!(reason.starts_with("something else changes it"), "{reason}");
+    machine.write("third", "wrong")?;
+    machine.until("third", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_resource_that_is_left_alone_is_reported_and_not_changed() -> TestResult {
     let machine = Machine::new(
         "resources:\n  page: {type: file, config: {path: '@/page', content: x}, meta: {noop: \

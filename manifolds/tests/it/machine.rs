@@ -163,13 +163,19 @@ impl Machine {
 
     /// Waits until a resource says that it is degraded, and returns why.
     pub(crate) async fn degraded(&self, name: &str) -> Result<String, Box<dyn Error>> {
+        self.degraded_by(name, "").await
+    }
+
+    /// Waits until a resource says that it is degraded by this, and returns all of why.
+    pub(crate) async fn degraded_by(&self, name: &str, by: &str) -> Result<String, Box<dyn Error>> {
         let resources = self.resources().await?;
         let mut events = resources.events();
         let path = format!("{}/{name}", resources.path());
         let wait = async {
             loop {
                 let report = resources.report().await;
-                if let Some(reason) = report.workers.get(name).and_then(|it| it.degraded.clone()) {
+                let reason = report.workers.get(name).and_then(|it| it.degraded.clone());
+                if let Some(reason) = reason.filter(|reason| reason.contains(by)) {
                     return reason;
                 }
                 while let Some(notice) = events.next().await {

@@ -5,7 +5,9 @@
 //!    then.
 //! 2. A path is watched before the resource is checked, so no later change of it is missed.
 //! 3. After a failure the next look waits for the backoff, or for news from other resources; the
-//!    resource's own watches do not shorten it, for a failing action may set them off itself.
+//!    resource's own watches do not shorten it, for a failing action may set them off itself. So it
+//!    is also after many repairs in a row: two resources that want one file otherwise must not keep
+//!    the machine busy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ pub use self::notices::{Notices, State};
 mod held;
 mod notices;
 mod reconciler;
+mod repairs;
 mod supervised;
 mod watching;
 

@@ -13,9 +13,13 @@ use crate::declaration::{Declaration, DependencyState, Rendered, States};
 use crate::look::{folder, render};
 use crate::reconcile::held::{Held, Judgement};
 use crate::reconcile::notices::{Bell, State, Told};
+use crate::reconcile::repairs::Repairs;
 use crate::reconcile::watching::{Signal, any, changed};
 use crate::reconcile::{Links, Reconcile};
 use crate::resource::CheckContext;
+
+/// What is said of a resource that is mended again and again.
+const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
 
 /// The worker of one resource.
 pub(super) struct Reconciler<F> {
@@ -28,6 +32,7 @@ pub(super) struct Reconciler<F> {
     random: StdRng,
     /// How many rounds in a row have failed.
     failures: u32,
+    repairs: Repairs,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
     held: Option<Held>,
@@ -50,6 +55,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
             halting: Halting::new(stop.clone(), false),
             failures: 0,
+            repairs: Repairs::new(setting.backoff.reset_after),
             known: BTreeMap::new(),
             held: None,
             state: None,
@@ -89,7 +95,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         let told = self.bell.pending();
         self.learn(&declaration, told.as_ref());
-        self.hold(&declaration).await?;
+        let is_new = self.hold(&declaration).await?;
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
         held.watching.renew(&self.stop).await;
         let mut judgement =
@@ -99,6 +105,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if judgement.is_changed {
             tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
             self.links.notices.tell(&self.name, state.as_ref());
+            if !is_new && told.is_none() {
+                self.repairs.note();
+            }
         }
         if let Some(failure) = judgement.failure.take() {
             return Err(Failure::Again(failure));
@@ -131,8 +140,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Renders the config, and makes the resource anew if it is another one.
-    async fn hold(&mut self, declaration: &Declaration) -> Result<(), Failure> {
+    /// Returns how often in a row it went wrong, as the backoff counts.
+    fn setbacks(&self) -> u32 {
+        self.failures.max(self.repairs.excess())
+    }
+
+    /// Renders the config, and makes the resource anew if it is another one. Returns whether it is.
+    async fn hold(&mut self, declaration: &Declaration) -> Result<bool, Failure> {
         let states: States = self
             .known
             .iter()
@@ -150,14 +164,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             && held.is_same(kind, &config)
         {
             held.opened.see(folder(declaration), scope);
-            return Ok(());
+            return Ok(false);
         }
         let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
         let failure;
         (self.held, failure) = made;
-        failure.map_or(Ok(()), |failure| Err(Failure::Again(failure)))
+        failure.map_or(Ok(true), |failure| Err(Failure::Again(failure)))
     }
 
     fn publish(&mut self, state: State) {
@@ -179,7 +193,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         match round {
             Ok(Judgement { remark: None, .. }) => {
                 self.failures = 0;
-                self.links.health.good();
+                match self.setbacks() {
+                    0 => self.links.health.good(),
+                    _ => self.links.health.degraded(FOUGHT_OVER),
+                }
             }
             Ok(Judgement { remark: Some(remark), .. }) => {
                 self.failures = 0;
@@ -197,7 +214,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Waits until there is a reason to look again.
     async fn wait(&mut self) -> Cause {
-        let is_failing = self.failures > 0;
+        let is_held_back = self.setbacks() > 0;
         let delay = self.delay();
         let (mut watching, mut program) = match &mut self.held {
             Some(held) => (Some(&mut held.watching), held.program.as_mut()),
@@ -206,7 +223,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let states = self.links.states.values_mut();
         let mut signals: Vec<Signal<'_>> =
             states.map(|live| -> Signal<'_> { Box::pin(changed(live)) }).collect();
-        if let Some(watching) = watching.as_mut().filter(|_| !is_failing) {
+        if let Some(watching) = watching.as_mut().filter(|_| !is_held_back) {
             signals.extend(watching.signals());
         }
         let ended = async {
@@ -232,8 +249,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Returns how long to wait at most.
     fn delay(&mut self) -> Duration {
-        if self.failures > 0 {
-            return self.setting.backoff.delay(self.failures, &mut self.random);
+        let setbacks = self.setbacks();
+        if setbacks > 0 {
+            return self.setting.backoff.delay(setbacks, &mut self.random);
         }
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
