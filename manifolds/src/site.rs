@@ -65,8 +65,8 @@ impl Config {
 ///
 /// When another site comes, the resources change as one group: what is gone is released, what is
 /// new or has another type or other dependencies is installed, and the others are handed their new
-/// declaration and make of it what has changed. A resource whose rendered config is equal does
-/// not notice but for a check.
+/// declaration and make of it what has changed. One whose config is equal once it is rendered is
+/// checked and no more, and one whose declaration and variables are equal does not notice.
 pub fn manifold(config: Config) -> Manifold {
     Manifold::builder()
         .inputs((config.site.live().required(), config.watches.live()))

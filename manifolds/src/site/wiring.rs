@@ -49,7 +49,10 @@ impl Wiring {
             let kept =
                 before.remove(&name).filter(|old| is_same(&old.declaration.borrow(), &declaration));
             let installed = match kept {
-                Some(old) => Installed { next: Some(declaration), ..old },
+                Some(old) => {
+                    let is_equal = old.declaration.borrow().is_equal(&declaration);
+                    Installed { next: (!is_equal).then_some(declaration), ..old }
+                }
                 None => {
                     let name = Name::parse(&declaration.name)?;
                     let (sender, receiver) = watch::channel(Arc::clone(&declaration));

@@ -103,6 +103,26 @@ async fn a_process_starts_anew_only_for_its_config_and_for_notifications() -> Te
 }
 
 #[tokio::test]
+async fn an_equal_declaration_is_not_even_checked_when_another_site_comes() -> TestResult {
+    let counted = Counted::default();
+    let checks = counted.checks.clone();
+    let machine = Machine::with_kinds(SITE, Kinds::builtin().with(Arc::new(counted))).await?;
+    machine.until("starts", |text| text == "80\n").await?;
+    let site = format!("{SITE}  new: {{type: file, config: {{path: '@/new'}}}}\n");
+    machine.swap(&site).await?;
+    machine.until("new", str::is_empty).await?;
+    let before = *checks.borrow();
+
+    machine.swap(&site.replace("'@/new'", "'@/newer'")).await?;
+    machine.until("newer", str::is_empty).await?;
+    machine.swap(&site.replace("port: 80", "port: 80.0")).await?;
+    machine.until("starts", |text| text == "80\n80.0\n").await?;
+
+    assert_eq!(*checks.borrow(), before + 1);
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_process_that_ends_is_started_again_and_the_report_says_why() -> TestResult {
     let machine = Machine::new(
         "resources:\n  server: {type: process, config: {command: [sh, -c, 'echo >> @/starts; exit \

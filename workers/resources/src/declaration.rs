@@ -3,6 +3,7 @@
 //! It is the border between the manifest, which makes declarations, and plan, apply and run, which
 //! use them.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -43,6 +44,16 @@ impl Declaration {
         let (dependencies, notify) = (Vec::new(), Vec::new());
         Self { name, kind, place, config, dependencies, notify, noop: false }
     }
+
+    /// Returns whether another declaration says the same of the resource itself: whom it notifies
+    /// and where it is written aside.
+    pub fn is_equal(&self, other: &Self) -> bool {
+        let is_alike = (&self.name, &self.kind, self.noop)
+            == (&other.name, &other.kind, other.noop)
+            && self.place.file.parent() == other.place.file.parent()
+            && self.dependencies == other.dependencies;
+        is_alike && self.config.is_equal(&*other.config)
+    }
 }
 
 /// One resource's use of another.
@@ -76,13 +87,21 @@ pub enum DependencyState {
 }
 
 /// A config whose expressions can be rendered.
-pub trait Render: fmt::Debug + Send + Sync {
+pub trait Render: Any + fmt::Debug + Send + Sync {
     /// Renders the config with what is known of the dependencies.
     ///
     /// # Errors
     ///
     /// When an expression is undefined or does not evaluate, with its place.
     fn render(&self, states: &States) -> Result<Rendered, RenderError>;
+
+    /// Returns whether another config renders the same, whatever the states are.
+    ///
+    /// `false` is always right, and costs a look at the resource when another manifest comes.
+    fn is_equal(&self, other: &dyn Render) -> bool {
+        let _ = other;
+        false
+    }
 
     /// Returns where an attribute is written, if it is.
     fn place_of(&self, attribute: &str) -> Option<Place> {

@@ -89,11 +89,12 @@ impl Manifest {
             drafts.push(draft);
         }
         let graph = connect(&drafts, &mut problems);
+        let vars_text: Option<Arc<str>> = serde_json::to_string(&*vars).ok().map(Into::into);
         let mut left = REHEARSAL;
         let mut declarations = Vec::with_capacity(drafts.len());
         for (draft, is_right) in drafts.into_iter().zip(is_right) {
             let offset = draft.offset;
-            let (declaration, template) = declare(draft, &vars);
+            let (declaration, template) = declare(draft, &vars, vars_text.clone());
             if is_right && left > 0 {
                 let mut budget = Budget::new();
                 if let Some(config) = template.rehearse(&mut budget, &mut problems) {
@@ -200,11 +201,12 @@ fn look_up(
     found
 }
 
-fn declare(draft: Draft, vars: &Vars) -> (Declaration, Arc<Template>) {
+fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declaration, Arc<Template>) {
     let dependencies: Vec<_> = draft.dependencies.into_iter().map(|(_, edge)| edge).collect();
     let template = Arc::new(Template {
         config: draft.config,
         vars: Arc::clone(vars),
+        vars_text,
         aliases: dependencies.iter().map(|edge| edge.alias.clone()).collect(),
         source: Arc::clone(&draft.source),
     });

@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub(crate) struct Template {
     pub(crate) source: Arc<Source>,
     pub(crate) config: Map,
     pub(crate) vars: Vars,
+    /// All variables as JSON, which tells 1 from 1.0 and true; none if they have no such form.
+    pub(crate) vars_text: Option<Arc<str>>,
     pub(crate) aliases: Vec<String>,
 }
 
@@ -73,6 +76,16 @@ impl Render for Template {
             return Ok(Rendered::Unknown { because: findings.unknown.into_iter().collect() });
         }
         Ok(Rendered::Known { config, scope: Arc::new(Seen(names)) })
+    }
+
+    fn is_equal(&self, other: &dyn Render) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| {
+            self.vars_text.is_some()
+                && self.vars_text == other.vars_text
+                && self.aliases == other.aliases
+                && self.config == other.config
+        })
     }
 
     fn place_of(&self, attribute: &str) -> Option<Place> {

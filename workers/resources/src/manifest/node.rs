@@ -12,7 +12,7 @@ pub(crate) struct Node {
 }
 
 /// What a node holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Data {
     Null,
     Bool(bool),
@@ -30,6 +30,19 @@ pub(crate) type Map = IndexMap<String, Entry>;
 pub(crate) struct Entry {
     pub(crate) key: Range<usize>,
     pub(crate) value: Node,
+}
+
+/// Values are equal wherever they were written.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.data == other.data
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
 }
 
 impl Node {
