@@ -1,6 +1,7 @@
+use std::future::pending;
 use std::sync::Arc;
 
-use crankcase_engine::{Engine, Exit, Live, NestedEngine, Outcome, Stop, Worker};
+use crankcase_engine::{ChangeError, Engine, Exit, Live, NestedEngine, Outcome, Stop, Worker};
 use crankcase_resources::Site;
 
 use super::wiring::Wiring;
@@ -46,12 +47,14 @@ async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -
                 Ok(change) => change,
                 Err(error) => return Exit::failed(error),
             };
-            if let Err(error) = engine.asked_by("site", "another site").apply(change).await {
-                return Exit::failed(error);
+            match engine.asked_by("site", "another site").apply(change).await {
+                Ok(()) => wiring.hand_over(),
+                // The engine's own end says how that went.
+                Err(ChangeError::Stopped) => return pending().await,
+                Err(error) => return Exit::failed(error),
             }
-            wiring.hand_over();
         } else if site.is_closed() {
-            std::future::pending::<()>().await;
+            return pending().await;
         }
         next = site.changed().await;
     }
