@@ -1,5 +1,3 @@
-//! Sites that are kept by an engine, with real files and real processes.
-mod drift;
-mod machine;
-mod process;
-mod swap;
+//! Manifolds with real files and real processes.
+
+mod site;

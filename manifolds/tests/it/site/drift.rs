@@ -5,7 +5,7 @@ use std::fs;
 use crankcase_engine::WorkerState;
 use crankcase_resources::Kinds;
 
-use crate::machine::{Machine, TestResult, quick};
+use crate::site::machine::{Machine, TestResult, quick};
 
 #[tokio::test]
 async fn a_file_that_was_edited_or_deleted_comes_back() -> TestResult {

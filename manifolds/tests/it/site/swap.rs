@@ -1,6 +1,6 @@
 //! Sites that follow each other, and resources that notify each other.
 
-use crate::machine::{Machine, TestResult, lines};
+use crate::site::machine::{Machine, TestResult, lines};
 
 #[tokio::test]
 async fn another_site_touches_only_what_has_changed() -> TestResult {

@@ -11,7 +11,7 @@ use crankcase_resources::{
 use crankcase_workers::ProcessConfig;
 use tokio::sync::watch;
 
-use crate::machine::{Machine, TestResult, lines, within};
+use crate::site::machine::{Machine, TestResult, lines, within};
 
 /// A server that depends on a page and its config, and is notified by one of them.
 const SITE: &str = "vars: {port: 80}\nresources:\n  page: {type: file, config: {path: '@/page', \
