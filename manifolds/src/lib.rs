@@ -1,8 +1,14 @@
 //! Manifolds for the workers of Crankcase, and the frame of an agent.
 //!
+//! A manifold here says which inputs a worker has, how it is made of them, and what it offers. What
+//! the worker does is in the crates of the workers, which know no manifold.
+//!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
+//! [`site`] keeps the resources of a manifest as it declares them.
 
 mod agent;
 pub mod control;
+pub mod file_watch;
+pub mod site;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};

@@ -1,6 +1,7 @@
-//! The frame of an agent, with real processes, signals and sockets.
+//! Manifolds with real files, processes, signals and sockets.
 
 mod conflict;
 mod ending;
 mod process;
+mod site;
 mod spinning;

@@ -17,12 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Outcome, Stop, Worker};
+use crankcase_engine::{ConfigError, Outcome, Stop, Worker};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::config_error::ConfigError;
 
 pub use self::error::{WatchError, WatchProblem};
 pub use self::subscription::{Subscription, Watches};
@@ -66,7 +64,7 @@ impl WatcherConfig {
             return Ok(());
         }
         let value = format!("{:?}", self.look_every);
-        Err(ConfigError::new("look_every", value, "must be between 1 ms and 24 h"))
+        Err(ConfigError::new("look_every", value, "between 1 ms and 24 h"))
     }
 }
 

@@ -3,13 +3,11 @@
 //! Each worker takes its resources as plain arguments, hands out a cheap handle before it runs, and
 //! runs until its [`Stop`](crankcase_engine::Stop) is told.
 
-mod config_error;
 mod file_watch;
 mod process;
 mod readiness;
 mod signal;
 
-pub use config_error::ConfigError;
 pub use file_watch::{Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches};
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,

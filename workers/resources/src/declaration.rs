@@ -3,6 +3,7 @@
 //! It is the border between the manifest, which makes declarations, and plan, apply and run, which
 //! use them.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -37,6 +38,24 @@ pub struct Declaration {
     pub noop: bool,
 }
 
+impl Declaration {
+    /// Returns a declaration that uses and notifies nothing.
+    pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
+        let (dependencies, notify) = (Vec::new(), Vec::new());
+        Self { name, kind, place, config, dependencies, notify, noop: false }
+    }
+
+    /// Returns whether another declaration says the same of the resource itself: whom it notifies
+    /// and where it is written aside.
+    pub fn is_equal(&self, other: &Self) -> bool {
+        let is_alike = (&self.name, &self.kind, self.noop)
+            == (&other.name, &other.kind, other.noop)
+            && self.place.file.parent() == other.place.file.parent()
+            && self.dependencies == other.dependencies;
+        is_alike && self.config.is_equal(&*other.config)
+    }
+}
+
 /// One resource's use of another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependency {
@@ -68,13 +87,27 @@ pub enum DependencyState {
 }
 
 /// A config whose expressions can be rendered.
-pub trait Render: fmt::Debug + Send + Sync {
+pub trait Render: Any + fmt::Debug + Send + Sync {
     /// Renders the config with what is known of the dependencies.
     ///
     /// # Errors
     ///
     /// When an expression is undefined or does not evaluate, with its place.
     fn render(&self, states: &States) -> Result<Rendered, RenderError>;
+
+    /// Returns whether another config renders the same, whatever the states are.
+    ///
+    /// `false` is always right, and costs a look at the resource when another manifest comes.
+    fn is_equal(&self, other: &dyn Render) -> bool {
+        let _ = other;
+        false
+    }
+
+    /// Returns where an attribute is written, if it is.
+    fn place_of(&self, attribute: &str) -> Option<Place> {
+        let _ = attribute;
+        None
+    }
 }
 
 /// The result of rendering a config.
@@ -103,6 +136,15 @@ pub trait Scope: fmt::Debug + Send + Sync {
     ///
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
     fn render_text(&self, path: &std::path::Path, text: &str) -> Result<String, RenderError>;
+
+    /// Returns the aliases that a template's text uses and whose state is not known yet.
+    ///
+    /// While there are any, [`Scope::render_text`] is an error: what the text will be is known
+    /// only after they were changed.
+    fn unknown_in(&self, text: &str) -> Vec<String> {
+        let _ = text;
+        Vec::new()
+    }
 }
 
 /// An expression that could not be rendered.

@@ -1,7 +1,35 @@
 //! Resources that check, plan, apply and watch, and the manifest that declares them.
+mod account;
+mod action;
+mod apply;
+mod attributes;
+mod blocking;
+mod caught;
+mod converge;
 mod declaration;
+mod graph;
+mod kinds;
+mod look;
+mod manifest;
+mod plan;
+mod reconcile;
+mod resource;
+mod site;
+mod text;
+mod walk;
 
+pub use account::{Account, Accounted, Done, Halt, Outcome};
+pub use action::{Action, ActionContext, Description, Unfinished};
+pub use apply::{ApplyOptions, apply};
+pub use attributes::{AttributeError, Attributes, Parameter};
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
 };
+pub use graph::{Graph, GraphError};
+pub use kinds::{Kinds, UnknownKindError};
+pub use manifest::{Manifest, ManifestError, Overrides, Problem};
+pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
+pub use reconcile::{FULL_LOOK, Links, Notices, Reconcile, State, reconcile};
+pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+pub use site::Site;

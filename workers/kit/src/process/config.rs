@@ -4,14 +4,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crankcase_engine::ConfigError;
 use rustix::process::Signal as Number;
-
-use crate::config_error::ConfigError;
 
 const MAX_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What to run as a [`Process`](crate::Process), and how to end it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessConfig {
     /// What the process is called in logs, errors and records. At most 255 bytes.
@@ -61,31 +60,31 @@ impl ProcessConfig {
     /// Returns an error that names the first field that cannot be used.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.name.is_empty() || self.name.len() > 255 {
-            return Err(ConfigError::new("name", &self.name, "must have 1 to 255 bytes"));
+            return Err(ConfigError::new("name", &self.name, "1 to 255 bytes"));
         }
         if self.program().is_empty() {
-            return Err(ConfigError::new("command", "", "must begin with a program"));
+            return Err(ConfigError::new("command", "[]", "a program first"));
         }
         if let Some(word) = self.command.iter().find(|word| has_nul(word)) {
-            return Err(ConfigError::new("command", word.display(), "must not contain NUL"));
+            return Err(ConfigError::new("command", word.display(), "no NUL"));
         }
         for (key, value) in &self.environment {
             if key.is_empty() || has_nul(key) || key.as_bytes().contains(&b'=') {
-                let reason = "a name must not be empty or contain NUL or \"=\"";
+                let reason = "a name that is not empty, without NUL and \"=\"";
                 return Err(ConfigError::new("environment", key.display(), reason));
             }
             if has_nul(value) {
-                let reason = "the value of this variable must not contain NUL";
+                let reason = "a value without NUL";
                 return Err(ConfigError::new("environment", key.display(), reason));
             }
         }
         if !self.folder.is_absolute() || has_nul(self.folder.as_os_str()) {
-            let reason = "must be an absolute path without NUL";
+            let reason = "an absolute path without NUL";
             return Err(ConfigError::new("folder", self.folder.display(), reason));
         }
         if self.grace > MAX_GRACE {
             let value = format!("{} s", self.grace.as_secs());
-            return Err(ConfigError::new("grace", value, "must be at most 24 h"));
+            return Err(ConfigError::new("grace", value, "at most 24 h"));
         }
         Ok(())
     }
@@ -123,6 +122,32 @@ pub enum StopSignal {
 }
 
 impl StopSignal {
+    /// Every signal that can be asked for.
+    pub const ALL: [Self; 8] = [
+        Self::Terminate,
+        Self::Interrupt,
+        Self::Quit,
+        Self::Hangup,
+        Self::User1,
+        Self::User2,
+        Self::WindowChange,
+        Self::Kill,
+    ];
+
+    /// Returns the signal's name without `SIG`, as in `TERM`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Terminate => "TERM",
+            Self::Interrupt => "INT",
+            Self::Quit => "QUIT",
+            Self::Hangup => "HUP",
+            Self::User1 => "USR1",
+            Self::User2 => "USR2",
+            Self::WindowChange => "WINCH",
+            Self::Kill => "KILL",
+        }
+    }
+
     pub(super) fn number(self) -> Number {
         match self {
             Self::Terminate => Number::TERM,
@@ -161,7 +186,7 @@ mod tests {
         let environment = environment.validate().unwrap_err();
 
         assert_eq!(folder.field(), "folder");
-        let text = "invalid value \"srv\" of folder: must be an absolute path without NUL";
+        let text = "folder is srv; expected an absolute path without NUL";
         assert_eq!(folder.to_string(), text);
         assert_eq!(environment.field(), "environment");
     }

@@ -2,10 +2,10 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use crankcase_engine::ConfigError;
 use thiserror::Error;
 
 use super::LedgerError;
-use crate::config_error::ConfigError;
 
 /// Why an external command could not be run, or has ended.
 #[derive(Debug, Error)]

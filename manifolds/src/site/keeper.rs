@@ -1,0 +1,61 @@
+use std::future::pending;
+use std::sync::Arc;
+
+use crankcase_engine::{ChangeError, Engine, Exit, Live, NestedEngine, Outcome, Stop, Worker};
+use crankcase_resources::Site;
+
+use super::wiring::Wiring;
+
+/// Runs the engine of a site's resources, and swaps one site for the next.
+///
+/// It stands among the manifolds because what it does is to install manifolds.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    nested: NestedEngine,
+    site: Live<Arc<Site>>,
+    wiring: Wiring,
+}
+
+impl Keeper {
+    pub(super) fn new(nested: NestedEngine, site: Live<Arc<Site>>, wiring: Wiring) -> Self {
+        Self { nested, site, wiring }
+    }
+
+    /// Returns the engine in which each resource is a worker.
+    pub(super) fn engine(&self) -> Engine {
+        Engine::clone(&self.nested)
+    }
+}
+
+impl Worker for Keeper {
+    async fn run(self, stop: Stop) -> Outcome {
+        let engine = self.engine();
+        tokio::select! {
+            biased;
+            outcome = self.nested.run(stop) => outcome,
+            refused = follow(engine, self.site, self.wiring) => Err(refused),
+        }
+    }
+}
+
+/// Applies each site that comes; returns why one was refused, which a loaded site never is.
+async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -> Exit {
+    let mut next = site.get();
+    loop {
+        if let Some(site) = next {
+            let change = match wiring.change(&site) {
+                Ok(change) => change,
+                Err(error) => return Exit::failed(error),
+            };
+            match engine.asked_by("site", "another site").apply(change).await {
+                Ok(()) => wiring.hand_over(),
+                // The engine's own end says how that went.
+                Err(ChangeError::Stopped) => return pending().await,
+                Err(error) => return Exit::failed(error),
+            }
+        } else if site.is_closed() {
+            return pending().await;
+        }
+        next = site.changed().await;
+    }
+}

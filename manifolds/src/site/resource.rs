@@ -1,0 +1,48 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Changing, Live, LiveInput, Manifold, Name, NameError, Up};
+use crankcase_resources::{Declaration, Links, Notices, Reconcile, State, reconcile};
+use crankcase_workers::Watches;
+use tokio::sync::watch;
+
+/// How long a resource may take until it is as declared for the first time: as long as it needs.
+/// Meanwhile it says why it is not.
+const START_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// How long a resource may take to end: longer than the longest grace of a command.
+const GRACE: Duration = Duration::from_secs(6 * 60);
+
+/// What one resource's manifold is made of.
+#[derive(Debug, Clone)]
+pub(super) struct Resource {
+    pub(super) declaration: watch::Receiver<Arc<Declaration>>,
+    pub(super) setting: Reconcile,
+    pub(super) watches: Live<Watches>,
+    pub(super) notices: Notices,
+}
+
+/// Returns the manifold of one resource; it is up when the resource has a state for others to see.
+pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
+    let declaration = Arc::clone(&resource.declaration.borrow());
+    let uses = declaration.dependencies.iter();
+    let states = uses
+        .map(|used| {
+            Ok((used.alias.clone(), Name::<State>::parse(&used.resource)?.live().required()))
+        })
+        .collect::<Result<BTreeMap<String, LiveInput<State>>, NameError>>()?;
+    let backoff = resource.setting.backoff.clone();
+    let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
+    let manifold = builder.run_with(
+        resource,
+        |resource, states: BTreeMap<String, Live<State>>, up: Up<(Changing<State>,)>| async move {
+            let Resource { declaration, setting, watches, notices } = resource;
+            let (health, stop) = (up.context().health(), up.context().stop().clone());
+            let offer = move |state| drop(up.ready((Changing::new(state),)));
+            let links = Links { declaration, states, watches, notices, health };
+            reconcile(setting, links, offer, stop).await
+        },
+    );
+    Ok(manifold.backoff(backoff).start_timeout(START_TIMEOUT).grace(GRACE))
+}

@@ -1,0 +1,91 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crankcase_engine::{Change, Live, Name, NameError};
+use crankcase_resources::{Declaration, Notices, Site, State};
+use crankcase_workers::Watches;
+use tokio::sync::watch;
+
+use super::Config;
+use super::resource::{self, Resource};
+
+/// What the resources of a site are connected to, through all the sites that come.
+#[derive(Debug)]
+pub(super) struct Wiring {
+    config: Config,
+    watches: Live<Watches>,
+    notices: Notices,
+    installed: BTreeMap<String, Installed>,
+}
+
+/// A resource that has a manifold.
+#[derive(Debug)]
+struct Installed {
+    name: Name<State>,
+    /// What the manifold was made for, and the worker last made use of.
+    declaration: watch::Sender<Arc<Declaration>>,
+    /// What it is handed when the group stands.
+    next: Option<Arc<Declaration>>,
+}
+
+impl Wiring {
+    pub(super) fn new(config: Config, watches: Live<Watches>) -> Self {
+        let (notices, installed) = (Notices::default(), BTreeMap::new());
+        Self { config, watches, notices, installed }
+    }
+
+    /// Returns the change that makes the engine's resources those of a site, as one group.
+    ///
+    /// # Errors
+    ///
+    /// When a resource has a name that no manifold can have; that of a loaded site never has.
+    pub(super) fn change(&mut self, site: &Site) -> Result<Change, NameError> {
+        self.notices.connect(site.declarations());
+        let mut change = Change::new();
+        let mut before = std::mem::take(&mut self.installed);
+        for declaration in site.declarations() {
+            let declaration = Arc::new(declaration.clone());
+            let name = declaration.name.clone();
+            let kept =
+                before.remove(&name).filter(|old| is_same(&old.declaration.borrow(), &declaration));
+            let installed = match kept {
+                Some(old) => {
+                    let is_equal = old.declaration.borrow().is_equal(&declaration);
+                    Installed { next: (!is_equal).then_some(declaration), ..old }
+                }
+                None => {
+                    let name = Name::parse(&declaration.name)?;
+                    let (sender, receiver) = watch::channel(Arc::clone(&declaration));
+                    let resource = Resource {
+                        declaration: receiver,
+                        setting: self.config.reconcile(site.kinds()),
+                        watches: self.watches.clone(),
+                        notices: self.notices.clone(),
+                    };
+                    change = change.install_or_replace(name.clone(), resource::manifold(resource)?);
+                    Installed { name, declaration: sender, next: None }
+                }
+            };
+            self.installed.insert(name, installed);
+        }
+        Ok(before.values().fold(change, |change, gone| change.uninstall(&gone.name)))
+    }
+
+    /// Hands their new declarations to the resources that were left in place.
+    pub(super) fn hand_over(&mut self) {
+        for installed in self.installed.values_mut() {
+            if let Some(declaration) = installed.next.take() {
+                installed.declaration.send_replace(declaration);
+            }
+        }
+    }
+}
+
+/// Returns whether a worker can go on with another declaration.
+fn is_same(old: &Declaration, new: &Declaration) -> bool {
+    let uses = |declaration: &Declaration| -> Vec<(String, String)> {
+        let uses = declaration.dependencies.iter();
+        uses.map(|used| (used.alias.clone(), used.resource.clone())).collect()
+    };
+    old.kind == new.kind && uses(old) == uses(new)
+}

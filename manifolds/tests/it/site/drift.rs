@@ -1,0 +1,205 @@
+//! Files that change under the agent's hands.
+
+use std::fs;
+
+use crankcase_engine::WorkerState;
+use crankcase_resources::Kinds;
+
+use crate::site::machine::{Machine, TestResult, quick};
+
+#[tokio::test]
+async fn a_file_that_was_edited_or_deleted_comes_back() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+
+    machine.write("page", "wrong")?;
+    machine.until("page", |text| text == "right").await?;
+    fs::remove_file(machine.path("page"))?;
+    machine.until("page", |text| text == "right").await?;
+
+    assert_eq!(machine.starts("page").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_changed_template_is_rendered_anew() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
+    let machine = Machine::begin(
+        folder,
+        "vars: {name: Ada}\nresources:\n  page: {type: file, config: {path: '@/page', template: \
+         page.j2}}\n",
+        (quick(), Kinds::builtin()),
+    )
+    .await?;
+    machine.until("page", |text| text == "hello Ada").await?;
+
+    machine.write("page.j2", "bye {{ vars.name }}")?;
+
+    machine.until("page", |text| text == "bye Ada").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_template_sees_the_variables_of_another_site() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
+    let site = "vars: {name: Ada}\nresources:\n  page: {type: file, config: {path: '@/page', \
+                template: page.j2}}\n";
+    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    machine.until("page", |text| text == "hello Ada").await?;
+
+    machine.swap(&site.replace("Ada", "Brian")).await?;
+
+    machine.until("page", |text| text == "hello Brian").await?;
+    assert_eq!(machine.starts("page").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn drift_is_found_without_a_watcher_too() -> TestResult {
+    let machine = Machine::unwatched(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+
+    machine.write("page", "wrong")?;
+
+    machine.until("page", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_config_that_is_wrong_is_told_with_its_place_and_mended_with_the_state_it_uses()
+-> TestResult {
+    let machine = Machine::new(
+        "resources:\n  source: {type: file, config: {path: '@/source'}}\n  note:\n    type: \
+         file\n    dependencies: [source]\n    config:\n      path: '@/note'\n      mode: '{{ \
+         deps.source.state.mode if deps.source.state.size else 7 }}'\n",
+    )
+    .await?;
+    let reason = machine.degraded("note").await?;
+    assert!(reason.contains("site.yaml:8:7: mode: 7 is a number"), "{reason}");
+
+    machine.write("source", "no longer empty")?;
+
+    machine.running("note").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_dependent_waits_for_the_first_state_of_what_it_uses() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page:\n    type: file\n    dependencies: {dir: folder}\n    config: {path: \
+         '{{ deps.dir.state.path }}page', content: x}\n  folder: {type: file, config: {path: \
+         '@/gone/site/'}}\n",
+    )
+    .await?;
+    let reason = machine.degraded("folder").await?;
+    let report = machine.resources().await?.report().await;
+    assert!(reason.contains("does not exist"), "{reason}");
+    assert_eq!(report.workers["page"].state, WorkerState::Waiting);
+
+    fs::create_dir(machine.path("gone"))?;
+
+    machine.until("gone/site/page", |text| text == "x").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_new_state_of_a_dependency_is_rendered_into_its_dependents() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  source: {type: file, config: {path: '@/source', mode: '0600'}}\n  note:\n    \
+         type: file\n    dependencies: [source]\n    config: {path: '@/note', content: '{{ \
+         deps.source.state.sha256 }}'}\n",
+    )
+    .await?;
+    machine.running("note").await?;
+    let before = machine.read("note").ok_or("no note")?;
+
+    machine.write("source", "another content, which nobody declares")?;
+
+    machine.until("note", |text| text != before && text.len() == before.len()).await?;
+    assert_eq!(machine.starts("note").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_resource_that_fails_is_degraded_with_the_reason_and_others_are_not() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  other: \
+         {type: file, config: {path: '@/other', content: right}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+    machine.running("other").await?;
+
+    machine.spoil("page")?;
+    let reason = machine.degraded("page").await?;
+    machine.write("other", "wrong")?;
+    machine.until("other", |text| text == "right").await?;
+
+    let report = machine.resources().await?.report().await;
+    assert!(reason.contains("is a symlink and not a file"), "{reason}");
+    assert_eq!(report.workers["page"].state, WorkerState::Running);
+    assert!(report.workers["other"].is_well());
+    fs::remove_file(machine.path("page"))?;
+    machine.until("page", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn resources_that_want_one_file_otherwise_are_told_and_held_back() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  one: {type: file, config: {path: '@/page', content: a}}\n  other: {type: \
+         file, config: {path: '@/page', content: b}}\n  third: {type: file, config: {path: \
+         '@/third', content: right}}\n",
+    )
+    .await?;
+
+    let reason = machine.degraded_by("one", "again and again").await?;
+
+    assert!(reason.starts_with("something else changes it"), "{reason}");
+    machine.write("third", "wrong")?;
+    machine.until("third", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_resource_that_is_left_alone_is_reported_and_not_changed() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: x}, meta: {noop: \
+         true}}\n",
+    )
+    .await?;
+
+    let reason = machine.degraded("page").await?;
+
+    assert!(reason.starts_with("it is left alone (noop): state: "), "{reason}");
+    assert_eq!(machine.read("page"), None);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_watcher_that_starts_anew_loses_no_drift() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "{{ vars.text }}")?;
+    let site = "vars: {text: right}\nresources:\n  page: {type: file, config: {path: '@/page', \
+                template: page.j2}}\n  note: {type: file, dependencies: [page], config: {path: \
+                '@/note', content: '{{ page.state.size | string }}'}}\n";
+    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    machine.running("note").await?;
+
+    machine.bounce_watcher().await?;
+    machine.swap(&site.replace("right", "righter")).await?;
+    // When the note is there, the page was looked at for the last time.
+    machine.until("note", |text| text == "7").await?;
+    machine.write("page", "wrong")?;
+
+    machine.until("page", |text| text == "righter").await?;
+    machine.stop().await
+}

@@ -1,0 +1,222 @@
+//! A folder with a manifest, and an engine that keeps it.
+
+use std::error::Error;
+use std::fs;
+use std::future::IntoFuture;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Engine, EventKind, Name, Notice, Stop, Stopper, Worker};
+use crankcase_manifolds::{file_watch, site};
+use crankcase_resources::{Kinds, ManifestError, Overrides, Site, State};
+use crankcase_workers::{Watcher, WatcherConfig, Watches};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+
+const SITE: Name<Arc<Site>> = Name::new("site");
+const WATCHES: Name<Watches> = Name::new("watches");
+const RESOURCES: Name<Engine> = Name::new("resources");
+
+/// No test waits for longer; a test that does hangs.
+const HANG: Duration = Duration::from_secs(60);
+
+/// Returns a backoff that a test can wait for.
+pub(crate) fn quick() -> Backoff {
+    Backoff { initial: Duration::from_millis(1), ..Backoff::default() }
+}
+
+/// A machine that is kept as its manifest declares.
+pub(crate) struct Machine {
+    folder: tempfile::TempDir,
+    kinds: Kinds,
+    engine: Engine,
+    /// Watches files for the test, as nobody else does.
+    watches: Watches,
+    _stopper: Stopper,
+    _watching: JoinSet<()>,
+}
+
+impl Machine {
+    /// Begins to keep what a manifest declares; `@` in it stands for the folder.
+    pub(crate) async fn new(manifest: &str) -> Result<Self, Box<dyn Error>> {
+        Self::with_kinds(manifest, Kinds::builtin()).await
+    }
+
+    pub(crate) async fn with_kinds(manifest: &str, kinds: Kinds) -> Result<Self, Box<dyn Error>> {
+        Self::begin(tempfile::tempdir()?, manifest, (quick(), kinds)).await
+    }
+
+    /// Begins in a folder that may hold something already.
+    pub(crate) async fn begin(
+        folder: tempfile::TempDir,
+        manifest: &str,
+        (backoff, kinds): (Backoff, Kinds),
+    ) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(folder, kinds)?;
+        let watcher = file_watch::manifold(WatcherConfig::default())?;
+        machine.engine.install(WATCHES, watcher).await?;
+        let mut config = machine.config();
+        config.backoff = backoff;
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
+    /// Begins without a watcher; resources are looked at all the time.
+    pub(crate) async fn unwatched(manifest: &str) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(tempfile::tempdir()?, Kinds::builtin())?;
+        let mut config = machine.config();
+        config.look_every = Duration::from_millis(1);
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
+    fn prepare(folder: tempfile::TempDir, kinds: Kinds) -> Result<Self, Box<dyn Error>> {
+        let watcher = Watcher::new(WatcherConfig::default())?;
+        let watches = watcher.handle();
+        let (stopper, stop) = Stop::pair();
+        let mut watching = JoinSet::new();
+        watching.spawn(async move { drop(watcher.run(stop).await) });
+        let engine = Engine::builder().build()?;
+        Ok(Self { folder, kinds, engine, watches, _stopper: stopper, _watching: watching })
+    }
+
+    fn config(&self) -> site::Config {
+        let mut config = site::Config::new(SITE, WATCHES, self.path("ledger"));
+        config.look_every = Duration::from_secs(24 * 60 * 60);
+        config
+    }
+
+    async fn keep(&self, manifest: &str, config: site::Config) -> TestResult {
+        self.swap(manifest).await?;
+        Ok(self.engine.install(RESOURCES, site::manifold(config)).await?)
+    }
+
+    /// Writes another manifest and has it kept.
+    pub(crate) async fn swap(&self, manifest: &str) -> TestResult {
+        let site = self.load(manifest)?;
+        Ok(self.engine.provide(SITE, Arc::new(site)).await?)
+    }
+
+    fn load(&self, manifest: &str) -> Result<Site, Box<dyn Error>> {
+        let path = self.path("site.yaml");
+        fs::write(&path, self.text(manifest))?;
+        let loaded: Result<_, ManifestError> =
+            Site::load(&[path], &Overrides::default(), self.kinds.clone());
+        Ok(loaded?)
+    }
+
+    /// Puts the folder into a text.
+    pub(crate) fn text(&self, text: &str) -> String {
+        text.replace('@', &self.folder.path().display().to_string())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Option<String> {
+        fs::read_to_string(self.path(name)).ok()
+    }
+
+    /// Puts a symlink in the place of a file at once, which no action may mend.
+    pub(crate) fn spoil(&self, name: &str) -> TestResult {
+        let link = self.path("link");
+        std::os::unix::fs::symlink("nowhere", &link)?;
+        Ok(fs::rename(link, self.path(name))?)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> TestResult {
+        Ok(fs::write(self.path(name), text)?)
+    }
+
+    /// Returns the engine in which each resource is a worker.
+    pub(crate) async fn resources(&self) -> Result<Engine, Box<dyn Error>> {
+        Ok(within(self.engine.output(RESOURCES)).await?)
+    }
+
+    /// Waits until a resource has its first valid state.
+    pub(crate) async fn running(&self, name: &str) -> TestResult {
+        let resources = self.resources().await?;
+        Ok(within(resources.running(&Name::<State>::parse(name)?)).await?)
+    }
+
+    /// Waits until a file holds what it should; it is looked at whenever it has changed.
+    pub(crate) async fn until(&self, name: &str, is_right: impl Fn(&str) -> bool) -> TestResult {
+        let mut subscription = self.watches.watch(&self.path(name))?;
+        let wait = async {
+            while !self.read(name).is_some_and(|text| is_right(&text)) {
+                subscription.changed().await?;
+            }
+            Ok::<_, Box<dyn Error>>(())
+        };
+        match timeout(HANG, wait).await {
+            Ok(waited) => waited,
+            Err(_) => {
+                Err(format!("{name} holds {:?}\n{}", self.read(name), self.engine.report().await)
+                    .into())
+            }
+        }
+    }
+
+    /// Waits until a resource says that it is degraded, and returns why.
+    pub(crate) async fn degraded(&self, name: &str) -> Result<String, Box<dyn Error>> {
+        self.degraded_by(name, "").await
+    }
+
+    /// Waits until a resource says that it is degraded by this, and returns all of why.
+    pub(crate) async fn degraded_by(&self, name: &str, by: &str) -> Result<String, Box<dyn Error>> {
+        let resources = self.resources().await?;
+        let mut events = resources.events();
+        let path = format!("{}/{name}", resources.path());
+        let wait = async {
+            loop {
+                let report = resources.report().await;
+                let reason = report.workers.get(name).and_then(|it| it.degraded.clone());
+                if let Some(reason) = reason.filter(|reason| reason.contains(by)) {
+                    return reason;
+                }
+                while let Some(notice) = events.next().await {
+                    let Notice::Event(event) = notice else { break };
+                    if event.path() == path && matches!(event.kind, EventKind::Health { .. }) {
+                        break;
+                    }
+                }
+            }
+        };
+        Ok(timeout(HANG, wait).await?)
+    }
+
+    /// Returns how often workers of a resource were started.
+    pub(crate) async fn starts(&self, name: &str) -> Result<u32, Box<dyn Error>> {
+        let report = self.resources().await?.report().await;
+        Ok(report.workers.get(name).ok_or("not installed")?.starts)
+    }
+
+    pub(crate) async fn stop(&self) -> TestResult {
+        Ok(within(self.engine.stop()).await?)
+    }
+
+    /// Has a resource's worker started anew.
+    pub(crate) async fn bounce(&self, name: &str) -> TestResult {
+        Ok(within(self.resources().await?.bounce(&Name::<State>::parse(name)?)).await?)
+    }
+
+    /// Has the watcher started anew.
+    pub(crate) async fn bounce_watcher(&self) -> TestResult {
+        within(self.engine.bounce(&WATCHES)).await?;
+        Ok(within(self.engine.running(&WATCHES)).await?)
+    }
+}
+
+/// Counts the lines of a text.
+pub(crate) fn lines(text: &str) -> usize {
+    text.matches('\n').count()
+}
+
+/// Guards against a hang.
+pub(crate) async fn within<F: IntoFuture>(future: F) -> F::Output {
+    timeout(HANG, future).await.expect("it does not hang")
+}

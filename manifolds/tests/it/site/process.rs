@@ -1,0 +1,174 @@
+//! Processes that count their own starts.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crankcase_resources::{
+    AttributeError, BoxError, Check, CheckContext, Config, Kind, Kinds, Parameter, Resource,
+};
+use crankcase_workers::ProcessConfig;
+use tokio::sync::watch;
+
+use crate::site::machine::{Machine, TestResult, lines, within};
+
+/// A server that depends on a page and its config, and is notified by one of them.
+const SITE: &str = "vars: {port: 80}\nresources:\n  page: {type: file, config: {path: '@/page', \
+                    content: right}}\n  reload: {type: file, config: {path: '@/reload', content: \
+                    right}}\n  server:\n    type: process\n    dependencies: {page: page, reload: \
+                    {resource: reload, on_change: notify}}\n    config: {command: [sh, -c, 'echo \
+                    {{ vars.port }} >> @/starts; exec sleep 1000'], env: {PAGE: '{{ \
+                    deps.page.state.path }}'}}\n";
+
+/// The kind `process`, whose checks are counted.
+#[derive(Debug, Default)]
+struct Counted {
+    checks: watch::Sender<usize>,
+}
+
+impl Kind for Counted {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    fn summary(&self) -> &'static str {
+        "counts checks"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &[]
+    }
+
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+        let kinds = Kinds::builtin();
+        let kind = kinds.get("process").expect("it is built in");
+        Ok(Arc::new(Server { server: kind.validate(config)?, checks: self.checks.clone() }))
+    }
+}
+
+#[derive(Debug)]
+struct Server {
+    server: Arc<dyn Resource>,
+    checks: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Resource for Server {
+    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
+        self.checks.send_modify(|checks| *checks += 1);
+        self.server.check(context).await
+    }
+
+    fn program(&self) -> Option<&ProcessConfig> {
+        self.server.program()
+    }
+}
+
+#[tokio::test]
+async fn a_process_starts_anew_only_for_its_config_and_for_notifications() -> TestResult {
+    let counted = Counted::default();
+    let mut checks = counted.checks.subscribe();
+    let machine = Machine::with_kinds(SITE, Kinds::builtin().with(Arc::new(counted))).await?;
+    machine.until("starts", |text| text == "80\n").await?;
+    let before = *checks.borrow_and_update();
+
+    // The state of a dependency changes, and the config does not: it is checked, and no more.
+    fs::set_permissions(machine.path("page"), Permissions::from_mode(0o600))?;
+    within(checks.wait_for(|checks| *checks > before)).await?;
+
+    // A dependency drifts and is repaired.
+    machine.write("page", "wrong")?;
+    machine.until("page", |text| text == "right").await?;
+
+    // The check of a dependency fails once.
+    machine.spoil("page")?;
+    machine.degraded("page").await?;
+    fs::remove_file(machine.path("page"))?;
+    machine.until("page", |text| text == "right").await?;
+
+    // Its config changes. Had anything before started it anew, that would stand there as well.
+    machine.swap(&SITE.replace("port: 80", "port: 81")).await?;
+    machine.until("starts", |text| text == "80\n81\n").await?;
+
+    // It is notified.
+    machine.write("reload", "wrong")?;
+    machine.until("starts", |text| text == "80\n81\n81\n").await?;
+    assert_eq!(machine.starts("server").await?, 1);
+
+    // Nothing more comes after.
+    machine.swap(&SITE.replace("port: 80", "port: 82")).await?;
+    machine.until("starts", |text| text == "80\n81\n81\n82\n").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn an_equal_declaration_is_not_even_checked_when_another_site_comes() -> TestResult {
+    let counted = Counted::default();
+    let checks = counted.checks.clone();
+    let machine = Machine::with_kinds(SITE, Kinds::builtin().with(Arc::new(counted))).await?;
+    machine.until("starts", |text| text == "80\n").await?;
+    let site = format!("{SITE}  new: {{type: file, config: {{path: '@/new'}}}}\n");
+    machine.swap(&site).await?;
+    machine.until("new", str::is_empty).await?;
+    let before = *checks.borrow();
+
+    machine.swap(&site.replace("'@/new'", "'@/newer'")).await?;
+    machine.until("newer", str::is_empty).await?;
+    machine.swap(&site.replace("port: 80", "port: 80.0")).await?;
+    machine.until("starts", |text| text == "80\n80.0\n").await?;
+
+    assert_eq!(*checks.borrow(), before + 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_process_that_ends_is_started_again_and_the_report_says_why() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  server: {type: process, config: {command: [sh, -c, 'echo >> @/starts; exit \
+         3']}}\n",
+    )
+    .await?;
+
+    machine.until("starts", |text| lines(text) >= 3).await?;
+
+    let report = machine.resources().await?.report().await;
+    let server = &report.workers["server"];
+    let error = server.error.as_ref().ok_or("no error")?;
+    assert!(server.failures >= 2, "{report}");
+    assert_eq!(error.text, "process \"server\" ended with exit status: 3");
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_command_that_runs_ends_with_the_engine() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  long: {type: exec, config: {command: [sh, -c, 'echo $$ > @/pid; exec sleep \
+         1000']}}\n",
+    )
+    .await?;
+    machine.until("pid", |text| text.ends_with('\n')).await?;
+    let pid = machine.read("pid").ok_or("no pid")?;
+
+    machine.stop().await?;
+
+    assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_ends_with_the_engine() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  server: {type: process, config: {command: [sh, -c, 'trap \"echo bye > \
+         @/bye; exit\" TERM; echo $$ > @/pid; sleep 1000 & wait']}}\n",
+    )
+    .await?;
+    machine.until("pid", |text| text.ends_with('\n')).await?;
+    let (pid, bye) = (machine.read("pid").ok_or("no pid")?, machine.path("bye"));
+
+    machine.stop().await?;
+
+    assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists());
+    assert_eq!(fs::read_to_string(bye)?, "bye\n");
+    Ok(())
+}

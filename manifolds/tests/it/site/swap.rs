@@ -1,0 +1,145 @@
+//! Sites that follow each other, and resources that notify each other.
+
+use crate::site::machine::{Machine, TestResult, lines};
+
+#[tokio::test]
+async fn another_site_touches_only_what_has_changed() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  same: {type: process, config: {command: [sh, -c, 'echo >> @/same; exec \
+         sleep 1000']}}\n  other: {type: process, config: {command: [sh, -c, 'echo 1 >> @/other; \
+         exec sleep 1000']}}\n  gone: {type: process, config: {command: [sh, -c, 'echo $$ > \
+         @/gone; exec sleep 1000']}}\n  page: {type: file, config: {path: '@/page', content: a}}\n",
+    )
+    .await?;
+    for name in ["same", "other", "gone"] {
+        machine.until(name, |text| lines(text) == 1).await?;
+    }
+    machine.until("page", |text| text == "a").await?;
+
+    machine
+        .swap(
+            "resources:\n  new: {type: file, config: {path: '@/new', content: b}}\n  same: {type: \
+             process, config: {command: [sh, -c, 'echo >> @/same; exec sleep 1000']}}\n  other: \
+             {type: process, config: {command: [sh, -c, 'echo 2 >> @/other; exec sleep \
+             1000']}}\n  page: {type: file, config: {path: '@/page', content: b}}\n",
+        )
+        .await?;
+
+    machine.until("new", |text| text == "b").await?;
+    machine.until("page", |text| text == "b").await?;
+    machine.until("other", |text| text == "1\n2\n").await?;
+    let report = machine.resources().await?.report().await;
+    assert!(!report.workers.contains_key("gone"), "{report}");
+    let gone = machine.read("gone").ok_or("it ran")?;
+    assert!(!std::path::Path::new(&format!("/proc/{}", gone.trim())).exists());
+    assert_eq!(machine.read("same").as_deref().map(lines), Some(1));
+    assert_eq!(machine.starts("same").await?, 1);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_resource_with_other_dependencies_is_wired_anew() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  a: {type: file, config: {path: '@/a', content: a}}\n  b: {type: file, \
+         dependencies: [a], config: {path: '@/b', content: '{{ a.state.path }}'}}\n",
+    )
+    .await?;
+    machine.running("b").await?;
+
+    machine
+        .swap(
+            "resources:\n  c: {type: file, config: {path: '@/c', content: c}}\n  b: {type: file, \
+             dependencies: [c], config: {path: '@/b', content: '{{ c.state.path }}'}}\n",
+        )
+        .await?;
+
+    let wanted = machine.text("@/c");
+    machine.until("b", |text| text == wanted).await?;
+    assert_eq!(machine.read("a").as_deref(), Some("a"), "what leaves a site is left as it is");
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_changed_resource_refreshes_what_it_notifies() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
+         [listed]}\n  used: {type: file, config: {path: '@/used', content: x}}\n  listed: {type: \
+         exec, config: {command: [sh, -c, 'echo >> @/listed'], creates: '@/listed'}}\n  edge:\n    \
+         type: exec\n    dependencies: {used: {resource: used, on_change: notify}}\n    config: \
+         {command: [sh, -c, 'echo >> @/edge'], creates: '@/edge'}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+    machine.running("listed").await?;
+    machine.running("edge").await?;
+    let settled = (machine.read("listed"), machine.read("edge"));
+    let counts = |(one, other): &(Option<String>, Option<String>)| {
+        (one.as_deref().map_or(0, lines), other.as_deref().map_or(0, lines))
+    };
+    let (listed, edge) = counts(&settled);
+    assert_eq!(edge, 1);
+
+    machine.write("page", "wrong")?;
+    machine.write("used", "wrong")?;
+
+    machine.until("listed", |text| lines(text) > listed).await?;
+    machine.until("edge", |text| lines(text) == 2).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_notification_and_the_state_it_comes_with_are_one_start() -> TestResult {
+    let site = "resources:\n  config: {type: file, config: {path: '@/config', content: a}}\n  \
+                server:\n    type: process\n    dependencies: {config: {resource: config, \
+                on_change: notify}}\n    config: {command: [sh, -c, 'echo $SEEN >> @/starts; exec \
+                sleep 1000'], env: {SEEN: '{{ deps.config.state.size | string }}'}}\n";
+    let machine = Machine::new(site).await?;
+    machine.until("starts", |text| text == "1\n").await?;
+
+    machine.swap(&site.replace("content: a", "content: bb")).await?;
+    machine.until("starts", |text| text.contains('2')).await?;
+    machine.swap(&site.replace("content: a", "content: ccc")).await?;
+
+    machine.until("starts", |text| text == "1\n2\n3\n").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_notification_finds_its_way_after_both_sides_were_started_anew() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
+         [heard]}\n  heard: {type: exec, config: {command: [sh, -c, 'echo >> @/heard'], creates: \
+         '@/heard'}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+    machine.until("heard", |text| lines(text) >= 1).await?;
+    for name in ["heard", "page"] {
+        machine.bounce(name).await?;
+        machine.running(name).await?;
+    }
+    let before = machine.read("heard").as_deref().map_or(0, lines);
+
+    machine.write("page", "wrong")?;
+
+    machine.until("heard", |text| lines(text) > before).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_notification_is_kept_for_one_that_is_not_up_yet() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
+         [late]}\n  late:\n    type: exec\n    dependencies: [folder]\n    config: {command: [sh, \
+         -c, 'echo >> @/late'], creates: '@/page'}\n  folder: {type: file, config: {path: \
+         '@/gone/site/'}}\n",
+    )
+    .await?;
+    machine.running("page").await?;
+    machine.degraded("folder").await?;
+
+    std::fs::create_dir(machine.path("gone"))?;
+
+    machine.until("late", |text| lines(text) == 1).await?;
+    machine.stop().await
+}

@@ -1,0 +1,128 @@
+use serde::{Deserialize, Serialize};
+
+use crate::action::Description;
+use crate::resource::Difference;
+
+mod display;
+
+/// What apply has done, resource by resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[must_use]
+pub struct Account {
+    /// Every resource, after those that it uses; otherwise in the order of the manifest.
+    pub resources: Vec<Accounted>,
+}
+
+impl Account {
+    /// Returns how many resources have changed, those that failed after that included.
+    pub fn changes(&self) -> usize {
+        self.count(|accounted| !accounted.done.is_empty())
+    }
+
+    /// Returns how many resources failed, or were skipped because of one.
+    pub fn failures(&self) -> usize {
+        self.count(|accounted| {
+            matches!(accounted.outcome, Outcome::Failed { .. } | Outcome::Skipped { .. })
+        })
+    }
+
+    /// Returns how many resources were left undone because apply was stopped.
+    pub fn halted(&self) -> usize {
+        self.count(|accounted| {
+            matches!(accounted.outcome, Outcome::Halted { .. } | Outcome::NotAttempted { .. })
+        })
+    }
+
+    /// Returns the resource with this name.
+    pub fn get(&self, name: &str) -> Option<&Accounted> {
+        self.resources.iter().find(|accounted| accounted.name == name)
+    }
+
+    fn count(&self, is_counted: impl Fn(&Accounted) -> bool) -> usize {
+        self.resources.iter().filter(|accounted| is_counted(accounted)).count()
+    }
+}
+
+/// What was done to one resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Accounted {
+    /// The resource's name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What differed before, per attribute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+    /// The actions that were done, whatever came after them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<Done>,
+    /// The actions that were wanted and not begun.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaining: Vec<Description>,
+    /// Who notified the resource in vain: it was not refreshed, because of how it ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missed: Vec<String>,
+}
+
+/// How a resource ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was as declared.
+    Unchanged,
+    /// It was changed or refreshed, and is as declared.
+    Changed,
+    /// It is not as declared, and declared to be left alone; its actions remain.
+    Noop,
+    /// It is supervised by `run` only.
+    RunOnly,
+    /// It failed.
+    Failed {
+        /// The action that failed; none if it was not an action.
+        at: Option<Done>,
+        /// Why.
+        error: String,
+    },
+    /// It was begun and not finished.
+    Halted {
+        /// The action that was interrupted; none if it was between two.
+        at: Option<Done>,
+        /// What stopped it.
+        by: Halt,
+    },
+    /// It was not begun.
+    NotAttempted {
+        /// What stopped it.
+        by: Halt,
+    },
+    /// It was not begun.
+    Skipped {
+        /// The resource that failed, or that is left alone and does not exist.
+        because: String,
+    },
+}
+
+/// Why apply starts no new action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Halt {
+    /// It was told to stop.
+    Stop,
+    /// A resource failed, and `fail_fast` is set.
+    FailFast,
+}
+
+/// An action that was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The action.
+    pub action: Description,
+    /// What it logged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
+}

@@ -1,0 +1,99 @@
+use std::fmt;
+
+use crate::account::{Account, Accounted, Done, Halt, Outcome};
+use crate::plan::display::{write_actions, write_differences};
+
+impl fmt::Display for Account {
+    /// Writes what was not as declared, and counts the rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for accounted in &self.resources {
+            accounted.fmt(f)?;
+        }
+        let unchanged = self
+            .resources
+            .iter()
+            .filter(|accounted| {
+                matches!(accounted.outcome, Outcome::Unchanged | Outcome::Noop | Outcome::RunOnly)
+            })
+            .count();
+        write!(f, "apply: {} changed, {unchanged} unchanged", self.changes())?;
+        if self.failures() > 0 {
+            write!(f, ", {} failed or skipped", self.failures())?;
+        }
+        if self.halted() > 0 {
+            write!(f, ", {} not attempted or interrupted", self.halted())?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for Accounted {
+    /// Writes some lines, or nothing of a resource that was as declared.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.outcome == Outcome::Unchanged {
+            return Ok(());
+        }
+        let Self { name, kind, .. } = self;
+        match &self.outcome {
+            Outcome::Unchanged => {}
+            Outcome::Changed => writeln!(f, "~ {name} ({kind}) changed")?,
+            Outcome::Noop => {
+                writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
+            }
+            Outcome::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
+            Outcome::Failed { at: Some(at), error } => {
+                writeln!(f, "! {name} ({kind}) failed at {}: {error}", at.action)?;
+            }
+            Outcome::Failed { at: None, error } => {
+                writeln!(f, "! {name} ({kind}) failed: {error}")?;
+            }
+            Outcome::Halted { by, .. } => writeln!(f, "- {name} ({kind}) is unfinished: {by}")?,
+            Outcome::NotAttempted { by } => {
+                writeln!(f, "- {name} ({kind}) was not attempted: {by}")?;
+            }
+            Outcome::Skipped { because } => {
+                writeln!(f, "- {name} ({kind}) was skipped because of {because}")?;
+            }
+        }
+        self.write_details(f)
+    }
+}
+
+impl Accounted {
+    fn write_details(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_differences(f, &self.differences)?;
+        for done in &self.done {
+            write_done(f, "done", done)?;
+        }
+        match &self.outcome {
+            Outcome::Failed { at: Some(at), .. } => write_done(f, "failed", at)?,
+            Outcome::Halted { at: Some(at), .. } => write_done(f, "interrupted", at)?,
+            _ => {}
+        }
+        if !self.remaining.is_empty() {
+            writeln!(f, "    not done:")?;
+            write_actions(f, &self.remaining)?;
+        }
+        if !self.missed.is_empty() {
+            writeln!(f, "    not refreshed, although notified by {}", self.missed.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_done(f: &mut fmt::Formatter<'_>, how: &str, done: &Done) -> fmt::Result {
+    writeln!(f, "    {how}: {}", done.action)?;
+    for line in &done.log {
+        writeln!(f, "      | {line}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stop => "apply was told to stop",
+            Self::FailFast => "another resource failed",
+        })
+    }
+}

@@ -1,0 +1,91 @@
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crankcase_engine::Stop;
+
+use crate::account::Account;
+use crate::apply::halting::Halting;
+use crate::apply::visit::Visit;
+use crate::declaration::Declaration;
+use crate::graph::{Graph, GraphError};
+use crate::kinds::Kinds;
+use crate::look::{Inputs, Seen, Setting};
+use crate::plan::PARALLEL;
+use crate::walk::walk;
+
+pub(crate) mod halting;
+mod shutdown;
+mod visit;
+
+/// How to apply.
+#[derive(Debug, Clone)]
+pub struct ApplyOptions {
+    /// How many resources are changed at a time; 16 by default.
+    pub parallel: NonZeroUsize,
+    /// Whether the first failure keeps every action from starting that has not started; off by
+    /// default.
+    pub fail_fast: bool,
+}
+
+impl Default for ApplyOptions {
+    fn default() -> Self {
+        Self { parallel: PARALLEL, fail_fast: false }
+    }
+}
+
+/// Makes every resource as declared, once.
+///
+/// Shutdown-first actions run before all others, dependents first. Then each resource, after those
+/// that it uses, is checked, its actions are run one after another, and it is checked again. A
+/// failure stops what depends on the resource; the rest goes on.
+///
+/// When `stop` is told, no action starts any more, and those that run end early in good order. The
+/// account is complete in any case.
+///
+/// # Errors
+///
+/// When the declarations cannot be put into an order. Nothing was done then.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: dropped, it leaves no account. Commands that run are killed.
+pub async fn apply(
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    options: &ApplyOptions,
+    stop: Stop,
+) -> Result<Account, GraphError> {
+    let graph = Graph::new(declarations)?;
+    Ok(apply_graph(&graph, declarations, kinds, (options, stop)).await)
+}
+
+/// Applies declarations that are in an order.
+pub(crate) async fn apply_graph(
+    graph: &Graph,
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    (options, stop): (&ApplyOptions, Stop),
+) -> Account {
+    let setting = Setting { kinds: kinds.clone(), stop: stop.clone() };
+    let halting = Arc::new(Halting::new(stop, options.fail_fast));
+    let priors =
+        shutdown::shut_down(graph, declarations, &setting, (options.parallel, &halting)).await;
+    let nothing = Seen::default();
+    let applied = walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
+        let inputs = Inputs::gather(graph, declarations, node, |node| {
+            applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
+        });
+        let visit = Visit {
+            declaration: declarations[node].clone(),
+            setting: setting.clone(),
+            inputs,
+            halting: Arc::clone(&halting),
+            prior: priors.get(&node).cloned().unwrap_or_default(),
+        };
+        visit.run()
+    })
+    .await;
+    let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
+    let resources = graph.order().iter().filter_map(|node| accounted[*node].take()).collect();
+    Account { resources }
+}

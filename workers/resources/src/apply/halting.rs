@@ -1,0 +1,85 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crankcase_engine::Stop;
+
+use crate::account::{Done, Halt, Outcome};
+use crate::action::{Action, ActionContext, Description, Unfinished};
+use crate::caught::caught_async;
+use crate::text::chain;
+
+/// Whether actions may still start.
+#[derive(Debug)]
+pub(crate) struct Halting {
+    stop: Stop,
+    fail_fast: bool,
+    has_failed: AtomicBool,
+}
+
+impl Halting {
+    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
+        Self { stop, fail_fast, has_failed: AtomicBool::new(false) }
+    }
+
+    /// Returns why no action may start, if none may.
+    pub(crate) fn halt(&self) -> Option<Halt> {
+        if self.stop.is_stopped() {
+            return Some(Halt::Stop);
+        }
+        (self.fail_fast && self.has_failed.load(Ordering::Acquire)).then_some(Halt::FailFast)
+    }
+
+    /// Returns whether apply was told to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_stopped()
+    }
+
+    /// Notes a failure.
+    pub(crate) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Runs actions one after another until one does not finish.
+    pub(crate) async fn run(&self, actions: Vec<Action>, steps: &mut Steps) -> Result<(), Outcome> {
+        let mut actions = actions.into_iter();
+        while let Some(action) = actions.next() {
+            let ran = match self.halt() {
+                Some(by) => {
+                    steps.remaining.push(action.description().clone());
+                    Err(Outcome::Halted { at: None, by })
+                }
+                None => self.run_one(action, &mut steps.done).await,
+            };
+            if let Err(outcome) = ran {
+                steps.remaining.extend(actions.map(|action| action.description().clone()));
+                return Err(outcome);
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_one(&self, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
+        let description = action.description().clone();
+        let context = ActionContext::new(self.stop.clone());
+        let ran = caught_async(action.run(context.clone())).await;
+        let done = Done { action: description, log: context.lines() };
+        let error = match ran {
+            Ok(Ok(())) => {
+                all.push(done);
+                return Ok(());
+            }
+            Ok(Err(Unfinished::Interrupted)) => {
+                return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
+            }
+            Ok(Err(Unfinished::Failed(err))) => chain(&*err),
+            Err(panicked) => chain(&panicked),
+        };
+        Err(Outcome::Failed { at: Some(done), error })
+    }
+}
+
+/// What was done to a resource so far, and what was wanted and not begun.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Steps {
+    pub(crate) done: Vec<Done>,
+    pub(crate) remaining: Vec<Description>,
+}

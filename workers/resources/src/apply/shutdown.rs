@@ -1,0 +1,63 @@
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use crate::account::Outcome;
+use crate::apply::halting::{Halting, Steps};
+use crate::declaration::Declaration;
+use crate::graph::Graph;
+use crate::look::Setting;
+use crate::plan::visit::visit;
+use crate::walk::walk;
+
+/// What the shutdown-first pass did to one resource.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Prior {
+    pub(crate) steps: Steps,
+    /// How the resource has ended already.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// Runs the shutdown-first actions of the configs that are known before the first action, one
+/// after another and dependents first.
+///
+/// What a resource uses is not shut down if the resource could not be.
+pub(crate) async fn shut_down(
+    graph: &Graph,
+    declarations: &[Declaration],
+    setting: &Setting,
+    (parallel, halting): (NonZeroUsize, &Halting),
+) -> BTreeMap<usize, Prior> {
+    let mut priors = BTreeMap::new();
+    let is_needed = declarations.iter().any(|declaration| {
+        setting.kinds.get(&declaration.kind).is_ok_and(|kind| kind.stops_first())
+    });
+    if !is_needed {
+        return priors;
+    }
+    let mut looks = walk(graph, parallel, |node, looks| {
+        visit(graph, declarations, node, looks, setting.clone())
+    })
+    .await;
+    let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
+    for node in graph.order().iter().rev() {
+        let held = graph.dependents(*node).iter().find_map(|after| held_by[*after].clone());
+        let Some(action) = looks[*node].shutdown.take() else {
+            held_by[*node] = held;
+            continue;
+        };
+        let mut prior = Prior::default();
+        if let Some(because) = held {
+            prior.steps.remaining.push(action.description().clone());
+            prior.outcome = Some(Outcome::Skipped { because: because.clone() });
+            held_by[*node] = Some(because);
+        } else if let Err(outcome) = halting.run(vec![action], &mut prior.steps).await {
+            if matches!(outcome, Outcome::Failed { .. }) {
+                halting.fail();
+            }
+            prior.outcome = Some(outcome);
+            held_by[*node] = Some(declarations[*node].name.clone());
+        }
+        priors.insert(*node, prior);
+    }
+    priors
+}

@@ -1,0 +1,107 @@
+use std::sync::Arc;
+
+use crate::account::{Accounted, Outcome};
+use crate::apply::halting::{Halting, Steps};
+use crate::apply::shutdown::Prior;
+use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
+use crate::declaration::Declaration;
+use crate::look::{Changes, Inputs, Made, Opened, Seen, Setting, make};
+
+/// One resource to be made as declared.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub(crate) declaration: Declaration,
+    pub(crate) setting: Setting,
+    pub(crate) inputs: Inputs,
+    pub(crate) halting: Arc<Halting>,
+    pub(crate) prior: Prior,
+}
+
+/// A resource that was visited.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) accounted: Accounted,
+    pub(crate) seen: Seen,
+}
+
+impl Visit {
+    pub(crate) async fn run(mut self) -> Applied {
+        let mut progress =
+            Progress { steps: std::mem::take(&mut self.prior.steps), ..Progress::default() };
+        let outcome = match self.advance(&mut progress).await {
+            Ok(outcome) | Err(outcome) => outcome,
+        };
+        if matches!(outcome, Outcome::Failed { .. }) {
+            self.halting.fail();
+        }
+        self.account(outcome, progress)
+    }
+
+    /// Goes on to the end, or to what stops it.
+    async fn advance(&mut self, progress: &mut Progress) -> Result<Outcome, Outcome> {
+        if let Some(outcome) = self.prior.outcome.take() {
+            return Err(outcome);
+        }
+        if let Some(because) = self.inputs.blocked_by.clone() {
+            return Err(self.blocked(because));
+        }
+        if let Some(by) = self.halting.halt() {
+            return Err(Outcome::NotAttempted { by });
+        }
+        let made = make(&self.declaration, &self.setting, &self.inputs.states);
+        let (resource, context) = match made.map_err(failed)? {
+            Made::Resource(resource, context) => (resource, context),
+            Made::Unknown(aliases) => return Err(self.never_known(&aliases)),
+        };
+        let opened =
+            Opened::new(resource, context).await.map_err(|err| cannot_look(&self.halting, err))?;
+        let convergence = Convergence {
+            opened: &opened,
+            halting: &self.halting,
+            noop: self.declaration.noop,
+            is_notified: !self.inputs.notified_by.is_empty(),
+        };
+        let outcome = convergence.run(progress).await;
+        let closed = opened.close().await.map_err(failed);
+        if !progress.unknown.is_empty() {
+            return Err(self.never_known(&progress.unknown));
+        }
+        let outcome = outcome?;
+        closed.map(|()| outcome)
+    }
+
+    /// What follows a blocked resource was not attempted if apply has halted, else skipped.
+    fn blocked(&self, because: String) -> Outcome {
+        match self.halting.halt() {
+            Some(by) => Outcome::NotAttempted { by },
+            None => Outcome::Skipped { because },
+        }
+    }
+
+    fn never_known(&self, aliases: &[String]) -> Outcome {
+        let never = aliases.iter().find_map(|alias| self.inputs.never.get(alias));
+        match never {
+            Some(because) => Outcome::Skipped { because: because.clone() },
+            None => failed(not_known(aliases)),
+        }
+    }
+
+    fn account(self, outcome: Outcome, progress: Progress) -> Applied {
+        let Declaration { name, kind, .. } = self.declaration;
+        let blocked_by = match &outcome {
+            Outcome::Skipped { because } => Some(because.clone()),
+            Outcome::Failed { .. } | Outcome::Halted { .. } | Outcome::NotAttempted { .. } => {
+                Some(name.clone())
+            }
+            _ => None,
+        };
+        let missed = if blocked_by.is_some() { self.inputs.notified_by } else { Vec::new() };
+        let Steps { done, remaining } = progress.steps;
+        // Also a resource that failed half-way has changed for those that it notifies.
+        let changes = if done.is_empty() { Changes::No } else { Changes::Yes };
+        let seen = Seen { state: progress.state, blocked_by, changes };
+        let differences = progress.differences;
+        let accounted = Accounted { name, kind, outcome, differences, done, remaining, missed };
+        Applied { accounted, seen }
+    }
+}

@@ -1,0 +1,122 @@
+//! One resource from what it is to what it should be: what apply and run do alike.
+use serde_json::Value;
+
+use crate::account::{Halt, Outcome};
+use crate::action::Description;
+use crate::apply::halting::{Halting, Steps};
+use crate::look::{Opened, SeenState};
+use crate::resource::{Check, Difference, Stale};
+
+/// A resource that is to be made as declared.
+#[derive(Debug)]
+pub(crate) struct Convergence<'a> {
+    pub(crate) opened: &'a Opened,
+    pub(crate) halting: &'a Halting,
+    /// Whether it is only looked at.
+    pub(crate) noop: bool,
+    /// Whether a resource that notifies it has changed.
+    pub(crate) is_notified: bool,
+}
+
+/// How far a convergence has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) steps: Steps,
+    pub(crate) differences: Vec<Difference>,
+    pub(crate) state: SeenState,
+    /// The dependencies, by alias, without whose states it cannot go on.
+    pub(crate) unknown: Vec<String>,
+}
+
+impl Progress {
+    /// Returns what was done.
+    pub(crate) fn done(&self) -> Vec<Description> {
+        self.steps.done.iter().map(|done| done.action.clone()).collect()
+    }
+}
+
+impl Convergence<'_> {
+    /// Goes on to the end, or to what stops it.
+    pub(crate) async fn run(&self, progress: &mut Progress) -> Result<Outcome, Outcome> {
+        let state = match self.check().await? {
+            Check::RunOnly(state) => {
+                progress.state = SeenState::Known(state);
+                return Ok(Outcome::RunOnly);
+            }
+            Check::Unknown(aliases) => return Err(unknown(aliases, progress)),
+            Check::Stale(stale) if self.noop => return Ok(leave_alone(stale, progress)),
+            Check::Stale(stale) => {
+                progress.differences = stale.differences;
+                self.halting.run(stale.actions, &mut progress.steps).await?;
+                self.verify().await?
+            }
+            Check::Valid(state) => state,
+        };
+        let state = self.refresh(progress).await?.unwrap_or(state);
+        progress.state = SeenState::Known(state);
+        let is_changed = !progress.steps.done.is_empty() || !progress.differences.is_empty();
+        Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
+    }
+
+    async fn check(&self) -> Result<Check, Outcome> {
+        self.opened.check().await.map_err(|err| cannot_look(self.halting, err))
+    }
+
+    /// Looks again after a change; the resource must be valid now.
+    async fn verify(&self) -> Result<Value, Outcome> {
+        match self.check().await? {
+            Check::Valid(state) | Check::RunOnly(state) => Ok(state),
+            Check::Unknown(aliases) => Err(failed(not_known(&aliases))),
+            Check::Stale(stale) => Err(failed(format!(
+                "it is still not as declared after its actions: {}",
+                listed(&stale.differences)
+            ))),
+        }
+    }
+
+    /// Does what a notification asks for and returns the state after it.
+    async fn refresh(&self, progress: &mut Progress) -> Result<Option<Value>, Outcome> {
+        if !self.is_notified || self.noop {
+            return Ok(None);
+        }
+        let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
+            return Ok(None);
+        };
+        self.halting.run(vec![action], &mut progress.steps).await?;
+        self.verify().await.map(Some)
+    }
+}
+
+/// Returns a failure without an action.
+pub(crate) fn failed(error: String) -> Outcome {
+    Outcome::Failed { at: None, error }
+}
+
+/// An error of looking while the run is told to stop is most likely the stop's doing.
+pub(crate) fn cannot_look(halting: &Halting, error: String) -> Outcome {
+    if halting.is_stopped() { Outcome::Halted { at: None, by: Halt::Stop } } else { failed(error) }
+}
+
+/// Says that states are not known.
+pub(crate) fn not_known(aliases: &[String]) -> String {
+    format!("the states of {} are not known", aliases.join(", "))
+}
+
+/// Writes differences on one line.
+pub(crate) fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {
+    let outcome = failed(not_known(&aliases));
+    progress.unknown = aliases;
+    outcome
+}
+
+fn leave_alone(stale: Stale, progress: &mut Progress) -> Outcome {
+    progress.differences = stale.differences;
+    let actions = stale.actions.iter().map(|action| action.description().clone());
+    progress.steps.remaining.extend(actions);
+    progress.state = stale.current.map_or(SeenState::Never, SeenState::Known);
+    Outcome::Noop
+}

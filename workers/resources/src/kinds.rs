@@ -1,0 +1,65 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::resource::Kind;
+use crate::text::nearest;
+
+mod command;
+mod exec;
+mod file;
+mod noop;
+mod print;
+pub(crate) mod process;
+
+/// The kinds that a manifest may use, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Kinds {
+    kinds: BTreeMap<String, Arc<dyn Kind>>,
+}
+
+impl Kinds {
+    /// Returns the built-in kinds.
+    pub fn builtin() -> Self {
+        Self::default()
+            .with(Arc::new(exec::Exec))
+            .with(Arc::new(file::File))
+            .with(Arc::new(noop::Noop))
+            .with(Arc::new(print::Print))
+            .with(Arc::new(process::Process))
+    }
+
+    /// Adds a kind, in place of one with the same name.
+    #[must_use]
+    pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {
+        self.kinds.insert(kind.name().to_owned(), kind);
+        self
+    }
+
+    /// Returns the names in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.kinds.keys().map(String::as_str)
+    }
+
+    /// Returns the kind with this name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, with the nearest name.
+    pub fn get(&self, name: &str) -> Result<&Arc<dyn Kind>, UnknownKindError> {
+        self.kinds.get(name).ok_or_else(|| UnknownKindError {
+            name: name.to_owned(),
+            hint: nearest(name, self.names()).map_or_else(
+                || format!("there are {}", self.names().collect::<Vec<_>>().join(", ")),
+                |nearest| format!("did you mean \"{nearest}\"?"),
+            ),
+        })
+    }
+}
+
+/// A type that is no kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no type \"{name}\"; {hint}")]
+pub struct UnknownKindError {
+    name: String,
+    hint: String,
+}

@@ -1,0 +1,73 @@
+//! What `exec` and `process` share: a command as a manifest writes it.
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::attributes::Attributes;
+use crate::text::shown;
+
+/// Where and with what environment a command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+/// Reads an argument vector, or a line for the shell if `shell` is set.
+pub(super) fn command(
+    attributes: &mut Attributes<'_>,
+    name: &str,
+    shell: Option<&str>,
+) -> Option<Vec<String>> {
+    let value = attributes.value(name)?;
+    if let Some(shell) = shell {
+        let line = attributes.text(name)?;
+        return Some(vec![shell.to_owned(), "-c".to_owned(), line.to_owned()]);
+    }
+    if value.is_string() {
+        let message = format!(
+            "{} is a line for a shell; write a list as [\"program\", \"argument\"], or set shell: true",
+            shown(value)
+        );
+        attributes.wrong(name, message);
+        return None;
+    }
+    let argv = attributes.texts(name)?;
+    if argv.first().is_none_or(String::is_empty) {
+        attributes.wrong(name, "names no program".to_owned());
+    } else if argv.iter().any(|argument| argument.contains('\0')) {
+        attributes.wrong(name, "contains a NUL character".to_owned());
+    }
+    Some(argv)
+}
+
+/// Reads `cwd` and `env`.
+pub(super) fn place(attributes: &mut Attributes<'_>) -> Place {
+    let cwd = absolute(attributes, "cwd");
+    let env = attributes.text_map("env").unwrap_or_default();
+    for (name, value) in &env {
+        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+            attributes.wrong("env", format!("{name:?} cannot be a variable with this value"));
+        }
+    }
+    Place { cwd, env }
+}
+
+/// Reads an absolute path.
+pub(super) fn absolute(attributes: &mut Attributes<'_>, name: &str) -> Option<PathBuf> {
+    let path = Path::new(attributes.text(name)?);
+    if !path.is_absolute() {
+        attributes.wrong(name, format!("{path:?} is not absolute; begin it with /"));
+    }
+    Some(path.to_owned())
+}
+
+/// Returns the whole environment: PATH, HOME and LANG of the agent, and what is given.
+pub(super) fn environment(given: &BTreeMap<String, String>) -> Vec<(String, std::ffi::OsString)> {
+    const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let mut environment = vec![("PATH".to_owned(), PATH.into())];
+    for name in ["PATH", "HOME", "LANG"] {
+        environment.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));
+    }
+    environment.extend(given.iter().map(|(name, value)| (name.clone(), value.into())));
+    environment
+}

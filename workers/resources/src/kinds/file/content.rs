@@ -1,0 +1,165 @@
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::kinds::file::error::FileError;
+use crate::resource::CheckContext;
+
+/// How large a template may be, in bytes.
+const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// How much of a file is kept to show a difference line by line, in bytes.
+pub(super) const KEPT: usize = 64 * 1024;
+
+/// Where a file's content comes from.
+#[derive(Debug)]
+pub(super) enum ContentFrom {
+    Text(String),
+    Source(PathBuf),
+    Template(PathBuf),
+}
+
+impl ContentFrom {
+    /// Returns the file that the content is read from.
+    pub(super) fn path(&self, context: &CheckContext) -> Option<PathBuf> {
+        match self {
+            Self::Text(_) => None,
+            Self::Source(path) | Self::Template(path) => Some(context.folder.join(path)),
+        }
+    }
+
+    /// Makes the content.
+    pub(super) fn load(&self, context: &CheckContext) -> Result<Content, FileError> {
+        match self {
+            Self::Text(text) => Ok(Content::from(text.as_str())),
+            Self::Source(path) => Content::at(context.folder.join(path)),
+            Self::Template(path) => {
+                let path = context.folder.join(path);
+                let text = read_template(&path)?;
+                let aliases = context.scope.unknown_in(&text);
+                if !aliases.is_empty() {
+                    return Err(FileError::Unknown { aliases });
+                }
+                let rendered = context
+                    .scope
+                    .render_text(&path, &text)
+                    .map_err(|source| FileError::Render { path, source })?;
+                Ok(Content::from(rendered.as_str()))
+            }
+        }
+    }
+}
+
+fn read_template(path: &Path) -> Result<String, FileError> {
+    let file = open(path)?;
+    let mut bytes = Vec::new();
+    file.take(TEMPLATE_LIMIT + 1).read_to_end(&mut bytes).map_err(FileError::io("read", path))?;
+    if bytes.len() as u64 > TEMPLATE_LIMIT {
+        return Err(FileError::TooLarge { path: path.to_owned(), limit: TEMPLATE_LIMIT });
+    }
+    String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_owned() })
+}
+
+/// Opens a file beside the manifest, which must be a plain file: reading a pipe could take for ever.
+fn open(path: &Path) -> Result<File, FileError> {
+    let metadata = std::fs::metadata(path).map_err(FileError::io("read", path))?;
+    if !metadata.is_file() {
+        let found = if metadata.is_dir() { "a folder" } else { "something else" };
+        return Err(FileError::WrongType { path: path.to_owned(), found, wanted: "a file" });
+    }
+    File::open(path).map_err(FileError::io("read", path))
+}
+
+/// A content that is known, and where its bytes are.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub(super) digest: Digest,
+    bytes: Bytes,
+}
+
+#[derive(Debug, Clone)]
+enum Bytes {
+    Here(Arc<[u8]>),
+    At(PathBuf),
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        let digest = Digest {
+            size: text.len() as u64,
+            sha256: Sha256::digest(text).into(),
+            kept: (text.len() <= KEPT).then(|| text.as_bytes().into()),
+        };
+        Self { digest, bytes: Bytes::Here(text.as_bytes().into()) }
+    }
+}
+
+impl Content {
+    fn at(path: PathBuf) -> Result<Self, FileError> {
+        let digest = Digest::read(open(&path)?).map_err(FileError::io("read", &path))?;
+        Ok(Self { digest, bytes: Bytes::At(path) })
+    }
+
+    /// Writes the bytes to `file`; an error names `path`, which the file is for.
+    pub(super) fn write(&self, file: &mut File, path: &Path) -> Result<(), FileError> {
+        match &self.bytes {
+            Bytes::Here(bytes) => file.write_all(bytes).map_err(FileError::io("write", path)),
+            Bytes::At(source) => {
+                let mut source = open(source)?;
+                io::copy(&mut source, file).map_err(FileError::io("write", path)).map(drop)
+            }
+        }
+    }
+}
+
+/// What tells one content from another.
+#[derive(Debug, Clone)]
+pub(super) struct Digest {
+    pub(super) size: u64,
+    pub(super) sha256: [u8; 32],
+    /// The bytes themselves, if they are few.
+    pub(super) kept: Option<Arc<[u8]>>,
+}
+
+impl Digest {
+    pub(super) fn read(mut file: File) -> io::Result<Self> {
+        let (mut size, mut hasher) = (0, Sha256::new());
+        let mut kept = Vec::new();
+        let mut buffer = vec![0; KEPT];
+        loop {
+            let count = match file.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(err) if err.kind() == io::ErrorKind::Interrupted => continue,
+                Err(err) => return Err(err),
+            };
+            size += count as u64;
+            hasher.update(&buffer[..count]);
+            if size <= KEPT as u64 {
+                kept.extend_from_slice(&buffer[..count]);
+            }
+        }
+        let kept = (size <= KEPT as u64).then(|| kept.into());
+        Ok(Self { size, sha256: hasher.finalize().into(), kept })
+    }
+
+    /// Returns whether both are of the same content.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.size == other.size && self.sha256 == other.sha256
+    }
+
+    /// Returns the digest in hexadecimal.
+    pub(super) fn hex(&self) -> String {
+        self.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes, sha256 {}", self.size, &self.hex()[..12])
+    }
+}

@@ -1,0 +1,133 @@
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use crate::kinds::file::config::EntryPath;
+use crate::kinds::file::content::Digest;
+use crate::kinds::file::error::FileError;
+use crate::kinds::file::owner::{group_name, user_name};
+
+/// How many entries of a folder an error names.
+const NAMED: usize = 3;
+
+/// A file or folder as it is.
+#[derive(Debug)]
+pub(super) struct Observed {
+    pub(super) mode: u32,
+    pub(super) user: u32,
+    pub(super) group: u32,
+    /// The content; a folder has none.
+    pub(super) digest: Option<Digest>,
+}
+
+/// Returns the entry's metadata, or `None` if it does not exist.
+///
+/// Anything else than a file, or a folder where one is declared, is an error.
+pub(super) fn stat(folder: &OwnedFd, path: &EntryPath) -> Result<Option<Stat>, FileError> {
+    let full = path.full();
+    let stat = match rustix::fs::statat(folder, &path.name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(err) => return Err(FileError::io("look at", &full)(err)),
+    };
+    let wanted = if path.is_folder { FileType::Directory } else { FileType::RegularFile };
+    let found = FileType::from_raw_mode(stat.st_mode);
+    if found != wanted {
+        return Err(FileError::WrongType { path: full, found: noun(found), wanted: noun(wanted) });
+    }
+    Ok(Some(stat))
+}
+
+fn noun(kind: FileType) -> &'static str {
+    match kind {
+        FileType::RegularFile => "a file",
+        FileType::Directory => "a folder",
+        FileType::Symlink => "a symlink",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "something unknown",
+    }
+}
+
+/// Opens the entry itself; a symlink that has taken its place is an error.
+pub(super) fn open(folder: &OwnedFd, path: &EntryPath) -> Result<(OwnedFd, Stat), FileError> {
+    let full = path.full();
+    let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    flags |= OFlags::CLOEXEC;
+    let entry = rustix::fs::openat(folder, &path.name, flags, Mode::empty())
+        .map_err(FileError::io("open", &full))?;
+    let stat = rustix::fs::fstat(&entry).map_err(FileError::io("look at", &full))?;
+    let found = FileType::from_raw_mode(stat.st_mode);
+    let wanted = if path.is_folder { FileType::Directory } else { FileType::RegularFile };
+    if found != wanted {
+        return Err(FileError::WrongType { path: full, found: noun(found), wanted: noun(wanted) });
+    }
+    Ok((entry, stat))
+}
+
+impl Observed {
+    /// Looks at the entry.
+    pub(super) fn look(folder: &OwnedFd, path: &EntryPath) -> Result<Option<Self>, FileError> {
+        let Some(mut stat) = stat(folder, path)? else { return Ok(None) };
+        let mut digest = None;
+        if !path.is_folder {
+            let (file, opened) = open(folder, path)?;
+            digest =
+                Some(Digest::read(File::from(file)).map_err(FileError::io("read", &path.full()))?);
+            stat = opened;
+        }
+        let mode = stat.st_mode & 0o7777;
+        Ok(Some(Self { mode, user: stat.st_uid, group: stat.st_gid, digest }))
+    }
+
+    /// Returns what dependents see.
+    pub(super) fn state(&self, path: &EntryPath) -> Value {
+        let mut state = json!({
+            "path": path.declared(),
+            "state": "exists",
+            "mode": octal(self.mode),
+            "owner": user_name(self.user),
+            "group": group_name(self.group),
+        });
+        if let Some(digest) = &self.digest {
+            state["size"] = digest.size.into();
+            state["sha256"] = digest.hex().into();
+        }
+        state
+    }
+}
+
+/// Returns a mode as a manifest writes it.
+pub(super) fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+/// Refuses a folder that is not empty.
+pub(super) fn require_empty(folder: &OwnedFd, path: &EntryPath) -> Result<(), FileError> {
+    let full = path.full();
+    let (entry, _) = open(folder, path)?;
+    let entries = Dir::new(entry).map_err(FileError::io("read", &full))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(FileError::io("read", &full))?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(format!("{:?}", String::from_utf8_lossy(name)));
+        }
+        if names.len() > NAMED {
+            break;
+        }
+    }
+    if names.is_empty() {
+        return Ok(());
+    }
+    names.sort();
+    let more = if names.len() > NAMED { " and more" } else { "" };
+    names.truncate(NAMED);
+    let entries = format!("{}{more}", names.join(", "));
+    Err(FileError::NotEmpty { path: full, entries })
+}

@@ -1,0 +1,234 @@
+//! What plan and apply do alike: gather what is known, make the resource, look at it.
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crankcase_engine::Stop;
+use crankcase_workers::ProcessConfig;
+use serde_json::Value;
+
+use crate::action::{Action, Description};
+use crate::caught::{caught, caught_async};
+use crate::declaration::{Config, Declaration, DependencyState, Rendered, Scope, States};
+use crate::graph::Graph;
+use crate::kinds::Kinds;
+use crate::resource::{Check, CheckContext, Kind, Resource, Watch};
+use crate::text::chain;
+
+/// What every visit of one run shares.
+#[derive(Debug, Clone)]
+pub(crate) struct Setting {
+    pub(crate) kinds: Kinds,
+    pub(crate) stop: Stop,
+}
+
+/// What a resource that was visited is to those that come after it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// The state, as far as dependents may see it.
+    pub(crate) state: SeenState,
+    /// The resource because of which dependents cannot go on: this one, or one before it.
+    pub(crate) blocked_by: Option<String>,
+    /// Whether the resource has changed or will.
+    pub(crate) changes: Changes,
+}
+
+/// Whether dependents can know a state.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum SeenState {
+    /// Now.
+    Known(Value),
+    /// After apply.
+    Later,
+    /// Not in this run.
+    #[default]
+    Never,
+}
+
+/// Whether a resource has changed or will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Changes {
+    #[default]
+    No,
+    Maybe,
+    Yes,
+}
+
+/// What is known before a resource is visited.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// The failed resource because of which this one is skipped.
+    pub(crate) blocked_by: Option<String>,
+    /// The states for the config's expressions.
+    pub(crate) states: States,
+    /// The dependencies that change first, or may.
+    pub(crate) unsure: Vec<String>,
+    /// The dependencies whose state will not be known in this run, by alias.
+    pub(crate) never: BTreeMap<String, String>,
+    /// Who notifies this resource for certain.
+    pub(crate) notified_by: Vec<String>,
+    /// Who perhaps does.
+    pub(crate) perhaps_by: Vec<String>,
+}
+
+impl Inputs {
+    /// Gathers what the visited resources are to `node`.
+    pub(crate) fn gather<'a>(
+        graph: &Graph,
+        declarations: &[Declaration],
+        node: usize,
+        seen: impl Fn(usize) -> &'a Seen,
+    ) -> Self {
+        let mut inputs = Self::default();
+        let before: BTreeMap<&str, usize> = graph
+            .inputs(node)
+            .iter()
+            .map(|node| (declarations[*node].name.as_str(), *node))
+            .collect();
+        for dependency in &declarations[node].dependencies {
+            let used = seen(before[dependency.resource.as_str()]);
+            inputs.add(&dependency.alias, &dependency.resource, used);
+        }
+        for notifier in graph.notifiers(node) {
+            let name = declarations[*notifier].name.clone();
+            match seen(*notifier).changes {
+                Changes::Yes => inputs.notified_by.push(name),
+                Changes::Maybe => inputs.perhaps_by.push(name),
+                Changes::No => {}
+            }
+        }
+        inputs
+    }
+
+    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
+        if self.blocked_by.is_none() {
+            self.blocked_by.clone_from(&used.blocked_by);
+        }
+        if used.changes != Changes::No && !self.unsure.iter().any(|unsure| unsure == name) {
+            self.unsure.push(name.to_owned());
+        }
+        let state = match &used.state {
+            SeenState::Known(state) => DependencyState::Known(state.clone()),
+            SeenState::Later => DependencyState::Unknown,
+            SeenState::Never => {
+                self.never.insert(alias.to_owned(), name.to_owned());
+                DependencyState::Unknown
+            }
+        };
+        self.states.insert(alias.to_owned(), state);
+    }
+}
+
+/// A declaration whose config was rendered.
+#[derive(Debug)]
+pub(crate) enum Made {
+    /// It has become a resource.
+    Resource(Arc<dyn Resource>, CheckContext),
+    /// It needs the states of the dependencies with these aliases.
+    Unknown(Vec<String>),
+}
+
+/// Renders a config and validates it.
+pub(crate) fn make(
+    declaration: &Declaration,
+    setting: &Setting,
+    states: &States,
+) -> Result<Made, String> {
+    let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
+    let (config, scope) = match render(declaration, states)? {
+        Rendered::Known { config, scope } => (config, scope),
+        Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
+    };
+    let resource = validate(declaration, kind, &config)?;
+    let context = CheckContext::new(folder(declaration), scope, setting.stop.clone());
+    Ok(Made::Resource(resource, context))
+}
+
+/// Renders a config.
+pub(crate) fn render(declaration: &Declaration, states: &States) -> Result<Rendered, String> {
+    let rendered = caught(|| declaration.config.render(states)).map_err(|err| err.to_string())?;
+    rendered.map_err(|err| chain(&err))
+}
+
+/// Makes a resource of a config; the error names each attribute with its place.
+pub(crate) fn validate(
+    declaration: &Declaration,
+    kind: &Arc<dyn Kind>,
+    config: &Config,
+) -> Result<Arc<dyn Resource>, String> {
+    let validated = caught(|| kind.validate(config)).map_err(|err| err.to_string())?;
+    validated.map_err(|errors| {
+        let errors: Vec<_> = errors
+            .iter()
+            .map(|error| match declaration.config.place_of(&error.attribute) {
+                Some(place) => format!("{place}: {error}"),
+                None => error.to_string(),
+            })
+            .collect();
+        format!("the config is not valid: {}", errors.join("; "))
+    })
+}
+
+/// Returns the folder that a declaration's relative paths start in.
+pub(crate) fn folder(declaration: &Declaration) -> PathBuf {
+    declaration.place.file.parent().unwrap_or_else(|| Path::new("")).to_owned()
+}
+
+/// A resource between its open and its close; its panics are caught.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    resource: Arc<dyn Resource>,
+    context: CheckContext,
+}
+
+impl Opened {
+    pub(crate) async fn new(
+        resource: Arc<dyn Resource>,
+        context: CheckContext,
+    ) -> Result<Self, String> {
+        let opened = flatten(caught_async(resource.open()).await);
+        let this = Self { resource, context };
+        match opened {
+            Ok(()) => Ok(this),
+            Err(err) => match this.close().await {
+                Ok(()) => Err(format!("cannot open it: {err}")),
+                Err(closing) => Err(format!("cannot open it: {err}; {closing}")),
+            },
+        }
+    }
+
+    /// Takes over what further checks render templates with.
+    pub(crate) fn see(&mut self, folder: PathBuf, scope: Arc<dyn Scope>) {
+        (self.context.folder, self.context.scope) = (folder, scope);
+    }
+
+    pub(crate) fn watch(&self) -> Result<Watch, String> {
+        caught(|| self.resource.watch(&self.context)).map_err(|err| err.to_string())
+    }
+
+    pub(crate) fn program(&self) -> Option<&ProcessConfig> {
+        self.resource.program()
+    }
+
+    pub(crate) async fn check(&self) -> Result<Check, String> {
+        flatten(caught_async(self.resource.check(&self.context)).await)
+    }
+
+    pub(crate) fn refresh(&self, done: &[Description]) -> Result<Option<Action>, String> {
+        caught(|| self.resource.refresh(done)).map_err(|err| err.to_string())
+    }
+
+    pub(crate) async fn close(self) -> Result<(), String> {
+        caught_async(self.resource.close()).await.map_err(|err| format!("closing it {err}"))
+    }
+}
+
+fn flatten<T, E: std::error::Error + 'static>(
+    result: Result<Result<T, crate::resource::BoxError>, E>,
+) -> Result<T, String> {
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(err)) => Err(chain(&*err)),
+        Err(err) => Err(chain(&err)),
+    }
+}

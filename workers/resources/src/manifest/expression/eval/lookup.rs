@@ -1,0 +1,140 @@
+//! What names, attributes and slices stand for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::machinery::ast::{Expr, Slice};
+use minijinja::value::{Value, ValueKind};
+
+use crate::manifest::expression::Failure;
+use crate::manifest::expression::eval::{Eval, Stop, failed};
+use crate::manifest::expression::uses::{path, start};
+
+impl<'a> Eval<'_, '_, 'a> {
+    pub(super) fn slice(&mut self, slice: &'a Slice<'a>) -> Result<Value, Stop> {
+        let value = self.expr(&slice.expr)?;
+        let place = start(&slice.expr);
+        if slice.step.is_some() {
+            return Err(failed(place, "a slice has no step"));
+        }
+        let mut bounds = [None, None];
+        for (bound, expr) in bounds.iter_mut().zip([&slice.start, &slice.stop]) {
+            if let Some(expr) = expr {
+                let number = self.expr(expr)?.as_i64();
+                *bound = Some(number.ok_or_else(|| failed(place, "a slice takes whole numbers"))?);
+            }
+        }
+        self.budget.walk(&value).map_err(|why| failed(place, why))?;
+        if let Some(text) = value.as_str() {
+            let characters: Vec<char> = text.chars().collect();
+            let range = range(bounds, characters.len());
+            return Ok(characters[range].iter().collect::<String>().into());
+        }
+        if !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+            return Err(failed(place, format!("cannot slice a {}", value.kind())));
+        }
+        let items: Vec<Value> = value.try_iter().into_iter().flatten().collect();
+        let range = range(bounds, items.len());
+        Ok(items[range].to_vec().into())
+    }
+
+    pub(super) fn name(&mut self, name: &str) -> Result<Value, Stop> {
+        let local = self.locals.iter().rev().flatten().find(|(local, _)| *local == name);
+        if let Some((_, value)) = local {
+            return Ok(value.clone());
+        }
+        match name {
+            "vars" => {
+                self.budget.steps(self.names.vars.len()).map_err(|why| failed(0, why))?;
+                Ok(BTreeMap::clone(&self.names.vars).into())
+            }
+            "deps" => {
+                let known: Option<BTreeMap<_, _>> = self.names.deps.iter().map(known).collect();
+                known.map(Value::from).ok_or_else(|| {
+                    let unknown = self.names.deps.iter().filter(|(_, state)| state.is_none());
+                    Stop::Unknown(unknown.map(|(alias, _)| alias.clone()).collect())
+                })
+            }
+            _ => match self.names.vars.get(name) {
+                Some(value) => Ok(value.clone()),
+                None => self.dependency(name),
+            },
+        }
+    }
+
+    fn dependency(&self, alias: &str) -> Result<Value, Stop> {
+        match self.names.deps.get_key_value(alias) {
+            Some(pair) => known(pair)
+                .map(|(_, value)| value)
+                .ok_or_else(|| Stop::Unknown(BTreeSet::from([alias.to_owned()]))),
+            None => Ok(Value::UNDEFINED),
+        }
+    }
+
+    pub(super) fn attribute(&mut self, of: &'a Expr<'a>, key: &Value) -> Result<Value, Stop> {
+        if let (Expr::Var(var), Some(name)) = (of, key.as_str()) {
+            let is_local = self.locals.iter().flatten().any(|(local, _)| *local == var.id);
+            match var.id {
+                "deps" if !is_local => return self.dependency(name),
+                "vars" if !is_local => {
+                    return Ok(self.names.vars.get(name).cloned().unwrap_or(Value::UNDEFINED));
+                }
+                _ => {}
+            }
+        }
+        let value = self.expr(of)?;
+        if let Some(index) = key.as_i64().filter(|index| *index < 0)
+            && let Some(length) = value.len()
+        {
+            let index = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
+            return Ok(length
+                .checked_sub(index)
+                .and_then(|index| value.get_item_by_index(index).ok())
+                .unwrap_or(Value::UNDEFINED));
+        }
+        Ok(value.get_item(key).unwrap_or(Value::UNDEFINED))
+    }
+
+    pub(super) fn undefined(&mut self, expr: &'a Expr<'a>) -> Stop {
+        let (of, key) = match expr {
+            Expr::Var(var) => return failed(start(expr), format!("\"{}\" is undefined", var.id)),
+            Expr::GetAttr(attr) => (&attr.expr, format!("\"{}\"", attr.name)),
+            Expr::GetItem(item) => match self.expr(&item.subscript_expr) {
+                Ok(key) if key.kind() == ValueKind::Number => (&item.expr, format!("item {key}")),
+                _ => (&item.expr, "such item".to_owned()),
+            },
+            _ => return failed(start(expr), "the value is undefined"),
+        };
+        let what = path(of).map_or_else(|| "the value".to_owned(), |path| path.join("."));
+        let mut failure = Failure::new(start(expr), format!("{what} has no {key}"));
+        if let Ok(value) = self.expr(of)
+            && value.kind() == ValueKind::Map
+        {
+            let keys: Vec<String> = value
+                .try_iter()
+                .into_iter()
+                .flatten()
+                .take(20)
+                .map(|key| key.to_string())
+                .collect();
+            failure.help = Some(format!("it has {}", keys.join(", ")));
+            failure.help = failure.help.filter(|help| !keys.is_empty() && help.len() < 500);
+        }
+        Stop::Failed(failure)
+    }
+}
+
+/// What expressions see of a dependency.
+fn known((alias, state): (&String, &Option<Value>)) -> Option<(String, Value)> {
+    let state = state.as_ref()?;
+    Some((alias.clone(), BTreeMap::from([("state", state.clone())]).into()))
+}
+
+/// The items from a bound to another; a negative bound counts from the end.
+fn range([from, to]: [Option<i64>; 2], length: usize) -> std::ops::Range<usize> {
+    let absolute = |bound: i64| {
+        let distance = usize::try_from(bound.unsigned_abs()).unwrap_or(usize::MAX);
+        if bound < 0 { length.saturating_sub(distance) } else { distance.min(length) }
+    };
+    let to = to.map_or(length, absolute);
+    from.map_or(0, absolute).min(to)..to
+}

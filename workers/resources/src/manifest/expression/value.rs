@@ -1,0 +1,56 @@
+use minijinja::value::{Serde, Value, ValueKind};
+use serde_json::{Map, Number};
+
+use crate::manifest::expression::budget::Budget;
+
+/// Makes a value for expressions.
+pub(crate) fn from_json(value: &serde_json::Value) -> Value {
+    Value::from(Serde(value))
+}
+
+/// Takes the result of an expression. Undefined is refused, at every depth.
+pub(crate) fn to_json(value: &Value, budget: &mut Budget) -> Result<serde_json::Value, String> {
+    budget.walk(value)?;
+    convert(value)
+}
+
+/// Recursion ends: the budget's walk refused what nests too deep.
+fn convert(value: &Value) -> Result<serde_json::Value, String> {
+    match value.kind() {
+        ValueKind::None => Ok(serde_json::Value::Null),
+        ValueKind::Bool => Ok(value.is_true().into()),
+        ValueKind::Number => number(value).map(Into::into),
+        ValueKind::String => Ok(value.as_str().unwrap_or_default().into()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items = value.try_iter().map_err(|err| err.to_string())?;
+            items.map(|item| convert(&item)).collect()
+        }
+        ValueKind::Map => {
+            let mut map = Map::new();
+            for key in value.try_iter().map_err(|err| err.to_string())? {
+                let Some(name) = key.as_str() else {
+                    return Err(format!("the key of a map is a text, not {key}"));
+                };
+                let inner = value.get_item(&key).map_err(|err| err.to_string())?;
+                map.insert(name.to_owned(), convert(&inner)?);
+            }
+            Ok(map.into())
+        }
+        ValueKind::Undefined => Err("the result holds an undefined value".to_owned()),
+        other => Err(format!("the result is {other}, which is no plain value")),
+    }
+}
+
+fn number(value: &Value) -> Result<Number, String> {
+    if value.is_integer() {
+        if let Some(number) = value.as_i64() {
+            return Ok(number.into());
+        }
+        return match u64::try_from(value.clone()) {
+            Ok(number) => Ok(number.into()),
+            Err(_) => Err(format!("{value} is too large for a number of 64 bits")),
+        };
+    }
+    let number = f64::try_from(value.clone()).map_err(|err| err.to_string())?;
+    Number::from_f64(number).ok_or_else(|| format!("{value} is not a finite number"))
+}

@@ -1,0 +1,76 @@
+use std::ops::Range;
+
+use indexmap::IndexMap;
+use serde_json::{Number, Value};
+
+/// A value as it was written, with where it was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// The bytes of the source that it covers; for a collection, where it begins.
+    pub(crate) span: Range<usize>,
+    pub(crate) data: Data,
+}
+
+/// What a node holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Data {
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(String),
+    List(Vec<Node>),
+    Map(Map),
+}
+
+/// A map in the order in which it was written.
+pub(crate) type Map = IndexMap<String, Entry>;
+
+/// The value under a key, and where the key was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key: Range<usize>,
+    pub(crate) value: Node,
+}
+
+/// Values are equal wherever they were written.
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.data == other.data
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Node {
+    /// Says what kind of value it is, for messages.
+    pub(crate) fn description(&self) -> &'static str {
+        match self.data {
+            Data::Null => "nothing",
+            Data::Bool(_) => "a boolean",
+            Data::Number(_) => "a number",
+            Data::String(_) => "a string",
+            Data::List(_) => "a list",
+            Data::Map(_) => "a map",
+        }
+    }
+
+    /// Returns the plain value, without places.
+    pub(crate) fn to_value(&self) -> Value {
+        match &self.data {
+            Data::Null => Value::Null,
+            Data::Bool(value) => Value::Bool(*value),
+            Data::Number(value) => Value::Number(value.clone()),
+            Data::String(value) => Value::String(value.clone()),
+            Data::List(items) => items.iter().map(Self::to_value).collect(),
+            Data::Map(map) => map
+                .iter()
+                .map(|(key, entry)| (key.clone(), entry.value.to_value()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        }
+    }
+}

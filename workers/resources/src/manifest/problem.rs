@@ -1,0 +1,191 @@
+use std::cell::Cell;
+use std::fmt;
+
+use crate::declaration::Place;
+use crate::manifest::source::Source;
+
+/// How many problems one error reports at most; what is beyond is counted.
+const MAX_PROBLEMS: usize = 1_000;
+/// How many pairs of names are compared at most to find nearest right names, per load.
+const MAX_COMPARISONS: usize = 50_000;
+/// How long a name in a message may be, in characters.
+const MAX_QUOTED: usize = 80;
+/// How long a name may be that a nearest right one is looked for, in bytes.
+const MAX_COMPARED: usize = 64;
+
+/// Everything that is wrong with a manifest.
+///
+/// Nothing was executed when a caller meets it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", Listing(problems, *omitted))]
+pub struct ManifestError {
+    problems: Vec<Problem>,
+    omitted: usize,
+}
+
+impl ManifestError {
+    /// Returns the problems, ordered by place; there is at least one.
+    ///
+    /// At most 1,000 are kept, and the text says how many more there are.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+/// One thing that is wrong with a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// Where it stands; none for what was not written in a file.
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub help: Option<String>,
+    /// The line at the place, to be shown under the message.
+    pub line: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(&self.message)?;
+        if let (Some(place), Some(line)) = (&self.place, &self.line) {
+            let blank: String = line
+                .chars()
+                .map(|character| if character == '\t' { '\t' } else { ' ' })
+                .chain(std::iter::repeat(' '))
+                .take(place.column.saturating_sub(1))
+                .collect();
+            write!(f, "\n  | {line}\n  | {blank}^")?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Listing<'a>(&'a [Problem], usize);
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        match self.1 {
+            0 => Ok(()),
+            omitted => write!(f, "\nand {omitted} more problems"),
+        }
+    }
+}
+
+/// Collects problems, so that all are reported at once.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    problems: Vec<Problem>,
+    omitted: usize,
+    comparisons: Cell<usize>,
+}
+
+impl Problems {
+    /// Notes a problem without a place in a file.
+    pub(crate) fn note(&mut self, message: impl fmt::Display) {
+        self.push(None, message, None, None);
+    }
+
+    /// Notes a problem at a byte of a source.
+    pub(crate) fn at(&mut self, source: &Source, offset: usize, message: impl fmt::Display) {
+        self.with_help(source, offset, message, None);
+    }
+
+    /// Notes a problem at a byte of a source, with what would be right.
+    pub(crate) fn with_help(
+        &mut self,
+        source: &Source,
+        offset: usize,
+        message: impl fmt::Display,
+        help: Option<String>,
+    ) {
+        if self.only_counts() {
+            return;
+        }
+        let line = source.line_at(offset);
+        self.push(Some(source.place(offset)), message, help, line.map(str::to_owned));
+    }
+
+    /// Finds the candidate that is nearest to a wrong name, as the text of a help.
+    pub(crate) fn nearest<'a>(
+        &self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Option<String> {
+        if name.len() > MAX_COMPARED || self.is_full() {
+            return None;
+        }
+        let furthest = (name.chars().count() + 1) / 3;
+        candidates
+            .into_iter()
+            .take_while(|_| {
+                self.comparisons.set(self.comparisons.get() + 1);
+                self.comparisons.get() <= MAX_COMPARISONS
+            })
+            .filter(|candidate| candidate.len().abs_diff(name.len()) <= furthest * 4)
+            .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+            .filter(|(distance, _)| *distance <= furthest)
+            .min()
+            .map(|(_, candidate)| format!("did you mean {}?", quoted(candidate)))
+    }
+
+    /// Ends the collection: an error if there was a problem.
+    pub(crate) fn finish(self) -> Result<(), ManifestError> {
+        let Self { mut problems, omitted, .. } = self;
+        if problems.is_empty() {
+            return Ok(());
+        }
+        problems.sort_by_cached_key(|problem| {
+            problem.place.as_ref().map(|place| (place.file.clone(), place.line, place.column))
+        });
+        problems.dedup();
+        Err(ManifestError { problems, omitted })
+    }
+
+    /// Counts a problem of which nothing would be kept; returns whether that was so.
+    pub(crate) fn only_counts(&mut self) -> bool {
+        self.omitted += usize::from(self.is_full());
+        self.is_full()
+    }
+
+    /// Returns how many problems were noted.
+    pub(crate) fn count(&self) -> usize {
+        self.problems.len() + self.omitted
+    }
+
+    fn is_full(&self) -> bool {
+        self.problems.len() >= MAX_PROBLEMS
+    }
+
+    fn push(
+        &mut self,
+        place: Option<Place>,
+        message: impl fmt::Display,
+        help: Option<String>,
+        line: Option<String>,
+    ) {
+        if self.only_counts() {
+            return;
+        }
+        self.problems.push(Problem { place, message: message.to_string(), help, line });
+    }
+}
+
+/// Quotes a name for a message, at a bounded length.
+pub(crate) fn quoted(name: &str) -> String {
+    let mut characters = name.chars();
+    let start: String = characters.by_ref().take(MAX_QUOTED).collect();
+    let rest = if characters.next().is_some() { "..." } else { "" };
+    format!("\"{}{rest}\"", start.escape_debug())
+}

@@ -1,0 +1,96 @@
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use serde_json::{Map, Value};
+
+use crate::manifest::expression::{
+    Budget, Failure, Names, Parsed, Stop, Use, evaluate, evaluate_text, is_template, to_json, uses,
+};
+use crate::manifest::node::{self, Data, Node};
+
+/// An expression of a value that could not be evaluated.
+pub(crate) struct Trouble {
+    /// What the text covers in its file.
+    pub(crate) span: Range<usize>,
+    pub(crate) text: String,
+    pub(crate) failure: Failure,
+}
+
+/// What came out beside the value.
+#[derive(Default)]
+pub(crate) struct Findings {
+    pub(crate) troubles: Vec<Trouble>,
+    /// The aliases whose state is not known yet and was asked for.
+    pub(crate) unknown: BTreeSet<String>,
+}
+
+/// Evaluates the texts of a value.
+pub(crate) struct Texts<'a> {
+    names: &'a Names,
+    budget: &'a mut Budget,
+    findings: Findings,
+}
+
+impl<'a> Texts<'a> {
+    pub(crate) fn new(names: &'a Names, budget: &'a mut Budget) -> Self {
+        Self { names, budget, findings: Findings::default() }
+    }
+
+    /// Returns the value with its texts evaluated; those that have no result are null.
+    pub(crate) fn node(&mut self, node: &Node) -> Value {
+        match &node.data {
+            Data::String(text) if is_template(text) => self.string(text, &node.span),
+            Data::List(items) => items.iter().map(|item| self.node(item)).collect(),
+            Data::Map(map) => self.map(map).into(),
+            _ => node.to_value(),
+        }
+    }
+
+    /// Evaluates the texts of a map.
+    pub(crate) fn map(&mut self, map: &node::Map) -> Map<String, Value> {
+        map.iter().map(|(key, entry)| (key.clone(), self.node(&entry.value))).collect()
+    }
+
+    pub(crate) fn finish(self) -> Findings {
+        self.findings
+    }
+
+    fn string(&mut self, text: &str, span: &Range<usize>) -> Value {
+        match render(text, self.names, self.budget) {
+            Ok(value) => return value,
+            Err(Stop::Unknown(aliases)) => self.findings.unknown.extend(aliases),
+            Err(Stop::Failed(failure)) => {
+                let (span, text) = (span.clone(), text.to_owned());
+                self.findings.troubles.push(Trouble { span, text, failure });
+            }
+        }
+        Value::Null
+    }
+}
+
+/// Evaluates one text; exactly one expression keeps its type.
+fn render(text: &str, names: &Names, budget: &mut Budget) -> Result<Value, Stop> {
+    let parsed = Parsed::new(text).map_err(Stop::Failed)?;
+    let value = evaluate(&parsed, names, budget).map_err(|stop| complete(stop, &parsed, names))?;
+    to_json(&value, budget)
+        .map_err(|message| Stop::Failed(Failure { offset: 0, message, help: None }))
+}
+
+/// Evaluates one text into a text.
+pub(crate) fn render_text(text: &str, names: &Names, budget: &mut Budget) -> Result<String, Stop> {
+    let parsed = Parsed::new(text).map_err(Stop::Failed)?;
+    evaluate_text(&parsed, names, budget).map_err(|stop| complete(stop, &parsed, names))
+}
+
+/// Adds the unknown aliases that the evaluation, which ended at the first, did not come to.
+fn complete(stop: Stop, parsed: &Parsed<'_>, names: &Names) -> Stop {
+    let Stop::Unknown(mut aliases) = stop else { return stop };
+    let is_unknown = |name: &String| matches!(names.deps.get(name), Some(None));
+    for used in uses(parsed).unwrap_or_default() {
+        if let Use::Name { path, .. } = used {
+            let is_deps = path.first().is_some_and(|first| first == "deps");
+            aliases.extend(path.into_iter().nth(usize::from(is_deps)).filter(is_unknown));
+        }
+    }
+    Stop::Unknown(aliases)
+}

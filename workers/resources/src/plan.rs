@@ -1,0 +1,181 @@
+use std::num::NonZeroUsize;
+
+use crankcase_engine::Stop;
+use serde::{Deserialize, Serialize};
+
+use crate::action::Description;
+use crate::declaration::Declaration;
+use crate::graph::{Graph, GraphError};
+use crate::kinds::Kinds;
+use crate::look::Setting;
+use crate::resource::Difference;
+use crate::walk::walk;
+
+pub(crate) mod display;
+pub(crate) mod visit;
+
+/// How many resources are looked at or changed at a time, unless an option says otherwise.
+pub(crate) const PARALLEL: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
+
+/// How to plan.
+#[derive(Debug, Clone)]
+pub struct PlanOptions {
+    /// How many resources are looked at at a time; 16 by default.
+    pub parallel: NonZeroUsize,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { parallel: PARALLEL }
+    }
+}
+
+/// Looks at every resource and says what apply would do; changes nothing.
+///
+/// Guards run. A check error stops only what depends on the resource; where a dependency changes
+/// first, it may be the cause of the error, so that the resource *may change* instead.
+///
+/// # Errors
+///
+/// When the declarations cannot be put into an order. Nothing was looked at then.
+///
+/// # Cancel safety
+///
+/// Cancel safe: it changes nothing, and commands that guards run are killed when it is dropped.
+pub async fn plan(
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    options: &PlanOptions,
+) -> Result<Plan, GraphError> {
+    let graph = Graph::new(declarations)?;
+    Ok(plan_graph(&graph, declarations, kinds, options).await)
+}
+
+/// Plans declarations that are in an order.
+pub(crate) async fn plan_graph(
+    graph: &Graph,
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    options: &PlanOptions,
+) -> Plan {
+    let (_stopper, stop) = Stop::pair();
+    let setting = Setting { kinds: kinds.clone(), stop };
+    let looks = walk(graph, options.parallel, |node, looks| {
+        visit::visit(graph, declarations, node, looks, setting.clone())
+    })
+    .await;
+    let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
+    Plan { resources: graph.order().iter().filter_map(|node| planned[*node].take()).collect() }
+}
+
+/// What apply would do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[must_use]
+pub struct Plan {
+    /// Every resource, after those that it uses; otherwise in the order of the manifest.
+    pub resources: Vec<PlannedResource>,
+}
+
+impl Plan {
+    /// Returns how many resources would change or be refreshed.
+    pub fn changes(&self) -> usize {
+        self.count(PlannedResource::is_changing)
+    }
+
+    /// Returns how many resources may change, which shows only after others have.
+    pub fn may_change(&self) -> usize {
+        self.count(|planned| matches!(planned.verdict, Verdict::MayChange { .. }))
+    }
+
+    /// Returns how many resources could not be looked at, or were skipped because of one.
+    pub fn failures(&self) -> usize {
+        self.count(|planned| {
+            matches!(planned.verdict, Verdict::Failed { .. } | Verdict::Skipped { .. })
+        })
+    }
+
+    /// Returns the resource with this name.
+    pub fn get(&self, name: &str) -> Option<&PlannedResource> {
+        self.resources.iter().find(|planned| planned.name == name)
+    }
+
+    fn count(&self, is_counted: impl Fn(&PlannedResource) -> bool) -> usize {
+        self.resources.iter().filter(|planned| is_counted(planned)).count()
+    }
+}
+
+/// What apply would do to one resource.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PlannedResource {
+    /// The resource's name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// What the check found.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// What would be done because of a notification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<Refresh>,
+}
+
+impl PlannedResource {
+    /// Returns whether the resource would change or be refreshed.
+    pub fn is_changing(&self) -> bool {
+        matches!(self.verdict, Verdict::Changes(_)) || self.refresh.is_some()
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It is as declared.
+    Unchanged,
+    /// It would change.
+    Changes(Change),
+    /// It is not as declared, and declared to be left alone.
+    Noop(Change),
+    /// It may change; that shows only after others have changed.
+    MayChange {
+        /// The resources that change first.
+        because: Vec<String>,
+        /// What depends on them.
+        reason: String,
+    },
+    /// It is supervised by `run` only.
+    RunOnly,
+    /// It could not be looked at.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// It was not looked at.
+    Skipped {
+        /// The resource that failed.
+        because: String,
+    },
+}
+
+/// How a resource would change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// What differs, per attribute.
+    pub differences: Vec<Difference>,
+    /// What would be done before the first action of any resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shutdown: Option<Description>,
+    /// What would be done, in this order.
+    pub actions: Vec<Description>,
+}
+
+/// What a notification would bring about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Refresh {
+    /// The changing resources that notify.
+    pub by: Vec<String>,
+    /// What would be done.
+    pub action: Description,
+}

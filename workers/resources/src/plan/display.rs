@@ -1,0 +1,83 @@
+use std::fmt;
+
+use crate::action::Description;
+use crate::plan::{Change, Plan, PlannedResource, Verdict};
+use crate::resource::Difference;
+
+impl fmt::Display for Plan {
+    /// Writes what is not as declared, and counts the rest.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for planned in &self.resources {
+            planned.fmt(f)?;
+        }
+        let (changes, may_change) = (self.changes(), self.may_change());
+        let failures = self.failures();
+        let rest = self.resources.len() - changes - may_change - failures;
+        write!(f, "plan: {changes} to change, {may_change} may change, {rest} unchanged")?;
+        if failures > 0 {
+            write!(f, ", {failures} failed or skipped")?;
+        }
+        writeln!(f)
+    }
+}
+
+impl fmt::Display for PlannedResource {
+    /// Writes some lines, or nothing of a resource that is as declared.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, verdict, refresh } = self;
+        match verdict {
+            Verdict::Unchanged if refresh.is_none() => return Ok(()),
+            Verdict::Unchanged => writeln!(f, "~ {name} ({kind}) would be refreshed")?,
+            Verdict::Changes(change) => {
+                writeln!(f, "~ {name} ({kind}) would change")?;
+                write_change(f, change)?;
+            }
+            Verdict::Noop(change) => {
+                writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
+                write_change(f, change)?;
+            }
+            Verdict::MayChange { because, reason } => {
+                writeln!(f, "? {name} ({kind}) may change after {}: {reason}", because.join(", "))?;
+            }
+            Verdict::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
+            Verdict::Failed { error } => writeln!(f, "! {name} ({kind}) failed: {error}")?,
+            Verdict::Skipped { because } => {
+                writeln!(f, "- {name} ({kind}) is skipped because of {because}")?;
+            }
+        }
+        if let Some(refresh) = refresh {
+            writeln!(f, "    notified by {}: {}", refresh.by.join(", "), refresh.action)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_change(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
+    write_differences(f, &change.differences)?;
+    if let Some(shutdown) = &change.shutdown {
+        writeln!(f, "    before everything else: {shutdown}")?;
+    }
+    write_actions(f, &change.actions)
+}
+
+/// Writes one line per difference, and the unified diffs below.
+pub(crate) fn write_differences(
+    f: &mut fmt::Formatter<'_>,
+    differences: &[Difference],
+) -> fmt::Result {
+    for difference in differences {
+        writeln!(f, "    {difference}")?;
+        for line in difference.text.iter().flat_map(|text| text.lines()) {
+            writeln!(f, "      {line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes one numbered line per action.
+pub(crate) fn write_actions(f: &mut fmt::Formatter<'_>, actions: &[Description]) -> fmt::Result {
+    for (number, action) in (1..).zip(actions) {
+        writeln!(f, "    {number}. {action}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! One resource under `run`: it is kept as declared until its worker is told to stop.
+//!
+//! Invariants:
+//! 1. Whatever wakes the worker only says "look again"; each round works from all that is known
+//!    then.
+//! 2. A path is watched before the resource is checked, so no later change of it is missed.
+//! 3. After a failure the next look waits for the backoff, or for news from other resources; the
+//!    resource's own watches do not shorten it, for a failing action may set them off itself. So it
+//!    is also after many repairs in a row: two resources that want one file otherwise must not keep
+//!    the machine busy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Health, Live, Outcome, Stop};
+use crankcase_workers::{Ledger, Watches};
+use tokio::sync::watch;
+
+use crate::declaration::Declaration;
+use crate::kinds::Kinds;
+
+use self::reconciler::Reconciler;
+
+pub use self::notices::{Notices, State};
+
+mod held;
+mod notices;
+mod reconciler;
+mod repairs;
+mod supervised;
+mod watching;
+
+/// How often a resource is looked at when nothing says that it may have changed: every 5 minutes,
+/// give or take 20 %.
+pub const FULL_LOOK: Duration = Duration::from_secs(5 * 60);
+
+/// How resources are kept.
+#[derive(Debug, Clone)]
+pub struct Reconcile {
+    /// The kinds that resources may have.
+    pub kinds: Kinds,
+    /// The wait after a check or an action that failed.
+    pub backoff: Backoff,
+    /// How often a resource is looked at without a reason; default [`FULL_LOOK`]. It is spread by
+    /// the backoff's jitter.
+    pub look_every: Duration,
+    /// Where supervised programs are on record; none by default.
+    pub ledger: Option<Ledger>,
+    /// Seeds the jitter; 0 by default.
+    pub seed: u64,
+}
+
+impl Reconcile {
+    /// Returns the defaults with these kinds.
+    pub fn new(kinds: Kinds) -> Self {
+        let backoff = Backoff::default();
+        Self { kinds, backoff, look_every: FULL_LOOK, ledger: None, seed: 0 }
+    }
+}
+
+/// What one resource is connected to.
+#[derive(Debug)]
+pub struct Links {
+    /// What is declared of it. A new declaration has the same name, kind and dependencies.
+    pub declaration: watch::Receiver<Arc<Declaration>>,
+    /// The states of its dependencies, by alias.
+    pub states: BTreeMap<String, Live<State>>,
+    /// What tells that files have changed.
+    pub watches: Live<Watches>,
+    /// What carries notifications.
+    pub notices: Notices,
+    /// What is told how well the resource is.
+    pub health: Health,
+}
+
+/// Keeps a resource as declared until `stop` is told.
+///
+/// It is checked, changed if need be, and checked again; then it waits until a watched path, the
+/// state of a dependency, its declaration or a notification says that it may be otherwise, and at
+/// the latest for the next full look. A check or an action that fails makes it degraded, with the
+/// reason, and is tried again after a backoff. The state that it had stays on offer.
+///
+/// `offer` is called with a watch of the state when the resource is as declared for the first time.
+///
+/// A new state of a dependency renders the config again. With an equal config the resource is
+/// checked, and no more; with another one it is made anew, and a program of it is started anew. A
+/// program is also started anew by a notification.
+///
+/// # Errors
+///
+/// When a supervised program cannot be started or has ended by itself: the engine starts the worker
+/// again after its backoff.
+///
+/// # Cancel safety
+///
+/// Not cancel safe: tell `stop` instead. A program that runs is killed when it is dropped.
+pub async fn reconcile<F>(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Outcome
+where
+    F: FnOnce(watch::Receiver<State>) + Send,
+{
+    let mut reconciler = Reconciler::new(setting, links, offer, stop);
+    let outcome = reconciler.run().await;
+    reconciler.close().await;
+    outcome
+}

@@ -1,0 +1,142 @@
+use std::sync::Arc;
+
+use crankcase_engine::Live;
+use crankcase_workers::{Ledger, ProcessError, Watches};
+use serde_json::Value;
+
+use crate::account::Outcome;
+use crate::apply::halting::Halting;
+use crate::caught::caught;
+use crate::converge::{Convergence, Progress, listed};
+use crate::declaration::{Config, Declaration};
+use crate::look::{Opened, SeenState, validate};
+use crate::reconcile::supervised::Supervised;
+use crate::reconcile::watching::Watching;
+use crate::resource::{CheckContext, Kind};
+
+/// A resource from its open to its close.
+#[derive(Debug)]
+pub(super) struct Held {
+    config: Config,
+    pub(super) opened: Opened,
+    pub(super) watching: Watching,
+    pub(super) program: Option<Supervised>,
+}
+
+/// How a convergence went.
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    /// The state, if the resource is valid or left alone.
+    pub(super) state: Option<Value>,
+    pub(super) is_changed: bool,
+    /// The actions that were done.
+    pub(super) actions: Vec<String>,
+    pub(super) failure: Option<String>,
+    /// Why the resource is not as declared, though nothing failed.
+    pub(super) remark: Option<String>,
+}
+
+impl Judgement {
+    /// Checks the resource, and changes it if need be.
+    pub(super) async fn converge(
+        opened: &Opened,
+        halting: &Halting,
+        noop: bool,
+        is_notified: bool,
+    ) -> Self {
+        let mut progress = Progress::default();
+        let convergence = Convergence { opened, halting, noop, is_notified };
+        let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
+        let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
+        let mut judgement = Self { is_changed: !actions.is_empty(), actions, ..Self::default() };
+        match outcome {
+            Outcome::Failed { at: Some(done), error } => {
+                judgement.failure = Some(format!("{}: {error}", done.action));
+            }
+            Outcome::Failed { at: None, error } => judgement.failure = Some(error),
+            Outcome::Noop => {
+                judgement.remark =
+                    Some(format!("it is left alone (noop): {}", listed(&progress.differences)));
+            }
+            Outcome::RunOnly if noop => {
+                judgement.remark = Some("it is left alone (noop): it does not run".to_owned());
+            }
+            _ => {}
+        }
+        if let SeenState::Known(state) = progress.state {
+            judgement.state = Some(state);
+        }
+        judgement
+    }
+}
+
+impl Held {
+    /// Returns whether a config declares this very resource.
+    pub(super) fn is_same(&self, kind: &Arc<dyn Kind>, config: &Config) -> bool {
+        caught(|| kind.same(&self.config, config)).unwrap_or(false)
+    }
+
+    /// Makes the resource of a config and closes the old one.
+    ///
+    /// A config that is not valid leaves the old one as it is. Returns what is held afterwards, and
+    /// what went wrong.
+    pub(super) async fn make(
+        old: Option<Self>,
+        declaration: &Declaration,
+        kind: &Arc<dyn Kind>,
+        (config, context): (Config, CheckContext),
+        watches: &Live<Watches>,
+    ) -> (Option<Self>, Option<String>) {
+        let resource = match validate(declaration, kind, &config) {
+            Ok(resource) => resource,
+            Err(failure) => return (old, Some(failure)),
+        };
+        if let Some(old) = old {
+            old.close().await;
+        }
+        let opened = match Opened::new(resource, context).await {
+            Ok(opened) => opened,
+            Err(failure) => return (None, Some(failure)),
+        };
+        match opened.watch() {
+            Ok(watch) => {
+                let watching = Watching::new(watch, watches.clone());
+                (Some(Self { config, opened, watching, program: None }), None)
+            }
+            Err(failure) => {
+                let closed = opened.close().await.err().map(|err| format!("; {err}"));
+                (None, Some(failure + &closed.unwrap_or_default()))
+            }
+        }
+    }
+
+    /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
+    pub(super) async fn supervise(
+        &mut self,
+        name: &str,
+        ledger: Option<&Ledger>,
+        is_notified: bool,
+    ) -> Result<(), ProcessError> {
+        let Some(config) = self.opened.program() else { return Ok(()) };
+        if self.program.is_some() && !is_notified {
+            return Ok(());
+        }
+        let mut config = config.clone();
+        name.clone_into(&mut config.name);
+        if let Some(program) = self.program.take() {
+            program.end().await;
+        }
+        self.program = Some(Supervised::spawn(config, ledger).await?);
+        Ok(())
+    }
+
+    /// Ends the program and closes the resource.
+    pub(super) async fn close(self) {
+        if let Some(program) = self.program {
+            program.end().await;
+        }
+        if let Err(error) = self.opened.close().await {
+            tracing::warn!(error, "resource was not closed in good order");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::declaration::{Declaration, OnChange};
+
+/// The state of a resource, as those that depend on it see it.
+///
+/// States are equal when their values are, so that a state that came about anew is no change.
+#[derive(Debug, Clone)]
+pub struct State {
+    value: Arc<Value>,
+    /// Counts the states of a site: of two of one resource, the newer has the higher.
+    stamp: u64,
+}
+
+impl State {
+    /// Returns the value.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Returns whether this is the later one of two states of a resource.
+    pub(super) fn is_newer(&self, other: &Self) -> bool {
+        self.stamp > other.stamp
+    }
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+/// Carries notifications from the resources that changed to those that they notify.
+///
+/// A notification comes with the source's new state: one that depends on the source and is notified
+/// sees both at once, however long the state takes on its own way.
+///
+/// It belongs to a site and outlives the workers on both sides: what was told to a resource is kept
+/// until it has done what it means, however often either worker is started in between. Who tells
+/// waits for nobody. Notifications that come before the first was heeded are one.
+#[derive(Clone, Default)]
+pub struct Notices {
+    board: Arc<Mutex<Board>>,
+}
+
+#[derive(Default)]
+struct Board {
+    /// Whom each resource notifies.
+    targets: HashMap<String, Vec<String>>,
+    bells: HashMap<String, Ring>,
+    stamp: u64,
+}
+
+/// How often a resource was notified, and how many of these it has heeded.
+struct Ring {
+    told: watch::Sender<u64>,
+    heeded: u64,
+    /// The states of those that notified, as far as that is not heeded.
+    states: HashMap<String, State>,
+}
+
+impl Notices {
+    /// Takes over who notifies whom, and forgets what is not declared.
+    pub fn connect(&self, declarations: &[Declaration]) {
+        let mut targets: HashMap<String, Vec<String>> = HashMap::new();
+        let mut add = |source: &str, target: &str| {
+            targets.entry(source.to_owned()).or_default().push(target.to_owned());
+        };
+        for declaration in declarations {
+            for target in &declaration.notify {
+                add(&declaration.name, target);
+            }
+            let uses = declaration.dependencies.iter();
+            for used in uses.filter(|used| used.on_change == OnChange::Notify) {
+                add(&used.resource, &declaration.name);
+            }
+        }
+        let mut board = self.board.lock();
+        let mut bells = std::mem::take(&mut board.bells);
+        board.bells = declarations
+            .iter()
+            .filter_map(|declaration| bells.remove_entry(&declaration.name))
+            .collect();
+        board.targets = targets;
+    }
+
+    /// Returns the state that has just come about.
+    pub(super) fn state(&self, value: Value) -> State {
+        let mut board = self.board.lock();
+        board.stamp += 1;
+        State { value: Arc::new(value), stamp: board.stamp }
+    }
+
+    /// Notifies all that a changed resource is to notify, with its state if it has one.
+    pub(super) fn tell(&self, source: &str, state: Option<&State>) {
+        let mut board = self.board.lock();
+        let targets = board.targets.get(source).cloned().unwrap_or_default();
+        for target in targets {
+            let ring = board.ring(&target);
+            ring.states.extend(state.map(|state| (source.to_owned(), state.clone())));
+            ring.told.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Returns what tells a resource that it was notified.
+    pub(super) fn bell(&self, name: &str) -> Bell {
+        let told = self.board.lock().ring(name).told.subscribe();
+        Bell { name: name.to_owned(), told, notices: self.clone() }
+    }
+}
+
+impl Board {
+    fn ring(&mut self, name: &str) -> &mut Ring {
+        let new = || Ring { told: watch::Sender::new(0), heeded: 0, states: HashMap::new() };
+        self.bells.entry(name.to_owned()).or_insert_with(new)
+    }
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notices").field("targets", &self.board.lock().targets).finish()
+    }
+}
+
+/// What one resource was told and has not heeded.
+#[derive(Debug)]
+pub(super) struct Told {
+    count: u64,
+    /// The states of those that told it, by name.
+    pub(super) states: HashMap<String, State>,
+}
+
+/// Tells one resource that it was notified.
+#[derive(Debug)]
+pub(super) struct Bell {
+    name: String,
+    told: watch::Receiver<u64>,
+    notices: Notices,
+}
+
+impl Bell {
+    /// Returns what the resource has to heed; counts it as seen.
+    pub(super) fn pending(&mut self) -> Option<Told> {
+        let mut board = self.notices.board.lock();
+        let count = *self.told.borrow_and_update();
+        let ring = board.ring(&self.name);
+        let states = ring.states.iter().map(|(name, state)| (name.clone(), state.clone()));
+        (count > ring.heeded).then(|| Told { count, states: states.collect() })
+    }
+
+    /// Says that what was told is done.
+    pub(super) fn heed(&self, told: &Told) {
+        let mut board = self.notices.board.lock();
+        let ring = board.ring(&self.name);
+        ring.heeded = told.count;
+        if *ring.told.borrow() == told.count {
+            ring.states.clear();
+        }
+    }
+
+    /// Waits for a notification that was not seen. Cancel safe.
+    pub(super) async fn told(&mut self) {
+        if self.told.changed().await.is_err() {
+            // The resource is declared no more; its worker is about to be stopped.
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,274 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Exit, Outcome, Stop};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::watch;
+
+use crate::apply::halting::Halting;
+use crate::converge::not_known;
+use crate::declaration::{Declaration, DependencyState, Rendered, States};
+use crate::look::{folder, render};
+use crate::reconcile::held::{Held, Judgement};
+use crate::reconcile::notices::{Bell, State, Told};
+use crate::reconcile::repairs::Repairs;
+use crate::reconcile::watching::{Signal, any, changed};
+use crate::reconcile::{Links, Reconcile};
+use crate::resource::CheckContext;
+
+/// What is said of a resource that is mended again and again.
+const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
+
+/// The worker of one resource.
+pub(super) struct Reconciler<F> {
+    name: String,
+    setting: Reconcile,
+    links: Links,
+    stop: Stop,
+    halting: Halting,
+    bell: Bell,
+    random: StdRng,
+    /// How many rounds in a row have failed.
+    failures: u32,
+    repairs: Repairs,
+    /// The last states of the dependencies, by alias.
+    known: BTreeMap<String, State>,
+    held: Option<Held>,
+    state: Option<watch::Sender<State>>,
+    offer: Option<F>,
+}
+
+/// Why a worker goes on.
+enum Cause {
+    Stop,
+    Look,
+    Ended(Exit),
+}
+
+impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
+    pub(super) fn new(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Self {
+        let name = links.declaration.borrow().name.clone();
+        Self {
+            bell: links.notices.bell(&name),
+            random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
+            halting: Halting::new(stop.clone(), false),
+            failures: 0,
+            repairs: Repairs::new(setting.backoff.reset_after),
+            known: BTreeMap::new(),
+            held: None,
+            state: None,
+            offer: Some(offer),
+            name,
+            setting,
+            links,
+            stop,
+        }
+    }
+
+    /// Keeps the resource until the worker is told to stop, or the engine is to decide.
+    pub(super) async fn run(&mut self) -> Outcome {
+        loop {
+            let round = self.round().await;
+            if self.stop.is_stopped() {
+                return Ok(());
+            }
+            self.judge(round)?;
+            match self.wait().await {
+                Cause::Stop => return Ok(()),
+                Cause::Look => {}
+                Cause::Ended(exit) => return Err(exit),
+            }
+        }
+    }
+
+    /// Ends what is held.
+    pub(super) async fn close(self) {
+        if let Some(held) = self.held {
+            held.close().await;
+        }
+    }
+
+    /// Looks at the resource, and makes it as declared.
+    async fn round(&mut self) -> Result<Judgement, Failure> {
+        let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
+        let told = self.bell.pending();
+        self.learn(&declaration, told.as_ref());
+        let is_new = self.hold(&declaration).await?;
+        let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
+        held.watching.renew(&self.stop).await;
+        let mut judgement =
+            Judgement::converge(&held.opened, &self.halting, declaration.noop, told.is_some())
+                .await;
+        let state = judgement.state.take().map(|value| self.links.notices.state(value));
+        if judgement.is_changed {
+            tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
+            self.links.notices.tell(&self.name, state.as_ref());
+            if !is_new && told.is_none() {
+                self.repairs.note();
+            }
+        }
+        if let Some(failure) = judgement.failure.take() {
+            return Err(Failure::Again(failure));
+        }
+        if !declaration.noop {
+            let ledger = self.setting.ledger.as_ref();
+            let started = held.supervise(&self.name, ledger, told.is_some()).await;
+            started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
+            if let Some(told) = &told {
+                self.bell.heed(told);
+            }
+        }
+        if let Some(state) = state {
+            self.publish(state);
+        }
+        Ok(judgement)
+    }
+
+    /// Takes over the states of the dependencies; one that is away keeps its last.
+    fn learn(&mut self, declaration: &Declaration, told: Option<&Told>) {
+        for (alias, live) in &mut self.links.states {
+            let uses = declaration.dependencies.iter();
+            let source = uses.filter(|used| used.alias == *alias).map(|used| &used.resource).next();
+            let told = told.zip(source).and_then(|(told, source)| told.states.get(source));
+            for state in live.get().iter().chain(told) {
+                if self.known.get(alias).is_none_or(|known| state.is_newer(known)) {
+                    self.known.insert(alias.clone(), state.clone());
+                }
+            }
+        }
+    }
+
+    /// Returns how often in a row it went wrong, as the backoff counts.
+    fn setbacks(&self) -> u32 {
+        self.failures.max(self.repairs.excess())
+    }
+
+    /// Renders the config, and makes the resource anew if it is another one. Returns whether it is.
+    async fn hold(&mut self, declaration: &Declaration) -> Result<bool, Failure> {
+        let states: States = self
+            .known
+            .iter()
+            .map(|(alias, state)| (alias.clone(), DependencyState::Known(state.value().clone())))
+            .collect();
+        let (config, scope) = match render(declaration, &states).map_err(Failure::Again)? {
+            Rendered::Known { config, scope } => (config, scope),
+            Rendered::Unknown { because } => {
+                return Err(Failure::Again(not_known(&because)));
+            }
+        };
+        let kind = self.setting.kinds.get(&declaration.kind);
+        let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
+        if let Some(held) = &mut self.held
+            && held.is_same(kind, &config)
+        {
+            held.opened.see(folder(declaration), scope);
+            return Ok(false);
+        }
+        let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
+        let old = self.held.take();
+        let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
+        let failure;
+        (self.held, failure) = made;
+        failure.map_or(Ok(true), |failure| Err(Failure::Again(failure)))
+    }
+
+    fn publish(&mut self, state: State) {
+        if let Some(sender) = &self.state {
+            sender.send_if_modified(|old| {
+                let is_other = *old != state;
+                *old = state;
+                is_other
+            });
+        } else if let Some(offer) = self.offer.take() {
+            let (sender, receiver) = watch::channel(state);
+            self.state = Some(sender);
+            offer(receiver);
+        }
+    }
+
+    /// Reports how the round went. What the engine is to decide on ends the worker.
+    fn judge(&mut self, round: Result<Judgement, Failure>) -> Outcome {
+        match round {
+            Ok(Judgement { remark: None, .. }) => {
+                self.failures = 0;
+                match self.setbacks() {
+                    0 => self.links.health.good(),
+                    _ => self.links.health.degraded(FOUGHT_OVER),
+                }
+            }
+            Ok(Judgement { remark: Some(remark), .. }) => {
+                self.failures = 0;
+                self.links.health.degraded(remark);
+            }
+            Err(Failure::Again(reason)) => {
+                self.failures = self.failures.saturating_add(1);
+                tracing::warn!(resource = self.name, reason, "resource is not as declared");
+                self.links.health.degraded(reason);
+            }
+            Err(Failure::Ended(exit)) => return Err(exit),
+        }
+        Ok(())
+    }
+
+    /// Waits until there is a reason to look again.
+    async fn wait(&mut self) -> Cause {
+        let is_held_back = self.setbacks() > 0;
+        let delay = self.delay();
+        let (mut watching, mut program) = match &mut self.held {
+            Some(held) => (Some(&mut held.watching), held.program.as_mut()),
+            None => (None, None),
+        };
+        let states = self.links.states.values_mut();
+        let mut signals: Vec<Signal<'_>> =
+            states.map(|live| -> Signal<'_> { Box::pin(changed(live)) }).collect();
+        if let Some(watching) = watching.as_mut().filter(|_| !is_held_back) {
+            signals.extend(watching.signals());
+        }
+        let ended = async {
+            match &mut program {
+                Some(program) => program.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        let exit = tokio::select! {
+            biased;
+            () = self.stop.wait() => return Cause::Stop,
+            exit = ended => exit,
+            () = any(signals) => return Cause::Look,
+            () = self.bell.told() => return Cause::Look,
+            Ok(()) = self.links.declaration.changed() => return Cause::Look,
+            () = tokio::time::sleep(delay) => return Cause::Look,
+        };
+        if let Some(held) = &mut self.held {
+            held.program = None;
+        }
+        Cause::Ended(exit)
+    }
+
+    /// Returns how long to wait at most.
+    fn delay(&mut self) -> Duration {
+        let setbacks = self.setbacks();
+        if setbacks > 0 {
+            return self.setting.backoff.delay(setbacks, &mut self.random);
+        }
+        let poll = self.held.as_ref().and_then(|held| held.watching.poll);
+        let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
+        let spread = Backoff { initial: every, max: every, ..self.setting.backoff.clone() };
+        spread.delay(1, &mut self.random)
+    }
+}
+
+/// Why a round did not come to its end.
+enum Failure {
+    /// It is tried again.
+    Again(String),
+    /// The engine decides.
+    Ended(Exit),
+}
+
+/// Spreads the looks of resources that begin together.
+fn seed_of(name: &str) -> u64 {
+    name.bytes().fold(0, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()))
+}

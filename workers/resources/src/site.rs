@@ -1,0 +1,108 @@
+use std::path::PathBuf;
+
+use crankcase_engine::Stop;
+
+use crate::account::Account;
+use crate::apply::{self, ApplyOptions};
+use crate::attributes::AttributeError;
+use crate::caught::caught;
+use crate::declaration::{Config, Declaration};
+use crate::graph::Graph;
+use crate::kinds::Kinds;
+use crate::manifest::{Manifest, ManifestError, Overrides};
+use crate::plan::{self, Plan, PlanOptions};
+
+/// What a machine is to be kept as: declarations that were found valid, and their kinds.
+///
+/// It is what check makes and plan, apply and run use, so that all refuse the same manifests.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_resources::{Kinds, Overrides, PlanOptions, Site};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let manifest = folder.path().join("site.yaml");
+/// std::fs::write(&manifest, "resources:\n  hello: {type: print, config: {message: hi}}\n")?;
+/// let site = Site::load(&[manifest], &Overrides::default(), Kinds::builtin())?;
+/// let plan = site.plan(&PlanOptions::default()).await;
+/// assert_eq!(plan.changes(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Site {
+    declarations: Vec<Declaration>,
+    graph: Graph,
+    kinds: Kinds,
+}
+
+impl Site {
+    /// Loads a manifest and has each kind judge its configs; nothing is executed.
+    ///
+    /// See [`Manifest::load`] for the bounds. A config that uses the states of other resources is
+    /// judged later, when they are known.
+    ///
+    /// # Errors
+    ///
+    /// When anything is wrong, with all that is and its places: the manifest and the attributes
+    /// of its configs alike.
+    pub fn load(
+        paths: &[PathBuf],
+        overrides: &Overrides,
+        kinds: Kinds,
+    ) -> Result<Self, ManifestError> {
+        let names: Vec<&str> = kinds.names().collect();
+        let manifest = Manifest::load_judged(paths, overrides, &names, |kind, config| {
+            judge(&kinds, kind, config)
+        })?;
+        let (declarations, graph) = manifest.into_parts();
+        Ok(Self { declarations, graph, kinds })
+    }
+
+    /// Returns the resources in the order in which they were written.
+    pub fn declarations(&self) -> &[Declaration] {
+        &self.declarations
+    }
+
+    /// Returns their order and who depends on whom, by positions in the declarations.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Returns the kinds that the resources may have.
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn plan(&self, options: &PlanOptions) -> Plan {
+        plan::plan_graph(&self.graph, &self.declarations, &self.kinds, options).await
+    }
+
+    /// Makes every resource as declared, once; see [`apply`](crate::apply()).
+    ///
+    /// # Cancel safety
+    ///
+    /// Not cancel safe: tell `stop` instead.
+    pub async fn apply(&self, options: &ApplyOptions, stop: Stop) -> Account {
+        apply::apply_graph(&self.graph, &self.declarations, &self.kinds, (options, stop)).await
+    }
+}
+
+/// Returns what a kind finds wrong with a config.
+fn judge(kinds: &Kinds, kind: &str, config: &Config) -> Vec<AttributeError> {
+    let Ok(kind) = kinds.get(kind) else { return Vec::new() };
+    match caught(|| kind.validate(config)) {
+        Ok(Ok(_)) => Vec::new(),
+        Ok(Err(errors)) => errors,
+        Err(panicked) => {
+            let message = format!("its kind {panicked}");
+            vec![AttributeError { attribute: "config".to_owned(), message }]
+        }
+    }
+}

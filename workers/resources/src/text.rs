@@ -1,0 +1,68 @@
+//! How values and errors become text for people.
+use std::error::Error;
+
+use serde_json::Value;
+
+/// How many characters of a value an error shows.
+const SHOWN: usize = 60;
+
+/// How many names of a circle an error shows.
+const MAX_CIRCLE: usize = 20;
+
+/// Returns `text` with control characters escaped, tabs excepted.
+pub(crate) fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && character != '\t' {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+/// Returns the value as JSON, cut to what fits into an error.
+pub(crate) fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// Returns the error with its causes on one line.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// Returns the candidate that `name` was most likely meant to be, if one is near.
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().div_ceil(3))
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// Writes the path of a circle, the first name of which is also its last, at a bounded length.
+pub(crate) fn circle<S: AsRef<str>>(names: &[S]) -> String {
+    let join = |names: &[S]| names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" -> ");
+    match names {
+        [start @ .., last] if start.len() > MAX_CIRCLE => {
+            let more = start.len() - MAX_CIRCLE;
+            format!("{} -> ({more} more) -> {}", join(&start[..MAX_CIRCLE]), last.as_ref())
+        }
+        _ => join(names),
+    }
+}

@@ -1,0 +1,207 @@
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crankcase_resources::Account;
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::support::{
+    TestResult, apply_builtin, declare, declare_in, failure, names, plan_builtin,
+};
+
+async fn apply_file(config: Value) -> Result<Account, Box<dyn std::error::Error>> {
+    apply_builtin(&[declare("it", "file", config)]).await
+}
+
+fn mode(path: &Path) -> Result<u32, Box<dyn std::error::Error>> {
+    Ok(path.metadata()?.mode() & 0o7777)
+}
+
+fn as_folder(path: &Path) -> String {
+    format!("{}/", path.display())
+}
+
+#[tokio::test]
+async fn a_file_is_created_with_its_content_and_mode() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+
+    let account = apply_file(json!({"path": path, "content": "hello\n", "mode": "0666"})).await?;
+
+    assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
+    assert_eq!(std::fs::read_to_string(&path)?, "hello\n");
+    assert_eq!(mode(&path)?, 0o666);
+    assert_eq!(names(folder.path())?, ["page"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_without_content_is_created_empty_and_then_left_alone() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+
+    assert_eq!(apply_file(json!({"path": path})).await?.changes(), 1);
+    assert_eq!(mode(&path)?, 0o644);
+    std::fs::write(&path, "written by another")?;
+
+    assert_eq!(apply_file(json!({"path": path})).await?.changes(), 0);
+    assert_eq!(std::fs::read_to_string(&path)?, "written by another");
+    Ok(())
+}
+
+#[tokio::test]
+async fn new_content_keeps_mode_and_owner_that_are_not_declared() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+    std::fs::write(&path, "old")?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o4751))?;
+    let owner = if rustix::process::geteuid().is_root() { 12_345 } else { path.metadata()?.uid() };
+    std::os::unix::fs::chown(&path, Some(owner), None)?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o4751))?;
+
+    let account = apply_file(json!({"path": path, "content": "new"})).await?;
+
+    assert_eq!(account.failures(), 0, "{account}");
+    assert_eq!((std::fs::read_to_string(&path)?.as_str(), mode(&path)?), ("new", 0o4751));
+    assert_eq!(path.metadata()?.uid(), owner);
+    Ok(())
+}
+
+#[tokio::test]
+async fn mode_and_owner_are_mended_without_a_new_file() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+    std::fs::write(&path, "x")?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777))?;
+    let before = path.metadata()?.ino();
+    let owner = if rustix::process::geteuid().is_root() { 12_345 } else { path.metadata()?.uid() };
+    let config =
+        json!({"path": path, "content": "x", "mode": "4700", "owner": owner, "group": owner});
+
+    let account = apply_file(config.clone()).await?;
+
+    assert_eq!(account.failures(), 0, "{account}");
+    let metadata = path.metadata()?;
+    assert_eq!((mode(&path)?, metadata.uid(), metadata.ino()), (0o4700, owner, before));
+    assert_eq!(apply_file(config).await?.changes(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unknown_owner_is_an_error() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+
+    let account = apply_file(json!({"path": path, "owner": "no-such-user"})).await?;
+
+    assert!(failure(&account, "it").contains(r#"there is no user "no-such-user""#));
+    assert!(!path.exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn sources_and_templates_are_found_beside_the_manifest() -> TestResult {
+    let folder = tempdir()?;
+    let root = folder.path();
+    std::fs::write(root.join("page.j2"), "hello {{ name }}")?;
+    std::fs::write(root.join("raw"), b"\0{{ name }}\xff")?;
+    std::fs::write(root.join("bad.j2"), "{{ unknown }}")?;
+    let declarations = [
+        declare_in(root, "page", "file", json!({"path": root.join("page"), "template": "page.j2"})),
+        declare_in(root, "copy", "file", json!({"path": root.join("copy"), "source": "raw"})),
+        declare_in(root, "bad", "file", json!({"path": root.join("bad"), "template": "bad.j2"})),
+        declare_in(root, "none", "file", json!({"path": root.join("none"), "source": "none.x"})),
+    ];
+
+    let account = apply_builtin(&declarations).await?;
+
+    assert_eq!(std::fs::read_to_string(root.join("page"))?, "hello Ada");
+    assert_eq!(std::fs::read(root.join("copy"))?, b"\0{{ name }}\xff");
+    assert!(failure(&account, "bad").contains("bad.j2:1:1: unknown is undefined"), "{account}");
+    assert!(failure(&account, "none").contains("none.x\": No such file"), "{account}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_is_created_and_mended() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("site");
+
+    assert_eq!(apply_file(json!({"path": as_folder(&path)})).await?.failures(), 0);
+    assert_eq!((path.is_dir(), mode(&path)?), (true, 0o755));
+
+    let account = apply_file(json!({"path": as_folder(&path), "mode": "1777"})).await?;
+    assert_eq!((account.changes(), mode(&path)?), (1, 0o1777), "{account}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn files_and_empty_folders_are_removed() -> TestResult {
+    let folder = tempdir()?;
+    let (file, empty) = (folder.path().join("file"), folder.path().join("empty"));
+    std::fs::write(&file, "x")?;
+    std::fs::create_dir(&empty)?;
+    let below_missing = folder.path().join("missing").join("file");
+
+    for path in [file.display().to_string(), as_folder(&empty)] {
+        let account = apply_file(json!({"path": path, "state": "absent"})).await?;
+        assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
+    }
+
+    assert_eq!(names(folder.path())?.len(), 0);
+    let account = apply_file(json!({"path": below_missing, "state": "absent"})).await?;
+    assert_eq!((account.changes(), account.failures()), (0, 0), "{account}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_empty_is_not_removed() -> TestResult {
+    let folder = tempdir()?;
+    for name in ["a", "b", "c", "d"] {
+        std::fs::write(folder.path().join(name), "")?;
+    }
+
+    let config = json!({"path": as_folder(folder.path()), "state": "absent"});
+    let plan = plan_builtin(&[declare("it", "file", config.clone())]).await?;
+    let account = apply_file(config).await?;
+
+    for text in [plan.to_string(), failure(&account, "it")] {
+        assert!(
+            text.contains("is not empty, it holds \"") && text.contains(" and more;"),
+            "{text}"
+        );
+    }
+    assert_eq!(names(folder.path())?.len(), 4);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_difference_of_much_or_of_bytes_is_told_by_digest() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+    for (old, new) in
+        [(b"\xff\0".to_vec(), "x".to_owned()), (b"x".to_vec(), "line\n".repeat(100_000))]
+    {
+        std::fs::write(&path, old)?;
+        let declarations = [declare("it", "file", json!({"path": path, "content": new}))];
+        let text = plan_builtin(&declarations).await?.to_string();
+        assert!(text.contains("sha256") && !text.contains("@@"), "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_difference_is_cut() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+    let declarations = [declare(
+        "it",
+        "file",
+        json!({"path": path, "content": "a long line it is\n".repeat(1_999)}),
+    )];
+
+    let text = plan_builtin(&declarations).await?.to_string();
+
+    assert!(text.len() < 32_000 && text.contains("... "), "{}", text.len());
+    Ok(())
+}

@@ -1,0 +1,118 @@
+use std::os::unix::fs::PermissionsExt;
+
+use crankcase_resources::{Plan, Verdict};
+use serde_json::json;
+use tempfile::tempdir;
+
+use crate::support::{TestResult, apply_builtin, declare, declare_with, names, plan_builtin, uses};
+
+#[tokio::test]
+async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
+    let folder = tempdir()?;
+    let root = folder.path().display();
+    std::fs::write(folder.path().join("page"), "one\ntwo\nthree\n")?;
+    std::fs::set_permissions(folder.path().join("page"), PermissionsExt::from_mode(0o600))?;
+    let page =
+        json!({"path": format!("{root}/page"), "content": "one\n2\nthree\n", "mode": "0644"});
+    let declarations = [
+        declare("site", "file", json!({"path": format!("{root}/site/"), "mode": "0750"})),
+        declare_with("index", "file", json!({"content": "x"}), ("path", "site", "path")),
+        declare("page", "file", page),
+        declare("touch", "exec", json!({"command": ["touch", format!("{root}/touched")]})),
+        declare("same", "file", json!({"path": format!("{root}/"), "state": "exists"})),
+        declare("wrong", "file", json!({"path": "/", "mod": "1"})),
+        uses(declare("behind", "noop", json!({})), &["wrong"]),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+
+    let text = plan.to_string().replace(&root.to_string(), "ROOT");
+    assert_eq!(
+        text,
+        r#"~ site (file) would change
+    state: "absent" -> "exists"
+    mode: absent -> "0750"
+    1. create_folder path="ROOT/site/"
+? index (file) may change after site: its config is known after apply
+~ page (file) would change
+    content: "14 bytes, sha256 b6285c57e879" -> "12 bytes, sha256 bc85caa9b61b"
+      @@ -1,3 +1,3 @@
+       one
+      -two
+      +2
+       three
+    mode: "0600" -> "0644"
+    1. write path="ROOT/page"
+~ touch (exec) would change
+    ran: false -> true
+    1. run command=["touch","ROOT/touched"]
+! wrong (file) failed: the config is not valid: mod: there is no such attribute; did you mean "mode"?; path: the root folder is always there; name one in it
+- behind (noop) is skipped because of wrong
+plan: 3 to change, 1 may change, 1 unchanged, 2 failed or skipped
+"#
+    );
+    assert_eq!(names(folder.path())?, ["page"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_survives_being_written_and_read() -> TestResult {
+    let declarations = [
+        declare("touch", "exec", json!({"command": ["true"]})),
+        uses(declare("wrong", "file", json!({})), &["touch"]),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+
+    assert_eq!(serde_json::from_str::<Plan>(&serde_json::to_string(&plan)?)?, plan);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResult {
+    let folder = tempdir()?;
+    let site = folder.path().join("site");
+    let index = json!({"path": site.join("index.html"), "content": "x"});
+    let declarations = [
+        declare("site", "file", json!({"path": format!("{}/", site.display())})),
+        uses(declare("index", "file", index.clone()), &["site"]),
+        declare("lonely", "file", index),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+
+    let Verdict::MayChange { because, reason } = &plan.get("index").unwrap().verdict else {
+        panic!("{plan}")
+    };
+    assert_eq!(because, &["site"]);
+    assert!(reason.contains("does not exist"), "{reason}");
+    let Verdict::Failed { error } = &plan.get("lonely").unwrap().verdict else { panic!("{plan}") };
+    let wanted = format!("folder {site:?} does not exist; declare it and depend on it");
+    assert_eq!(error, &wanted);
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_apply_there_is_nothing_left_to_plan() -> TestResult {
+    let folder = tempdir()?;
+    let root = folder.path().display();
+    let made = format!("{root}/made");
+    let declarations = [
+        declare("site", "file", json!({"path": format!("{root}/site/"), "mode": "0711"})),
+        uses(
+            declare("page", "file", json!({"path": format!("{root}/site/page"), "content": "x"})),
+            &["site"],
+        ),
+        declare("made", "exec", json!({"command": ["touch", made], "creates": made})),
+        declare("gone", "file", json!({"path": format!("{root}/gone"), "state": "absent"})),
+    ];
+
+    let first = apply_builtin(&declarations).await?;
+    let second = apply_builtin(&declarations).await?;
+    let plan = plan_builtin(&declarations).await?;
+
+    assert_eq!((first.changes(), first.failures()), (3, 0), "{first}");
+    assert_eq!((second.changes(), second.failures()), (0, 0), "{second}");
+    assert_eq!(plan.to_string(), "plan: 0 to change, 0 may change, 4 unchanged\n");
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! Declarations by hand.
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_engine::Stop;
+use crankcase_resources::{
+    Account, ApplyOptions, Config, Declaration, Dependency, DependencyState, Kinds, OnChange,
+    Place, Plan, PlanOptions, Render, RenderError, Rendered, Scope, States, apply, plan,
+};
+use serde_json::Value;
+
+pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+
+/// A config whose only expressions are attributes of dependencies.
+#[derive(Debug, Default)]
+struct Literal {
+    config: Config,
+    /// The config's attribute, the alias, and the state's attribute that it is made of.
+    expressions: Vec<(String, String, String)>,
+}
+
+impl Render for Literal {
+    fn render(&self, states: &States) -> Result<Rendered, RenderError> {
+        let mut config = self.config.clone();
+        let mut because = Vec::new();
+        for (attribute, alias, of) in &self.expressions {
+            match &states[alias] {
+                DependencyState::Known(state) => {
+                    drop(config.insert(attribute.clone(), state[of].clone()));
+                }
+                DependencyState::Unknown => because.push(alias.clone()),
+            }
+        }
+        if because.is_empty() {
+            return Ok(Rendered::Known { config, scope: Arc::new(Greeting) });
+        }
+        Ok(Rendered::Unknown { because })
+    }
+}
+
+/// Knows one name.
+#[derive(Debug)]
+struct Greeting;
+
+impl Scope for Greeting {
+    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError> {
+        if text.contains("{{ unknown }}") {
+            let place = Place { file: path.to_owned(), line: 1, column: 1 };
+            return Err(RenderError { place, message: "unknown is undefined".to_owned() });
+        }
+        Ok(text.replace("{{ name }}", "Ada"))
+    }
+}
+
+/// Returns a declaration in `site.yaml`, with a config that must be a map.
+pub(crate) fn declare(name: &str, kind: &str, config: Value) -> Declaration {
+    declare_in(Path::new(""), name, kind, config)
+}
+
+/// Returns a declaration in the `site.yaml` of a folder.
+pub(crate) fn declare_in(folder: &Path, name: &str, kind: &str, config: Value) -> Declaration {
+    with_expressions(folder, name, kind, (config, Vec::new()))
+}
+
+fn with_expressions(
+    folder: &Path,
+    name: &str,
+    kind: &str,
+    (config, expressions): (Value, Vec<(String, String, String)>),
+) -> Declaration {
+    let Value::Object(config) = config else { panic!("{config} is not a map") };
+    let place = Place { file: folder.join("site.yaml"), line: 1, column: 1 };
+    let config = Arc::new(Literal { config, expressions });
+    Declaration::new(name.to_owned(), kind.to_owned(), place, config)
+}
+
+/// Returns a declaration one attribute of which is `{{ deps.USED.state.OF }}`.
+pub(crate) fn declare_with(
+    name: &str,
+    kind: &str,
+    config: Value,
+    (attribute, used, of): (&str, &str, &str),
+) -> Declaration {
+    let expression = (attribute.to_owned(), used.to_owned(), of.to_owned());
+    uses(with_expressions(Path::new(""), name, kind, (config, vec![expression])), &[used])
+}
+
+/// Adds dependencies under their own names.
+pub(crate) fn uses(mut declaration: Declaration, used: &[&str]) -> Declaration {
+    declaration.dependencies.extend(used.iter().map(|used| Dependency {
+        alias: (*used).to_owned(),
+        resource: (*used).to_owned(),
+        on_change: OnChange::Check,
+    }));
+    declaration
+}
+
+/// Plans with the built-in kinds.
+pub(crate) async fn plan_builtin(declarations: &[Declaration]) -> Result<Plan, Box<dyn Error>> {
+    Ok(plan(declarations, &Kinds::builtin(), &PlanOptions::default()).await?)
+}
+
+/// Applies with the built-in kinds.
+pub(crate) async fn apply_builtin(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
+    apply_with(declarations, &Kinds::builtin(), &ApplyOptions::default()).await
+}
+
+/// Applies without an end.
+pub(crate) async fn apply_with(
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    options: &ApplyOptions,
+) -> Result<Account, Box<dyn Error>> {
+    let (_stopper, stop) = Stop::pair();
+    Ok(apply(declarations, kinds, options, stop).await?)
+}
+
+/// Returns why the resource failed, with all that its account says.
+pub(crate) fn failure(account: &Account, name: &str) -> String {
+    let accounted = account.get(name).expect("it was declared");
+    let is_failed = matches!(accounted.outcome, crankcase_resources::Outcome::Failed { .. });
+    assert!(is_failed, "{name} has not failed: {accounted}");
+    accounted.to_string()
+}
+
+/// Returns the names in a folder, in order.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
