@@ -36,6 +36,13 @@ pub(crate) struct Op {
     pub(crate) action: Action,
 }
 
+impl Op {
+    /// Whether a manifold is in it that was not installed.
+    pub(crate) fn has_manifold(&self) -> bool {
+        matches!(self.action, Action::Install { manifold: Some(_), .. })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Puts a manifold under a name whose users expect this kind. It is taken when it is applied.
@@ -139,9 +146,10 @@ impl Change {
 /// What a change would do, if it were applied now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preview {
-    /// The paths whose workers would be stopped and, if they can, started again, sorted.
+    /// The paths whose workers would be stopped and started again, sorted. Those that run without
+    /// an optional input that would come are among them: they are bounced when it is up.
     pub bounced: Vec<String>,
-    /// The paths whose workers would be stopped for good, sorted.
+    /// The paths whose workers would be stopped and could not start again, sorted.
     pub stopped: Vec<String>,
     /// The paths of manifolds that would be installed, sorted.
     pub installed: Vec<String>,

@@ -1,6 +1,7 @@
 //! Changing outputs: values that a running worker publishes.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,12 +12,14 @@ use tokio::task::AbortHandle;
 
 use crate::context::Identity;
 use crate::event_loop::Message;
+use crate::exit::Panicked;
+use crate::stop::Stop;
 use crate::value::Value;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The changing outputs of one worker. Its task polls them beside its run.
-pub struct Changes {
+pub(crate) struct Changes {
     identity: Identity,
     streams: Vec<Stream>,
 }
@@ -46,16 +49,25 @@ impl Changes {
     }
 
     /// Passes the values on in a task of its own, for a worker that has none.
-    pub(crate) fn spawn(mut self) -> Option<Forwarder> {
+    ///
+    /// If a value panics when it is cloned or compared, the worker is told to stop.
+    pub(crate) fn spawn(mut self, stop: Stop) -> Option<Forwarder> {
         if self.is_empty() {
             return None;
         }
         let runtime = self.identity.shared.workers.clone();
+        let panicked = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&panicked);
         let task = runtime.spawn(std::future::poll_fn(move |cx| {
-            self.poll(cx);
+            let polled = catch_unwind(AssertUnwindSafe(|| self.poll(cx)));
+            if let Err(payload) = polled {
+                *place.lock() = Some(Panicked::from_payload(payload));
+                stop.give_up();
+                return Poll::Ready(());
+            }
             if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
         }));
-        Some(Forwarder(task.abort_handle()))
+        Some(Forwarder { task: task.abort_handle(), panicked })
     }
 }
 
@@ -107,11 +119,21 @@ impl Latest {
 }
 
 /// Ends a forwarding task when it is dropped.
-pub(crate) struct Forwarder(AbortHandle);
+pub(crate) struct Forwarder {
+    task: AbortHandle,
+    panicked: Arc<Mutex<Option<Panicked>>>,
+}
+
+impl Forwarder {
+    /// Returns the panic that ended the forwarding, if one did.
+    pub(crate) fn panicked(&self) -> Option<Panicked> {
+        self.panicked.lock().take()
+    }
+}
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 

@@ -5,6 +5,7 @@ use crate::event_loop::Message;
 use crate::exit::Panicked;
 use crate::machine::{Generation, NodeId};
 use crate::name::Text;
+use crate::observe::Observed;
 use crate::shared::Shared;
 use crate::stop::Stop;
 
@@ -22,11 +23,22 @@ pub struct Context {
     identity: Identity,
     name: Text,
     stop: Stop,
+    observed: Option<Arc<Observed>>,
 }
 
 impl Context {
     pub(crate) fn new(identity: Identity, name: Text, stop: Stop) -> Self {
-        Self { identity, name, stop }
+        Self { identity, name, stop, observed: None }
+    }
+
+    /// Has the worker's start be seen.
+    pub(crate) fn observe(&mut self) -> Option<Arc<Observed>> {
+        self.observed = Observed::new(&self.identity.shared, self);
+        self.observed.clone()
+    }
+
+    pub(crate) fn observed(&self) -> Option<&Observed> {
+        self.observed.as_deref()
     }
 
     /// Returns the name that the manifold is installed under.

@@ -6,7 +6,7 @@ mod output;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 pub use builder::EngineBuilder;
 pub use nested::NestedEngine;
@@ -15,7 +15,7 @@ pub use output::{OutputRequest, OutputWatch};
 use crate::change::{Change, ChangeError, Preview};
 use crate::detail::Detail;
 use crate::event::{Events, Origin};
-use crate::event_loop::{Apply, Message, Question, Reply};
+use crate::event_loop::{Apply, Call, Question, Reply};
 use crate::exit::BoxError;
 use crate::graph::Graph;
 use crate::machine::{Generation, NodeId};
@@ -72,10 +72,19 @@ pub(crate) struct Caller {
     pub(crate) asker: Option<(NodeId, Generation)>,
 }
 
+/// Whether an engine runs.
+pub(crate) enum Life {
+    Running,
+    /// It was killed, or has had a fatal error.
+    Stopping,
+    Ended(Verdict),
+}
+
 /// How an engine has ended.
 #[derive(Clone)]
 pub(crate) enum Verdict {
     Ended,
+    RuntimeGone,
     Fatal { path: String, error: Arc<BoxError> },
 }
 
@@ -83,6 +92,7 @@ impl Verdict {
     pub(crate) fn text(&self) -> Option<String> {
         match self {
             Self::Ended => None,
+            Self::RuntimeGone => Some("its workers' runtime was shut down".to_owned()),
             Self::Fatal { path, error } => Some(format!("{path}: {error}")),
         }
     }
@@ -100,7 +110,13 @@ pub enum EngineError {
         /// Its error.
         source: SharedError,
     },
-    /// The runtime that the engine ran on was shut down.
+    /// A worker asked through its own handle, and would wait for its own end.
+    #[error("worker {asker} would wait for its own end")]
+    OwnEnd {
+        /// The worker's path.
+        asker: String,
+    },
+    /// The runtime that the engine or its workers ran on was shut down.
     #[error("the runtime of engine {path} was shut down")]
     RuntimeGone {
         /// The engine's path.
@@ -201,7 +217,7 @@ impl Engine {
     pub async fn apply(&self, change: Change) -> Result<(), ChangeError> {
         let (reply, answer) = oneshot::channel();
         let apply = Apply { ops: change.ops, caller: self.caller.clone(), reply };
-        self.shared.send(Message::Apply(Box::new(apply)));
+        self.shared.call(Call::Apply(Box::new(apply)));
         answer.await.unwrap_or(Err(ChangeError::Stopped))
     }
 
@@ -312,8 +328,8 @@ impl Engine {
     ///
     /// When the engine ends before.
     pub async fn running<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
-        let name = name.text().clone();
-        self.ask(|reply| Question::Running(name, reply)).await.ok_or(ChangeError::Stopped)
+        // Every manifold offers `()` while it is up.
+        self.output(name.output::<()>()).await
     }
 
     /// Waits until nothing will happen without a further cause: no worker is starting or stopping,
@@ -331,7 +347,8 @@ impl Engine {
     /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
     /// named, and asked no second time while it owes an answer.
     pub async fn report(&self) -> Report {
-        let limit = std::time::Duration::MAX;
+        // A year, because a clock cannot add the longest duration there is.
+        let limit = std::time::Duration::from_secs(365 * 86_400);
         collect::report(self, limit).await
     }
 
@@ -344,7 +361,7 @@ impl Engine {
         move || {
             let engine = engine.clone();
             // Within the outer engine's deadline, so that it gets all that was answered.
-            let limit = engine.shared.policy.report_deadline.mul_f32(0.9);
+            let limit = engine.shared.policy.report_deadline / 10 * 9;
             Box::pin(async move { collect::report(&engine, limit).await.into() })
         }
     }
@@ -369,25 +386,34 @@ impl Engine {
     /// Begins to stop all workers, dependents before what they depend on. Later calls change
     /// nothing.
     pub fn kill(&self) {
-        self.shared.send(Message::Kill(self.caller.origin.clone()));
+        self.shared.call(Call::Kill(self.caller.origin.clone()));
     }
 
     /// Waits until the engine has ended. Every call gives the same result.
     ///
     /// # Errors
     ///
-    /// The gravest fatal error, if there was one.
+    /// The gravest fatal error, if there was one. Refused at once to a worker of this engine that
+    /// asks through the handle it was given: it would wait for its own end.
     pub async fn wait(&self) -> Result<(), EngineError> {
-        let mut verdict = self.shared.verdict.clone();
-        let verdict = verdict.wait_for(Option::is_some).await.map(|verdict| verdict.clone());
-        match verdict {
-            Ok(Some(Verdict::Fatal { path, error })) => {
-                Err(EngineError::Fatal { path, source: SharedError(error) })
-            }
-            Ok(_) => Ok(()),
-            Err(watch::error::RecvError { .. }) => {
+        if let Some((node, generation)) = self.caller.asker
+            && let Some(Some(asker)) =
+                self.ask(|reply| Question::Live(node, generation, reply)).await
+        {
+            return Err(EngineError::OwnEnd { asker });
+        }
+        let mut life = self.shared.life.clone();
+        let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
+        match ended.as_deref() {
+            Ok(Life::Ended(Verdict::Fatal { path, error })) => Err(EngineError::Fatal {
+                path: path.clone(),
+                source: SharedError(Arc::clone(error)),
+            }),
+            // The loop was dropped before it came to an end.
+            Ok(Life::Ended(Verdict::RuntimeGone)) | Err(_) => {
                 Err(EngineError::RuntimeGone { path: self.path().to_owned() })
             }
+            Ok(_) => Ok(()),
         }
     }
 
@@ -404,7 +430,7 @@ impl Engine {
     /// Asks the loop; `None` if it has ended.
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.shared.send(Message::Ask(Box::new(question(reply))));
+        self.shared.call(Call::Ask(Box::new(question(reply))));
         answer.await.ok()
     }
 }

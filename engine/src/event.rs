@@ -1,10 +1,12 @@
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
-use tokio::sync::broadcast;
+use tokio::sync::Notify;
 
 use crate::name::Text;
 
@@ -55,6 +57,15 @@ pub struct Event {
 }
 
 impl Event {
+    /// Returns an event that has no sequence number yet.
+    pub(crate) fn new(at: SystemTime, engine: Arc<str>, kind: EventKind) -> Self {
+        Self { sequence: 0, at: Timestamp(at), kind, origin: None, engine, name: None }
+    }
+
+    pub(crate) fn about(self, name: Option<&Text>, origin: Option<&Arc<Origin>>) -> Self {
+        Self { name: name.cloned(), origin: origin.cloned(), ..self }
+    }
+
     /// Returns the path of the worker, or of the engine, that it is about.
     pub fn path(&self) -> String {
         match &self.name {
@@ -126,7 +137,7 @@ pub enum EventKind {
     InputLost,
     /// A worker was told to stop.
     Stopping,
-    /// A worker did not stop in its grace; its future is being dropped.
+    /// A worker did not stop in its grace, or its start took too long; its future is being dropped.
     Aborted,
     /// A worker outlived both graces, or never yields.
     Stuck,
@@ -182,7 +193,7 @@ impl fmt::Display for EventKind {
             Self::Changed { output } => write!(f, "changed its {output}"),
             Self::InputLost => f.write_str("lost an input"),
             Self::Stopping => f.write_str("stopping"),
-            Self::Aborted => f.write_str("did not stop in its grace, is dropped"),
+            Self::Aborted => f.write_str("did not end in time, is dropped"),
             Self::Stuck => f.write_str("is stuck"),
             Self::Ended { end, error: Some(error), .. } => write!(f, "ended, {end}: {error}"),
             Self::Ended { end, error: None, .. } => write!(f, "ended, {end}"),
@@ -201,12 +212,6 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Follows the events of an engine and of those nested in it.
-#[derive(Debug)]
-pub struct Events {
-    receiver: broadcast::Receiver<Event>,
-}
-
 /// What a subscriber gets.
 #[derive(Debug, Clone)]
 pub enum Notice {
@@ -216,59 +221,129 @@ pub enum Notice {
     Missed(u64),
 }
 
+/// Follows the events of an engine and of those nested in it.
+///
+/// A slow subscriber holds up nobody: it misses the oldest events, and is told how many.
+#[derive(Debug)]
+pub struct Events {
+    log: Arc<Log>,
+    /// The sequence number of the event that comes next.
+    next: u64,
+}
+
 impl Events {
-    /// Waits for the next event; `None` when no engine can send any more.
+    /// Waits for the next event; `None` when the engine has ended and all its events were given.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<Notice> {
-        match self.receiver.recv().await {
-            Ok(event) => Some(Notice::Event(event)),
-            Err(broadcast::error::RecvError::Lagged(missed)) => Some(Notice::Missed(missed)),
-            Err(broadcast::error::RecvError::Closed) => None,
+        loop {
+            let log = Arc::clone(&self.log);
+            let pushed = log.pushed.notified();
+            match log.ring.lock().get(&mut self.next) {
+                Found::Notice(notice) => return Some(notice),
+                Found::End => return None,
+                Found::Nothing => {}
+            }
+            pushed.await;
         }
     }
 }
 
-/// The events of a tree of engines.
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.log.followers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The events of a tree of engines: a ring of the newest, shared by all who follow them.
 #[derive(Debug)]
 pub(crate) struct Log {
-    sender: broadcast::Sender<Event>,
-    next: AtomicU64,
+    ring: Mutex<Ring>,
+    /// Events are numbered as they enter the ring.
+    pushed: Notify,
+    followers: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Ring {
+    events: VecDeque<Event>,
+    capacity: usize,
+    /// The sequence number of the event that comes next.
+    next: u64,
+    is_closed: bool,
+}
+
+/// What a subscriber finds.
+enum Found {
+    Notice(Notice),
+    Nothing,
+    End,
+}
+
+impl Ring {
+    fn get(&self, next: &mut u64) -> Found {
+        let first = self.next - self.events.len() as u64;
+        if *next < first {
+            let missed = first - *next;
+            *next = first;
+            return Found::Notice(Notice::Missed(missed));
+        }
+        let event = usize::try_from(*next - first).ok().and_then(|index| self.events.get(index));
+        match event {
+            Some(event) => {
+                *next += 1;
+                Found::Notice(Notice::Event(event.clone()))
+            }
+            None if self.is_closed => Found::End,
+            None => Found::Nothing,
+        }
+    }
 }
 
 impl Log {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { sender: broadcast::Sender::new(capacity), next: AtomicU64::new(0) }
+        let ring = Ring { events: VecDeque::new(), capacity, next: 0, is_closed: false };
+        Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn subscribe(&self) -> Events {
-        Events { receiver: self.sender.subscribe() }
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
+        self.followers.fetch_add(1, Ordering::Relaxed);
+        Events { log: Arc::clone(self), next: self.ring.lock().next }
     }
 
-    /// Counts an event, and makes and sends it if anyone follows.
-    pub(crate) fn push(
-        &self,
-        at: impl FnOnce() -> SystemTime,
-        engine: &Arc<str>,
-        name: Option<&Text>,
-        origin: Option<&Arc<Origin>>,
-        kind: impl FnOnce() -> EventKind,
-    ) {
-        let sequence = self.next.fetch_add(1, Ordering::Relaxed);
-        if self.sender.receiver_count() == 0 {
+    /// Whether anyone follows the events. Who comes later misses what was not kept for nobody.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.followers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Enters events, the oldest first, and counts those that nobody followed.
+    pub(crate) fn push(&self, events: &mut Vec<Event>, unseen: u64) {
+        if events.is_empty() && unseen == 0 {
             return;
         }
-        let event = Event {
-            sequence,
-            at: Timestamp(at()),
-            kind: kind(),
-            origin: origin.cloned(),
-            engine: Arc::clone(engine),
-            name: name.cloned(),
-        };
-        // A subscriber that has just left is no reason to fail.
-        drop(self.sender.send(event));
+        let mut ring = self.ring.lock();
+        if unseen > 0 {
+            // A gap in the ring would be taken for events that are there.
+            ring.events.clear();
+            ring.next += unseen;
+        }
+        for mut event in events.drain(..) {
+            event.sequence = ring.next;
+            ring.next += 1;
+            if ring.events.len() == ring.capacity {
+                ring.events.pop_front();
+            }
+            ring.events.push_back(event);
+        }
+        drop(ring);
+        self.pushed.notify_waiters();
+    }
+
+    /// Says that no more events will come.
+    pub(crate) fn close(&self) {
+        self.ring.lock().is_closed = true;
+        self.pushed.notify_waiters();
     }
 }

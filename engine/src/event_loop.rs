@@ -40,15 +40,15 @@ use waiting::Waiting;
 use crate::change::{ChangeError, Op, Preview};
 use crate::changes::Latest;
 use crate::detail::Reporter;
-use crate::engine::{Caller, Verdict};
-use crate::event::{EventKind, Origin};
+use crate::engine::{Caller, Life, Verdict};
+use crate::event::{Event, EventKind, Origin};
 use crate::finish::Finish;
 use crate::graph::Graph;
 use crate::hash::Map;
 use crate::machine::{End, EndKind, Generation, Machine, NodeId, Port, Rest, Stage, Status, Step};
 use crate::name::Text;
 use crate::report::Why;
-use crate::shared::Shared;
+use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
 
@@ -61,13 +61,17 @@ const STEPS: usize = 64;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-/// Whatever can wake the loop, besides a timer.
+/// What a worker tells, or a handle that is dropped.
 pub(crate) enum Message {
     Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
     Ended { node: NodeId, generation: Generation, finish: Finish },
     Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
     Health { node: NodeId, generation: Generation, degraded: Option<String> },
     Unpin(NodeId),
+}
+
+/// What is asked from outside.
+pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
     Apply(Box<Apply>),
     Ask(Box<Question>),
@@ -84,8 +88,9 @@ pub(crate) struct Apply {
 pub(crate) enum Question {
     Preview(Vec<Op>, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
-    Running(Text, Reply<()>),
     Settled(Reply<()>),
+    /// The path of a worker, if this generation of it is live.
+    Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
     Why(String, Reply<Option<Why>>),
     Graph(Reply<Graph>),
@@ -94,19 +99,23 @@ pub(crate) enum Question {
 /// A name that is followed, and the pin that keeps it.
 pub(crate) struct Followed {
     pub(crate) receiver: watch::Receiver<Option<Value>>,
-    pub(crate) node: NodeId,
+    pub(crate) pinned: Pinned,
 }
 
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     inbox: mpsc::UnboundedReceiver<Message>,
-    verdict: watch::Sender<Option<Verdict>>,
+    called: mpsc::UnboundedReceiver<Call>,
+    life: watch::Sender<Life>,
     machine: Machine,
     names: Names,
     slots: Vec<Slot>,
     ports: Map<TypeId, Port>,
     timers: Timers,
     reaper: Reaper,
+    /// Events that were made in this slice, and how many were not because nobody follows them.
+    events: Vec<Event>,
+    unseen: u64,
     job: Option<Job>,
     queue: VecDeque<Box<Apply>>,
     waiting: Waiting,
@@ -115,11 +124,13 @@ pub(crate) struct EventLoop {
     now: Stamp,
     slice_ends: Instant,
     is_finished: bool,
+    /// A worker's task was dropped by its runtime.
+    is_runtime_gone: bool,
     kill_deadline: Option<Duration>,
     /// When what has not stopped by then is left behind.
     killed_until: Option<Stamp>,
     /// Keeps an outer engine from taking this one for ended.
-    _linger: Option<Linger>,
+    linger: Option<Linger>,
 }
 
 /// The gravest fatal error so far.
@@ -133,7 +144,8 @@ pub(crate) struct Fatal {
 pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
     pub(crate) inbox: mpsc::UnboundedReceiver<Message>,
-    pub(crate) verdict: watch::Sender<Option<Verdict>>,
+    pub(crate) called: mpsc::UnboundedReceiver<Call>,
+    pub(crate) life: watch::Sender<Life>,
     pub(crate) seed: u64,
     pub(crate) kill_deadline: Option<Duration>,
     pub(crate) linger: Option<Linger>,
@@ -141,7 +153,7 @@ pub(crate) struct Beginning {
 
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { shared, inbox, verdict, seed, kill_deadline, linger } = beginning;
+        let Beginning { shared, inbox, called, life, seed, kill_deadline, linger } = beginning;
         let began = shared.clock.began;
         Self {
             machine: Machine::new(Arc::clone(&shared.policy), seed),
@@ -158,43 +170,67 @@ impl EventLoop {
             now: 1,
             slice_ends: began,
             is_finished: false,
+            is_runtime_gone: false,
             kill_deadline,
             killed_until: None,
-            _linger: linger,
+            linger,
+            events: Vec::new(),
+            unseen: 0,
             shared,
             inbox,
-            verdict,
+            called,
+            life,
         }
     }
 
     pub(crate) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
+            let mut first = None;
             let has_more = self.work();
-            self.reaper.flush();
+            self.flush();
             if self.is_finished {
                 return self.finish().await;
             }
             if has_more {
                 // Let the other tasks of this thread run, and see what has come meanwhile.
                 tokio::task::yield_now().await;
-                while batch.len() < BATCH
-                    && let Ok(message) = self.inbox.try_recv()
-                {
-                    batch.push(message);
-                }
             } else {
                 tokio::select! {
                     biased;
                     _ = self.inbox.recv_many(&mut batch, BATCH) => {}
-                    () = self.timers.wait() => {}
+                    call = self.called.recv() => first = call,
+                    () = self.timers.wait(self.killed_until) => {}
                 }
             }
             self.begin_slice();
             self.fire_timers();
-            for message in batch.drain(..) {
-                self.receive(message);
-                self.carry_out_commands();
+            self.take_messages(&mut batch);
+            // After the messages, so that who asks finds what was told before.
+            self.take_calls(first);
+        }
+    }
+
+    fn take_messages(&mut self, batch: &mut Vec<Message>) {
+        while batch.len() < BATCH
+            && let Ok(message) = self.inbox.try_recv()
+        {
+            batch.push(message);
+        }
+        for message in batch.drain(..) {
+            self.receive(message);
+            self.carry_out_commands();
+        }
+    }
+
+    fn take_calls(&mut self, first: Option<Call>) {
+        let mut next = first;
+        for _ in 0..BATCH {
+            let Some(call) = next.take().or_else(|| self.called.try_recv().ok()) else { return };
+            match call {
+                Call::Kill(origin) => self.kill(origin.as_ref()),
+                Call::Apply(apply) => self.queue.push_back(apply),
+                Call::Ask(question) => self.answer(*question),
             }
         }
     }
@@ -284,9 +320,6 @@ impl EventLoop {
                 self.on_health(node, generation, degraded);
             }
             Message::Unpin(node) => self.machine.unpin(node),
-            Message::Kill(origin) => self.kill(origin.as_ref()),
-            Message::Apply(apply) => self.queue.push_back(apply),
-            Message::Ask(question) => self.answer(*question),
         }
     }
 
@@ -297,7 +330,10 @@ impl EventLoop {
         outputs: Outputs,
         reporter: Option<Reporter>,
     ) {
-        let Some(worker) = self.worker(node, generation) else { return self.reaper.take(outputs) };
+        let is_overdue = self.machine.view(node).is_overdue;
+        let Some(worker) = self.worker(node, generation).filter(|_| !is_overdue) else {
+            return self.reaper.take(outputs);
+        };
         worker.outputs = outputs;
         worker.is_up = true;
         worker.ask = reporter.map(Ask::new);
@@ -308,32 +344,37 @@ impl EventLoop {
         self.note(node, None, || EventKind::Started { generation });
         if self.machine.view(node).status == Status::Up {
             self.show(node);
-            self.waiting.on_up(node);
         }
     }
 
-    fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
+    fn on_ended(&mut self, node: NodeId, generation: Generation, mut finish: Finish) {
         if self.worker(node, generation).is_none() {
-            return;
+            return self.reaper.take_finish(finish);
         }
-        let slot = &mut self.slots[node.index()];
-        let Some(worker) = slot.worker.take() else { return };
-        let was_told = self.machine.view(node).stage > Stage::Free;
-        let kind = match finish.kind {
+        let view = self.machine.view(node);
+        let Some(worker) = self.slots[node.index()].worker.take() else { return };
+        let was_told = view.stage > Stage::Free;
+        let is_overdue = view.is_overdue && !view.is_marked && !view.is_obsolete;
+        finish.kind = match finish.kind {
             EndKind::Dropped if worker.is_aborted => EndKind::Stopped,
             EndKind::Done if was_told => EndKind::Stopped,
             kind => kind,
         };
+        if is_overdue && finish.kind == EndKind::Stopped {
+            finish = Finish::failed(self.overdue(node));
+        }
+        let kind = finish.kind;
+        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
+        let slot = &mut self.slots[node.index()];
         let ran = match slot.started {
             Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
             _ => Duration::ZERO,
         };
         self.reaper.take(worker.outputs);
         slot.stopped = NonZeroU64::new(self.now);
-        slot.degraded = None;
+        slot.forget_health();
         self.show(node);
-        self.note_end(node, kind, finish);
-        let view = self.machine.view(node);
+        self.note_end(node, finish);
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at });
         if view.stage == Stage::Stuck {
@@ -347,7 +388,8 @@ impl EventLoop {
     }
 
     /// Remembers and tells why a worker has ended.
-    fn note_end(&mut self, node: NodeId, kind: EndKind, finish: Finish) {
+    fn note_end(&mut self, node: NodeId, finish: Finish) {
+        let kind = finish.kind;
         let failure = finish.failure.map(|failure| *failure);
         let (text, is_panic) = match &failure {
             Some(failure) => (Some(failure.text.clone()), failure.is_panic),
@@ -359,7 +401,7 @@ impl EventLoop {
             }
             let at = self.now;
             let error = LastError { text: failure.text, is_panic, at };
-            self.slots[node.index()].last_error = Some(Box::new(error));
+            self.slots[node.index()].rare_mut().last_error = Some(error);
         }
         self.note(node, None, || EventKind::Ended { end: kind.as_str(), error: text, is_panic });
     }
@@ -373,9 +415,10 @@ impl EventLoop {
         let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
         if is_gravest {
             let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
-            self.fatal = Some(fatal);
+            let before = self.fatal.replace(fatal);
+            self.reaper.take_fatal(before.map(|fatal| fatal.error));
         } else {
-            self.reaper.take_error(error);
+            self.reaper.take_fatal(Some(Arc::new(error)));
         }
         self.begin_kill();
     }
@@ -404,17 +447,17 @@ impl EventLoop {
             return;
         }
         let slot = &mut self.slots[node.index()];
-        if slot.degraded.as_deref() == degraded.as_deref() {
+        if slot.degraded() == degraded.as_deref() {
             return;
         }
-        slot.degraded = degraded.clone().map(String::into_boxed_str);
+        slot.rare_mut().degraded.clone_from(&degraded);
         self.note(node, None, || EventKind::Health { degraded });
     }
 
     /// Shows the followers of a name what it offers now.
     fn show(&mut self, node: NodeId) {
         let slot = &self.slots[node.index()];
-        if !slot.channels.is_empty() {
+        if slot.is_followed() {
             let unseen = slot.show().collect();
             self.reaper.take(unseen);
         }
@@ -439,16 +482,36 @@ impl EventLoop {
         self.shared.clock.wall + Duration::from_nanos(stamp)
     }
 
-    fn note(&self, node: NodeId, origin: Option<&Arc<Origin>>, kind: impl FnOnce() -> EventKind) {
-        let name = self.slots[node.index()].name.as_ref();
-        self.shared.log.push(|| self.wall(self.now), &self.shared.path, name, origin, kind);
+    /// Makes an event about a worker, if anyone follows them.
+    fn note(
+        &mut self,
+        node: NodeId,
+        origin: Option<&Arc<Origin>>,
+        kind: impl FnOnce() -> EventKind,
+    ) {
+        if !self.shared.log.is_followed() {
+            self.unseen += 1;
+            return;
+        }
+        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind());
+        self.events.push(event.about(self.slots[node.index()].name.as_ref(), origin));
+    }
+
+    /// Makes an event about the engine itself.
+    fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
+        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind);
+        self.events.push(event.about(None, origin));
+    }
+
+    /// Hands over what was made and taken in this slice.
+    fn flush(&mut self) {
+        self.shared.log.push(&mut self.events, std::mem::take(&mut self.unseen));
+        self.reaper.flush();
     }
 
     fn kill(&mut self, origin: Option<&Arc<Origin>>) {
         if !self.machine.is_killed() {
-            let log = &self.shared.log;
-            let at = || self.wall(self.now);
-            log.push(at, &self.shared.path, None, origin, || EventKind::Killed);
+            self.note_engine(origin, EventKind::Killed);
         }
         self.begin_kill();
     }
@@ -456,26 +519,43 @@ impl EventLoop {
     fn begin_kill(&mut self) {
         if !self.machine.is_killed() {
             self.killed_until =
-                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline)));
+                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
             if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
                 tracing::debug!(?deadline, until, "the engine's kill has a deadline");
             }
         }
         self.machine.kill();
+        self.life.send_if_modified(|life| {
+            let is_news = matches!(life, Life::Running);
+            if is_news {
+                *life = Life::Stopping;
+            }
+            is_news
+        });
+        self.waiting.give_up();
+        if let Some(job) = self.job.take() {
+            self.machine.end_group();
+            self.refuse(job, ChangeError::Stopped);
+        }
     }
 
     /// Says how the engine has ended. Its last report is made when it is asked for, or after those
     /// who wait have been woken: with many workers it takes longer than their stop.
     async fn finish(mut self) {
-        let log = &self.shared.log;
-        log.push(|| self.wall(self.now), &self.shared.path, None, None, || EventKind::Finished);
-        let verdict = self.fatal.take().map_or(Verdict::Ended, |fatal| Verdict::Fatal {
-            path: fatal.path,
-            error: fatal.error,
-        });
-        let sender = self.verdict.clone();
-        let remains = Remains::leave(self, verdict.text());
-        sender.send_replace(Some(verdict));
+        self.note_engine(None, EventKind::Finished);
+        self.flush();
+        if self.linger.is_none() {
+            // An engine that is nested in another leaves that to the outermost.
+            self.shared.log.close();
+        }
+        let verdict = match self.fatal.take() {
+            Some(fatal) => Verdict::Fatal { path: fatal.path, error: fatal.error },
+            None if self.is_runtime_gone => Verdict::RuntimeGone,
+            None => Verdict::Ended,
+        };
+        let life = self.life.clone();
+        let remains = Remains::leave(self, verdict.clone());
+        life.send_replace(Life::Ended(verdict));
         tokio::task::yield_now().await;
         drop(remains);
     }

@@ -74,6 +74,11 @@ impl Finish {
         Self::because(EndKind::Failed, panic.to_string(), true)
     }
 
+    /// The end of a worker that failed for a reason of the engine's.
+    pub(crate) fn failed(text: String) -> Self {
+        Self::because(EndKind::Failed, text, false)
+    }
+
     /// The end of a worker whose task was dropped.
     pub(crate) fn dropped() -> Self {
         Self { kind: EndKind::Dropped, failure: None }

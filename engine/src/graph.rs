@@ -81,6 +81,7 @@ impl Graph {
 
     /// Returns the graph in the DOT language: an arrow leads from a worker to its input, dashed for
     /// an optional and dotted for a live one.
+    #[expect(clippy::missing_panics_doc, reason = "writing to a string cannot fail")]
     pub fn to_dot(&self) -> String {
         let mut dot = String::new();
         // Writing to a string cannot fail.

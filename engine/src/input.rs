@@ -61,6 +61,7 @@ use crate::value::{Kind, Value, downcast};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an input",
     label = "expected names, or tuples, vectors or maps of names",
+    note = "a name is made with its type: `const STORE: Name<Store> = Name::new(\"store\");`",
     note = "an input's type must be `Clone + Send + Sync + 'static`; the ways to declare one are \
             listed at `crankcase_engine::Inputs`"
 )]
@@ -157,6 +158,7 @@ impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<I: Inputs + Clone> Inputs for &I {
     type Values = I::Values;
     type Owned = I::Owned;

@@ -99,3 +99,13 @@ pub use report::{
 };
 pub use stop::{Stop, Stopper};
 pub use worker::Worker;
+
+/// Compiles and runs the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/engine.md")]
+struct Guide;
+
+/// Compiles and runs the example of the project's front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -41,7 +41,7 @@ pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, 
 use crate::policy::Policy;
 
 /// What the driver is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Command {
     /// Start this generation's worker with its inputs' current values.
     Start(NodeId, Generation),
@@ -195,11 +195,13 @@ impl Machine {
     /// the inputs it was started with until it ends.
     fn take_out(&mut self, id: NodeId) {
         let links = self.graph.unlink(id);
+        for link in &links {
+            self.act_on(link.edge.target);
+        }
         let node = &mut self.graph[id];
         if node.is_live() {
-            if !node.is_obsolete {
-                node.is_obsolete = true;
-                node.old_inputs = links;
+            if !std::mem::replace(&mut node.is_obsolete, true) {
+                self.graph.keep_old(id, &links);
             }
             self.mark(id, true);
         } else {
@@ -262,8 +264,13 @@ impl Machine {
         }
         for index in 0..node.users.len() {
             let user = self.graph[id].users[index];
-            let edge = self.graph[user.node].inputs[user.input as usize].edge;
-            if edge.port != port || !edge.need.bounces() {
+            let target = &self.graph[user.node];
+            let link = target.inputs[user.input as usize];
+            if link.edge.port != port || !link.edge.need.bounces() {
+                continue;
+            }
+            // One that was started without this worker has no older value of it.
+            if target.is_live() && link.held != generation {
                 continue;
             }
             if self.graph[user.node].phase == Phase::Starting {
@@ -280,12 +287,16 @@ impl Machine {
         if let Some(command) = self.commands.pop_front() {
             return self.hand_out(command);
         }
-        if self.is_killed {
-            return self.step_killed();
-        }
-        if let Some(id) = self.spread.pop_front() {
+        // What was under way when the kill came spreads first, so that it is told from the rest.
+        if let Some(at) = self.sweep
+            && (at > 0 || self.spread.is_empty())
+        {
+            self.sweep_over(at);
+        } else if let Some(id) = self.spread.pop_front() {
             self.graph[id].in_spread = false;
             self.show(id);
+        } else if self.is_killed {
+            return self.step_killed();
         } else if self.groups == 0
             && let Some(id) = self.next_act()
         {
@@ -359,12 +370,6 @@ impl Machine {
     /// Returns who uses a node, with the index of the input; a node may use another twice.
     pub(crate) fn users(&self, id: NodeId) -> impl Iterator<Item = (NodeId, usize)> {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))
-    }
-
-    /// Returns which generation of an input a live worker was started with, if it was.
-    #[cfg(test)]
-    pub(crate) fn held(&self, id: NodeId, input: usize) -> Generation {
-        self.graph[id].inputs[input].held
     }
 
     fn policy_of(&self, node: &Node) -> Arc<Policy> {

@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -35,14 +36,14 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// Returns nothing when nobody would see it, as for most of a hundred thousand workers.
-    pub(crate) fn new(shared: &Shared, ctx: &Context) -> Option<Box<Self>> {
+    pub(crate) fn new(shared: &Shared, ctx: &Context) -> Option<Arc<Self>> {
         let span = tracing::debug_span!("worker", path = tracing::field::Empty);
         if span.is_disabled() && shared.metrics.is_none() {
             return None;
         }
         let path = ctx.path();
         span.record("path", path.as_str());
-        Some(Box::new(Self {
+        Some(Arc::new(Self {
             span,
             path,
             metrics: shared.metrics.clone(),
@@ -57,14 +58,20 @@ impl Observed {
 
     pub(crate) fn started(&self) {
         let started = self.started.get_or_init(Instant::now);
-        if let Some(metrics) = &self.metrics {
-            metrics.worker_started(&self.path, started.duration_since(self.launched));
-        }
+        let took = started.duration_since(self.launched);
+        self.tell(|metrics| metrics.worker_started(&self.path, took));
     }
 
     pub(crate) fn ended(&self, kind: EndKind) {
-        if let Some(metrics) = &self.metrics {
-            metrics.worker_ended(&self.path, kind.as_str(), self.launched.elapsed());
+        let lived = self.launched.elapsed();
+        self.tell(|metrics| metrics.worker_ended(&self.path, kind.as_str(), lived));
+    }
+
+    /// Metrics are foreign code, and come before the engine is told: they must not prevent it.
+    fn tell(&self, count: impl FnOnce(&dyn Metrics)) {
+        let Some(metrics) = &self.metrics else { return };
+        if catch_unwind(AssertUnwindSafe(|| count(&**metrics))).is_err() {
+            tracing::warn!(worker = %self.path, "the metrics panicked");
         }
     }
 }

@@ -6,9 +6,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::engine::Verdict;
+use crate::engine::Life;
 use crate::event::{Log, Timestamp};
-use crate::event_loop::{LastReport, Message};
+use crate::event_loop::{Call, LastReport, Message};
+use crate::machine::NodeId;
 use crate::manifold::{Classifier, Filter, Settings};
 use crate::observe::Metrics;
 use crate::policy::Policy;
@@ -16,9 +17,12 @@ use crate::tree::Tree;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
-    /// Unbounded, because it is sent to from `drop`, and because what is under way is bounded by
-    /// the number of workers and of callers that wait.
+    /// What workers tell. Unbounded, because it is sent to from `drop`, and because a worker has
+    /// only a few messages under way.
     pub(crate) messages: mpsc::UnboundedSender<Message>,
+    /// What is asked from outside: a queue of its own, so that no answer waits behind the messages
+    /// of a hundred thousand workers. Unbounded, because every caller waits for its answer.
+    pub(crate) calls: mpsc::UnboundedSender<Call>,
     /// The engine's path: empty for one that has no name.
     pub(crate) path: Arc<str>,
     pub(crate) policy: Arc<Policy>,
@@ -29,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,
     pub(crate) tree: Arc<Tree>,
-    pub(crate) verdict: watch::Receiver<Option<Verdict>>,
+    pub(crate) life: watch::Receiver<Life>,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
 }
@@ -48,9 +52,14 @@ impl Clock {
 }
 
 impl Shared {
-    /// Sends to the loop. After the loop has ended nobody cares.
+    /// Tells the loop something. After the loop has ended nobody cares.
     pub(crate) fn send(&self, message: Message) {
         drop(self.messages.send(message));
+    }
+
+    /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
+    pub(crate) fn call(&self, call: Call) {
+        drop(self.calls.send(call));
     }
 
     /// Returns where a worker with these settings runs.
@@ -72,6 +81,24 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.tree.leave(&self.path);
+    }
+}
+
+/// Keeps a name while someone outside follows it.
+pub(crate) struct Pinned {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) node: NodeId,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.shared.send(Message::Unpin(self.node));
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pinned")
     }
 }
 

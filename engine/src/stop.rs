@@ -165,7 +165,13 @@ impl Stop {
 
     /// Says that the start has come to its end; returns whether the stop had been told before.
     pub(crate) fn start_ended(&self) -> bool {
-        self.cell.raise(STARTED) & STOPPED != 0
+        // Nobody waits for this flag.
+        self.cell.flags.fetch_or(STARTED, Ordering::AcqRel) & STOPPED != 0
+    }
+
+    /// Tells the worker to stop on its own account: the engine has not asked for it.
+    pub(crate) fn give_up(&self) {
+        self.cell.raise(STOPPED);
     }
 
     /// Waits until an input has ended by itself, or the worker is told to stop.
@@ -274,6 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "the test waits for the task's end")]
     async fn a_waiter_that_waits_first_is_woken() {
         let (stopper, stop) = Stop::pair();
         let mut wait = tokio::spawn(async move { stop.wait().await });

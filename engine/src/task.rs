@@ -20,6 +20,7 @@ use crate::event_loop::Message;
 use crate::exit::{Exit, Outcome, Panicked};
 use crate::finish::Finish;
 use crate::input::Given;
+use crate::machine::EndKind;
 use crate::manifold::Settings;
 use crate::observe::Observed;
 use crate::stop::Stop;
@@ -66,7 +67,10 @@ pub(crate) struct Steps<M, B, P, N> {
 
 impl Launch {
     /// Runs a worker in a task.
-    pub(crate) fn spawn<M, W, F, R, B, P, N>(self, steps: Steps<M, B, P, N>) -> Option<AbortHandle>
+    pub(crate) fn spawn<M, W, F, R, B, P, N>(
+        mut self,
+        steps: Steps<M, B, P, N>,
+    ) -> Option<AbortHandle>
     where
         M: Send + Sync + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
@@ -75,8 +79,8 @@ impl Launch {
         P: Fn(&M, &W, &mut Changes) -> Born + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
-        let guard = Guard::new(&self);
-        let runtime = guard.identity.shared.runtime_of(self.settings.as_deref()).clone();
+        let guard = Guard::new(&mut self);
+        let runtime = guard.identity.shared.runtime_of(guard.settings.as_deref()).clone();
         let stage = Stage::New { launch: Some((self.given, self.ctx)) };
         let task = Task { stage, steps, late: Late::default(), changes: None, guard };
         Some(runtime.spawn(task).abort_handle())
@@ -84,14 +88,16 @@ impl Launch {
 
     /// Runs a worker on a thread of its own.
     pub(crate) fn spawn_thread(
-        self,
+        mut self,
         run: impl FnOnce(Given, Context) -> Outcome + Send + 'static,
     ) -> Option<AbortHandle> {
-        let mut guard = Guard::new(&self);
+        let mut guard = Guard::new(&mut self);
         let (given, ctx) = (self.given, self.ctx);
         let runtime = guard.identity.shared.workers.clone();
         let name = ctx.name().to_owned();
+        guard.if_dropped = || Finish::failed("cannot make a thread for it".to_owned());
         let body = move || {
+            guard.if_dropped = Finish::dropped;
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
             let _entered = span.as_ref().map(|span| span.enter());
@@ -115,19 +121,22 @@ pub(crate) struct Guard {
     identity: Identity,
     stop: Stop,
     settings: Option<Arc<Settings>>,
-    observed: Option<Box<Observed>>,
+    observed: Option<Arc<Observed>>,
     is_told: bool,
+    /// What to tell if this is dropped before the worker has ended.
+    if_dropped: fn() -> Finish,
 }
 
 impl Guard {
-    fn new(launch: &Launch) -> Self {
+    fn new(launch: &mut Launch) -> Self {
         let identity = launch.ctx.identity().clone();
-        let observed = Observed::new(&identity.shared, &launch.ctx);
+        let observed = launch.ctx.observe();
         Self {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.clone(),
             observed,
             is_told: false,
+            if_dropped: Finish::dropped,
             identity,
         }
     }
@@ -143,7 +152,11 @@ impl Guard {
     fn tell(&mut self, finish: Finish) {
         self.is_told = true;
         if let Some(observed) = &self.observed {
-            observed.ended(finish.kind);
+            let kind = match finish.kind {
+                EndKind::Done | EndKind::Dropped if self.stop.is_stopped() => EndKind::Stopped,
+                kind => kind,
+            };
+            observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
         self.stop.once_gone(move || shared.send(Message::Ended { node, generation, finish }));
@@ -153,7 +166,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.is_told {
-            self.tell(Finish::dropped());
+            self.tell((self.if_dropped)());
         }
     }
 }

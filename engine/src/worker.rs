@@ -21,7 +21,7 @@ use crate::stop::Stop;
 ///   well.
 /// - Do not retry, back off or reconnect in `run`: return the error, and the engine starts a fresh
 ///   worker with fresh inputs.
-/// - Do not block the thread: use [`blocking`](crate::blocking), or a blocking manifold.
+/// - Do not block the thread: use [`Stop::blocking`], or a blocking manifold.
 ///
 /// # Examples
 ///
@@ -45,6 +45,12 @@ use crate::stop::Stop;
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a worker",
+    label = "this is to be a worker",
+    note = "implement `crankcase_engine::Worker` for `{Self}`: one method, `async fn run(self, stop: \
+            Stop) -> Outcome`; or make a worker of a closure with `Builder::run`"
+)]
 pub trait Worker: Send + Sized + 'static {
     /// Runs the worker to its end.
     fn run(self, stop: Stop) -> impl Future<Output = Outcome> + Send;

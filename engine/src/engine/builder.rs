@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::nested::NestedEngine;
-use super::{Caller, Engine};
+use super::{Caller, Engine, Life};
 use crate::backoff::{Backoff, Intensity};
 use crate::context::Context;
 use crate::error::ConfigError;
@@ -168,7 +168,8 @@ impl EngineBuilder {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (messages, inbox) = mpsc::unbounded_channel();
-        let (verdict, verdict_receiver) = watch::channel(None);
+        let (calls, called) = mpsc::unbounded_channel();
+        let (life, life_receiver) = watch::channel(Life::Running);
         let current = || Handle::current();
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
         let path = match &self.name {
@@ -178,6 +179,7 @@ impl EngineBuilder {
         let outer = self.outer;
         let shared = Arc::new(Shared {
             messages,
+            calls,
             path,
             policy: Arc::new(self.policy),
             filter: self.filter,
@@ -192,7 +194,7 @@ impl EngineBuilder {
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
-            verdict: verdict_receiver,
+            life: life_receiver,
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
@@ -200,7 +202,8 @@ impl EngineBuilder {
         let beginning = Beginning {
             shared: Arc::clone(&shared),
             inbox,
-            verdict,
+            called,
+            life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,
             linger: outer.map(|outer| outer.linger),

@@ -3,6 +3,7 @@
 //! Each reporter runs in a task of its own, and owes at most one answer: there are never more such
 //! tasks than workers.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,9 +33,9 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         return report;
     }
     let now = Instant::now();
-    let mut latest = now;
+    // How many owe an answer until when.
+    let mut owing: BTreeMap<Duration, usize> = BTreeMap::new();
     let (sender, mut answers) = mpsc::unbounded_channel();
-    let mut left = 0;
     for (index, asking) in asks.iter().enumerate() {
         let Some(worker) = report.workers.get_mut(&asking.name) else { continue };
         if asking.ask.is_owing.swap(true, Ordering::AcqRel) {
@@ -44,15 +45,20 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         let deadline = asking.deadline.min(limit);
         worker.reporter =
             Some(format!("no answer within {}", humantime::format_duration(deadline)));
-        latest = latest.max(now + deadline);
-        left += 1;
+        *owing.entry(deadline).or_default() += 1;
         let answer = ask(Arc::clone(&asking.ask), index, sender.clone());
         drop(asking.runtime.spawn(answer));
     }
-    while left > 0
-        && let Ok(Some((index, answer))) = timeout_at(latest, answers.recv()).await
+    while let Some((latest, _)) = owing.last_key_value()
+        && let Ok(Some((index, answer))) = timeout_at(now + *latest, answers.recv()).await
     {
-        left -= 1;
+        let deadline = asks[index].deadline.min(limit);
+        if let Some(left) = owing.get_mut(&deadline) {
+            *left -= 1;
+            if *left == 0 {
+                owing.remove(&deadline);
+            }
+        }
         if let Some(worker) = report.workers.get_mut(&asks[index].name) {
             match answer {
                 Ok(detail) => (worker.report, worker.reporter) = (Some(detail), None),

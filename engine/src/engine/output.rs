@@ -1,15 +1,13 @@
 use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
-use std::sync::Arc;
 
-use super::Engine;
+use super::{Engine, Life};
 use crate::change::ChangeError;
-use crate::event_loop::{Message, Question};
+use crate::event_loop::Question;
 use crate::input::Live;
-use crate::machine::NodeId;
 use crate::name::Name;
-use crate::shared::Shared;
+use crate::shared::Pinned;
 use crate::value::Kind;
 
 /// A question for the value behind a name; made by [`Engine::output`].
@@ -33,9 +31,7 @@ impl<T: Clone + Send + Sync + 'static> OutputRequest<T> {
         let name = self.name.into_text();
         let question = |reply| Question::Follow(name, Kind::of::<T>(), reply);
         let followed = self.engine.ask(question).await.unwrap_or(Err(ChangeError::Stopped))?;
-        let shared = Arc::clone(&self.engine.shared);
-        let pin = Pinned { shared, node: followed.node };
-        Ok(OutputWatch { live: Live::new(followed.receiver), _pin: pin })
+        Ok(OutputWatch { live: Live::new(followed.receiver), _pinned: followed.pinned })
     }
 }
 
@@ -45,8 +41,14 @@ impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
+            let mut life = self.engine.shared.life.clone();
             let mut watch = self.follow().await?;
-            watch.value().await.ok_or(ChangeError::Stopped)
+            tokio::select! {
+                biased;
+                // What is not up when the engine is killed will never be.
+                _ = life.wait_for(|life| !matches!(life, Life::Running)) => Err(ChangeError::Stopped),
+                value = watch.value() => value.ok_or(ChangeError::Stopped),
+            }
         })
     }
 }
@@ -61,7 +63,7 @@ impl<T> fmt::Debug for OutputRequest<T> {
 #[derive(Debug)]
 pub struct OutputWatch<T> {
     live: Live<T>,
-    _pin: Pinned,
+    _pinned: Pinned,
 }
 
 impl<T: Clone + 'static> OutputWatch<T> {
@@ -87,23 +89,5 @@ impl<T: Clone + 'static> OutputWatch<T> {
     /// Cancel safe.
     pub async fn value(&mut self) -> Option<T> {
         self.live.value().await
-    }
-}
-
-/// Keeps a name while someone outside follows it.
-struct Pinned {
-    shared: Arc<Shared>,
-    node: NodeId,
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        self.shared.send(Message::Unpin(self.node));
-    }
-}
-
-impl fmt::Debug for Pinned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pinned")
     }
 }

@@ -12,7 +12,7 @@ use crate::detail::Reporter;
 use crate::engine::Engine;
 use crate::event::EventKind;
 use crate::input::{Gift, Given};
-use crate::machine::{Command, Generation, NodeId, Phase, Rest};
+use crate::machine::{Command, Generation, NodeId, Phase, Rest, Stage};
 use crate::manifold::Manifold;
 use crate::stop::Stop;
 use crate::task::Launch;
@@ -58,9 +58,11 @@ impl EventLoop {
         let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
         let (given, present) = self.gifts(node, generation, &manifold);
         let slot = &mut self.slots[node.index()];
-        slot.present = present;
+        if !present.is_empty() {
+            slot.rare_mut().present = present;
+        }
         slot.starts = slot.starts.saturating_add(1);
-        slot.degraded = None;
+        slot.forget_health();
         let (stopper, stop) = Stop::pair();
         let identity = Identity { shared: Arc::clone(&self.shared), node, generation };
         let ctx = Context::new(identity, slot.name().clone(), stop);
@@ -71,6 +73,7 @@ impl EventLoop {
             outputs: Outputs::None,
             ask: None,
             is_up: false,
+            is_obsolete: false,
             is_aborted: false,
         });
         self.note(node, None, || EventKind::Starting { generation });
@@ -150,15 +153,18 @@ impl EventLoop {
     pub(super) fn note_overdue(&mut self, node: NodeId) {
         let view = self.machine.view(node);
         if view.phase == Phase::Starting && !view.is_marked {
-            let settings = self.slots[node.index()].manifold.as_ref();
-            let settings = settings.and_then(|manifold| manifold.settings.as_ref());
-            let own = settings.and_then(|settings| settings.start_timeout);
-            let timeout = own.unwrap_or(self.shared.policy.start_timeout);
-            let text =
-                format!("its start took longer than {}", humantime::format_duration(timeout));
-            let error = LastError { text, is_panic: false, at: self.now };
-            self.slots[node.index()].last_error = Some(Box::new(error));
+            let error = LastError { text: self.overdue(node), is_panic: false, at: self.now };
+            self.slots[node.index()].rare_mut().last_error = Some(error);
         }
+    }
+
+    /// Returns the error of a start that took too long.
+    pub(super) fn overdue(&self, node: NodeId) -> String {
+        let settings = self.slots[node.index()].manifold.as_ref();
+        let settings = settings.and_then(|manifold| manifold.settings.as_ref());
+        let own = settings.and_then(|settings| settings.start_timeout);
+        let timeout = own.unwrap_or(self.shared.policy.start_timeout);
+        format!("its start took longer than {}", humantime::format_duration(timeout))
     }
 
     /// Forgets a name that nothing installs, uses or pins.
@@ -170,8 +176,14 @@ impl EventLoop {
 
     /// The deadline of a kill is over: all that is left is dropped and left behind.
     pub(super) fn abandon(&mut self) {
-        for index in 0..self.slots.len() {
-            if let Some(worker) = &mut self.slots[index].worker {
+        let mut live: Vec<_> = self.names.iter().collect();
+        live.retain(|node| self.slots[node.index()].worker.is_some());
+        live.sort_unstable();
+        for node in live {
+            if self.machine.view(node).stage != Stage::Stuck {
+                self.name_stuck(node);
+            }
+            if let Some(worker) = &mut self.slots[node.index()].worker {
                 worker.stopper.stop();
                 worker.abort();
             }

@@ -37,6 +37,8 @@ pub(super) struct Plan {
     edges: Vec<Box<[Edge]>>,
     /// Which op changes a node, where there is more than one.
     changed: Map<NodeId, usize>,
+    /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
+    pub(super) linked: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -89,6 +91,8 @@ impl EventLoop {
                 Ok(true) => {
                     self.machine.end_group();
                     self.waiting.add(&job.ending, job.reply);
+                    // Letting go of a hundred thousand names takes longer than a slice.
+                    self.reaper.take_ops(job.ops);
                     return;
                 }
                 Ok(false) => {}
@@ -114,8 +118,8 @@ impl EventLoop {
                 Stage::Resolve(at + 1)
             }
             Stage::Resolve(_) => Stage::Check(0),
-            Stage::Check(at) if at < job.ops.len() => {
-                self.check(&job.plan, &job.ops, at)?;
+            Stage::Check(at) if at < job.plan.linked.len() => {
+                self.check(&job.plan, &job.ops, job.plan.linked[at])?;
                 Stage::Check(at + 1)
             }
             Stage::Check(_) => {
@@ -151,8 +155,13 @@ impl EventLoop {
             return Err(ChangeError::NamedTwice { name: name.as_str().to_owned() });
         }
         let is_installed = self.machine.view(node).is_installed;
+        // One that will use nothing counts too: it no longer uses what it does now.
+        let is_linked = self.machine.inputs(node).len() > 0;
         let Action::Install { manifold: Some(manifold), expected, mode } = action else {
             plan.edges.push(Box::default());
+            if is_linked && matches!(action, Action::Uninstall { .. }) {
+                plan.linked.push(at);
+            }
             return if is_installed { Ok(()) } else { Err(self.not_installed(name, action)) };
         };
         if is_installed && *mode == Mode::Nothing {
@@ -163,6 +172,9 @@ impl EventLoop {
         }
         check_manifold(name, manifold, expected, &self.shared.policy)?;
         let edges = self.edges(name, manifold)?;
+        if is_linked || !edges.is_empty() || self.machine.users(node).next().is_some() {
+            plan.linked.push(at);
+        }
         plan.edges.push(edges);
         Ok(())
     }
@@ -234,13 +246,8 @@ impl EventLoop {
     }
 
     pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
-        let rewirings: Vec<_> = plan
-            .nodes
-            .iter()
-            .zip(&plan.edges)
-            .filter(|(_, edges)| !edges.is_empty())
-            .map(|(node, edges)| (*node, &**edges))
-            .collect();
+        let linked = plan.linked.iter();
+        let rewirings: Vec<_> = linked.map(|at| (plan.nodes[*at], &*plan.edges[*at])).collect();
         let Some(cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
         let name = |node: &NodeId| self.slots[node.index()].name().as_str().to_owned();
         Err(ChangeError::Cycle { path: cycle.iter().map(name).collect() })
@@ -275,6 +282,7 @@ impl EventLoop {
         let is_installed = self.machine.view(node).is_installed;
         match action {
             Action::Install { manifold, .. } => {
+                self.disown(node);
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
                 let old =
@@ -288,6 +296,7 @@ impl EventLoop {
             _ if !is_installed => {}
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
+                self.disown(node);
                 self.machine.uninstall(node);
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);
@@ -307,18 +316,21 @@ impl EventLoop {
         }
     }
 
-    /// Refuses a group. The names that were only made for it are forgotten by the machine.
-    fn refuse(&mut self, job: Job, error: ChangeError) {
-        for op in job.ops {
-            if let Action::Install { manifold, .. } = op.action {
-                self.reaper.take_manifold(manifold);
-            }
+    /// Says that a live worker belongs to a manifold that is no longer installed.
+    fn disown(&mut self, node: NodeId) {
+        if let Some(worker) = &mut self.slots[node.index()].worker {
+            worker.is_obsolete = true;
         }
+    }
+
+    /// Refuses a group. The names that were only made for it are forgotten by the machine.
+    pub(super) fn refuse(&mut self, job: Job, error: ChangeError) {
+        self.reaper.take_ops(job.ops);
         answer(job.reply, Err(error));
     }
 
     /// Adds the dependents of what is to go with them.
-    fn add_dependents(&self, ops: &mut Vec<Op>) {
+    pub(super) fn add_dependents(&self, ops: &mut Vec<Op>) {
         let with_dependents =
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
         let roots = ops.iter().filter(|op| with_dependents(op));

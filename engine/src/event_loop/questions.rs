@@ -18,6 +18,7 @@ use crate::name::Text;
 use crate::report::{
     EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
 };
+use crate::shared::Pinned;
 use crate::value::Kind;
 
 /// A report at one moment, with the reporters that are still to be asked.
@@ -37,19 +38,18 @@ pub(crate) struct Asking {
 impl EventLoop {
     pub(super) fn answer(&mut self, question: Question) {
         match question {
-            Question::Preview(ops, reply) => answer(reply, self.preview(&ops)),
-            Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
-            Question::Running(name, reply) => {
-                let node = self.names.find(&self.slots, name.as_str());
-                let is_up = node.is_some_and(|node| self.slots[node.index()].is_up());
-                if is_up {
-                    answer(reply, ());
-                } else {
-                    let node = node.unwrap_or_else(|| self.intern(&name));
-                    self.waiting.add_for_up(node, reply);
-                }
+            Question::Preview(_, reply) if self.machine.is_killed() => {
+                answer(reply, Err(ChangeError::Stopped));
             }
+            Question::Preview(ops, reply) => answer(reply, self.preview(ops)),
+            Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
+            // Dropping the reply says that the engine is stopping.
+            Question::Settled(_) if self.machine.is_killed() => {}
             Question::Settled(reply) => self.waiting.for_rest.push(reply),
+            Question::Live(node, generation, reply) => {
+                let path = self.worker(node, generation).is_some().then(|| self.path(node));
+                answer(reply, path);
+            }
             Question::Snapshot(reply) => answer(reply, self.snapshot()),
             Question::Why(name, reply) => answer(reply, self.why(&name)),
             Question::Graph(reply) => answer(reply, self.graph()),
@@ -60,12 +60,15 @@ impl EventLoop {
         let node = self.intern(name);
         self.machine.pin(node);
         let receiver = self.slots[node.index()].follow(kind.id());
-        Ok(Followed { receiver, node })
+        // Dropped with the answer, if nobody waits for it any more.
+        let pinned = Pinned { shared: Arc::clone(&self.shared), node };
+        Ok(Followed { receiver, pinned })
     }
 
-    fn preview(&mut self, ops: &[Op]) -> Result<Preview, ChangeError> {
+    fn preview(&mut self, mut ops: Vec<Op>) -> Result<Preview, ChangeError> {
+        self.add_dependents(&mut ops);
         self.machine.begin_group();
-        let plan = self.check_all(ops);
+        let plan = self.check_all(&ops);
         self.machine.end_group();
         let nodes = plan?.nodes;
         let mut preview = Preview::default();
@@ -84,8 +87,13 @@ impl EventLoop {
             if !matches!(op.action, Action::Unpark) {
                 roots.push(*node);
             }
+            if !gone.contains(node) {
+                roots.extend(self.users_without(*node));
+            }
         }
-        for node in self.machine.bounced_with(&roots) {
+        let stopping = self.machine.bounced_with(&roots);
+        self.add_bereft(&mut gone, &stopping);
+        for node in stopping {
             let path = self.path(node);
             let list =
                 if gone.contains(&node) { &mut preview.stopped } else { &mut preview.bounced };
@@ -100,6 +108,33 @@ impl EventLoop {
             paths.sort_unstable();
         }
         Ok(preview)
+    }
+
+    /// Returns the users that run without an idle node: they are bounced when it comes up.
+    fn users_without(&self, node: NodeId) -> Vec<NodeId> {
+        if self.machine.view(node).phase != Phase::Idle {
+            return Vec::new();
+        }
+        let users = self.machine.users(node);
+        let bounces = |(user, index): &(NodeId, usize)| {
+            self.machine.inputs(*user).nth(*index).is_some_and(|(edge, _)| edge.need.bounces())
+        };
+        users.filter(bounces).map(|(user, _)| user).collect()
+    }
+
+    /// Adds the workers that cannot start again without those that are gone.
+    fn add_bereft(&self, gone: &mut BTreeSet<NodeId>, stopping: &[NodeId]) {
+        let stopping: BTreeSet<_> = stopping.iter().copied().collect();
+        let mut stack: Vec<_> = gone.iter().copied().collect();
+        while let Some(node) = stack.pop() {
+            for (user, index) in self.machine.users(node) {
+                let edge = self.machine.inputs(user).nth(index);
+                let needs = edge.is_some_and(|(edge, _)| edge.need.gates());
+                if needs && stopping.contains(&user) && gone.insert(user) {
+                    stack.push(user);
+                }
+            }
+        }
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -166,7 +201,7 @@ impl EventLoop {
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
         let at = |stamp: std::num::NonZeroU64| Timestamp(self.wall(stamp.get()));
-        let error = slot.last_error.as_ref().map(|error| ErrorReport {
+        let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
             is_panic: error.is_panic,
             at: Timestamp(self.wall(error.at)),
@@ -178,7 +213,7 @@ impl EventLoop {
             starts: slot.starts,
             failures: view.failures,
             is_essential: settings.is_some_and(|settings| settings.is_essential),
-            degraded: slot.degraded.as_deref().map(str::to_owned),
+            degraded: slot.degraded().map(str::to_owned),
             inputs: self.input_reports(node, slot),
             started: slot.started.map(at),
             stopped: slot.stopped.map(at),
@@ -201,7 +236,10 @@ impl EventLoop {
                 need: edge.need.as_str(),
                 output: input.kind.name(),
                 state: state_of(&self.machine.view(edge.target)),
-                was_present: slot.present.get(index).copied().unwrap_or(false),
+                was_present: slot
+                    .rare()
+                    .and_then(|rare| rare.present.get(index))
+                    .is_some_and(|was_present| *was_present),
             }
         };
         inputs.map(report).collect()
@@ -246,8 +284,8 @@ impl EventLoop {
         let state = state_of(&view);
         let left = slot.until.map(|until| until.get().saturating_sub(self.now));
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
-        let degraded = slot.degraded.as_deref().map(str::to_owned);
-        let error = slot.last_error.as_ref().map(|error| error.text.clone());
+        let degraded = slot.degraded().map(str::to_owned);
+        let error = slot.last_error().map(|error| error.text.clone());
         let is_well = matches!(state, WorkerState::Running | WorkerState::Done);
         WhyStep {
             path: self.path(node),
@@ -289,17 +327,11 @@ impl EventLoop {
         for at in 0..ops.len() {
             self.resolve(&mut plan, ops, at)?;
         }
-        for at in 0..ops.len() {
-            self.check(&plan, ops, at)?;
+        for index in 0..plan.linked.len() {
+            self.check(&plan, ops, plan.linked[index])?;
         }
         self.check_cycles(&plan)?;
         Ok(plan)
-    }
-}
-
-impl Slot {
-    fn is_up(&self) -> bool {
-        self.worker.as_ref().is_some_and(|worker| worker.is_up)
     }
 }
 

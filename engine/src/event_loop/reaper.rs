@@ -1,11 +1,14 @@
 //! Drops what users made, outside the loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::change::Op;
 use crate::exit::BoxError;
+use crate::finish::Finish;
 use crate::manifold::Manifold;
 use crate::value::Outputs;
 
@@ -14,7 +17,9 @@ use crate::value::Outputs;
 enum Remains {
     Outputs(Outputs),
     Manifold(Manifold),
-    Error(BoxError),
+    Finish(Finish),
+    Fatal(Arc<BoxError>),
+    Ops(Vec<Op>),
 }
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
@@ -52,8 +57,21 @@ impl Reaper {
         }
     }
 
-    pub(super) fn take_error(&mut self, error: BoxError) {
-        self.taken.push(Remains::Error(error));
+    pub(super) fn take_ops(&mut self, ops: Vec<Op>) {
+        // The usual change is of one op, and its manifold is installed now: nothing is left of it.
+        if ops.len() > 1 || ops.iter().any(Op::has_manifold) {
+            self.taken.push(Remains::Ops(ops));
+        }
+    }
+
+    pub(super) fn take_finish(&mut self, finish: Finish) {
+        self.taken.push(Remains::Finish(finish));
+    }
+
+    pub(super) fn take_fatal(&mut self, error: Option<Arc<BoxError>>) {
+        if let Some(error) = error {
+            self.taken.push(Remains::Fatal(error));
+        }
     }
 
     /// Sends what was taken. Without a runtime there is no task any more, and it is dropped here.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::EventLoop;
+use crate::engine::Verdict;
 use crate::report::Report;
 use crate::shared::Shared;
 
@@ -19,8 +20,8 @@ pub(crate) struct LastReport {
 enum State {
     #[default]
     Running,
-    /// The loop as it ended, and the engine's error.
-    Ended(Box<EventLoop>, Option<String>),
+    /// The loop as it ended, and how.
+    Ended(Box<EventLoop>, Verdict),
     Made(Report),
 }
 
@@ -37,7 +38,9 @@ impl LastReport {
     fn make(&self) {
         let ended = std::mem::take(&mut *self.state.lock());
         let made = match ended {
-            State::Ended(event_loop, error) => State::Made(event_loop.last_report(error)),
+            State::Ended(event_loop, verdict) => {
+                State::Made(event_loop.last_report(verdict.text()))
+            }
             other => other,
         };
         *self.state.lock() = made;
@@ -54,9 +57,9 @@ impl fmt::Debug for LastReport {
 pub(super) struct Remains(Arc<Shared>);
 
 impl Remains {
-    pub(super) fn leave(event_loop: EventLoop, error: Option<String>) -> Self {
+    pub(super) fn leave(event_loop: EventLoop, verdict: Verdict) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        *shared.last_report.state.lock() = State::Ended(Box::new(event_loop), error);
+        *shared.last_report.state.lock() = State::Ended(Box::new(event_loop), verdict);
         Self(shared)
     }
 }

@@ -28,14 +28,20 @@ pub(super) struct Slot {
     pub(super) name: Option<Text>,
     pub(super) manifold: Option<Manifold>,
     pub(super) worker: Option<WorkerSlot>,
-    pub(super) channels: Vec<Channel>,
     pub(super) starts: u32,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
-    /// When its present wait is over.
+    /// When its present timer ends.
     pub(super) until: Option<NonZeroU64>,
-    pub(super) last_error: Option<Box<LastError>>,
-    pub(super) degraded: Option<Box<str>>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few slots have, so that a hundred thousand idle workers pay for a pointer only.
+#[derive(Default)]
+pub(super) struct Rare {
+    pub(super) channels: Vec<Channel>,
+    pub(super) last_error: Option<LastError>,
+    pub(super) degraded: Option<String>,
     /// Which inputs were there at the last start.
     pub(super) present: Box<[bool]>,
 }
@@ -47,6 +53,9 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) is_up: bool,
+    /// Its manifold is no longer the one that is installed: what it offers is not what the name
+    /// offers.
+    pub(super) is_obsolete: bool,
     /// The loop has dropped the worker's future, or will have when the task is next looked at.
     pub(super) is_aborted: bool,
 }
@@ -72,6 +81,33 @@ impl Slot {
         self.manifold.as_ref().map_or(&[], |manifold| manifold.blueprint.offers())
     }
 
+    pub(super) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
+    }
+
+    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(super) fn degraded(&self) -> Option<&str> {
+        self.rare()?.degraded.as_deref()
+    }
+
+    pub(super) fn last_error(&self) -> Option<&LastError> {
+        self.rare()?.last_error.as_ref()
+    }
+
+    pub(super) fn is_followed(&self) -> bool {
+        self.rare().is_some_and(|rare| !rare.channels.is_empty())
+    }
+
+    /// A new worker begins in good health.
+    pub(super) fn forget_health(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.degraded = None;
+        }
+    }
+
     /// Returns where a kind stands among what the manifold offers.
     pub(super) fn index_of(&self, kind: TypeId) -> Option<usize> {
         self.kinds().iter().position(|offered| offered.id() == kind)
@@ -79,7 +115,10 @@ impl Slot {
 
     /// Returns the present value of a kind; every worker that is up offers `()`.
     pub(super) fn value(&self, kind: TypeId) -> Option<Value> {
-        let worker = self.worker.as_ref().filter(|worker| worker.is_up)?;
+        let worker = self.worker.as_ref()?;
+        if !worker.is_up || worker.is_obsolete {
+            return None;
+        }
         match self.index_of(kind) {
             Some(index) => worker.outputs.get(index).cloned(),
             None => (kind == TypeId::of::<()>()).then(|| Arc::new(()) as Value),
@@ -88,20 +127,30 @@ impl Slot {
 
     /// Returns a receiver of the values of a kind.
     pub(super) fn follow(&mut self, kind: TypeId) -> watch::Receiver<Option<Value>> {
-        self.channels.retain(|(_, sender)| sender.receiver_count() > 0);
-        if let Some((_, sender)) = self.channels.iter().find(|(id, _)| *id == kind) {
+        let value = self.value(kind);
+        let channels = &mut self.rare_mut().channels;
+        channels.retain(|(_, sender)| sender.receiver_count() > 0);
+        if let Some((_, sender)) = channels.iter().find(|(id, _)| *id == kind) {
             return sender.subscribe();
         }
-        let (sender, receiver) = watch::channel(self.value(kind));
-        self.channels.push((kind, sender));
+        let (sender, receiver) = watch::channel(value);
+        channels.push((kind, sender));
         receiver
     }
 
     /// Shows the followers what the worker offers now, and returns the values that they no longer
     /// see.
     pub(super) fn show(&self) -> impl Iterator<Item = Value> {
-        let shown = self.channels.iter();
-        shown.filter_map(|(kind, sender)| sender.send_replace(self.value(*kind)))
+        let shown = self.rare().into_iter().flat_map(|rare| &rare.channels);
+        shown.filter_map(|(kind, sender)| {
+            let (value, mut unseen) = (self.value(*kind), None);
+            sender.send_if_modified(|shown| {
+                let is_news = shown.is_some() || value.is_some();
+                unseen = std::mem::replace(shown, value);
+                is_news
+            });
+            unseen
+        })
     }
 }
 

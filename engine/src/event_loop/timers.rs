@@ -58,12 +58,18 @@ impl Timers {
         self.queue.pop().map(|Reverse(timer)| (timer.node, timer.token))
     }
 
-    /// Waits until a timer's time has come; for ever if there is none.
-    pub(super) async fn wait(&mut self) {
-        let Some(Reverse(first)) = self.queue.peek() else { return std::future::pending().await };
-        if self.sleeps_until != first.at {
-            self.sleeps_until = first.at;
-            self.sleep.as_mut().reset(self.began + Duration::from_nanos(first.at));
+    /// Waits until a timer's time has come, or the deadline; for ever if there is neither.
+    pub(super) async fn wait(&mut self, deadline: Option<Stamp>) {
+        let first = self.queue.peek().map(|Reverse(first)| first.at);
+        let Some(at) = first.into_iter().chain(deadline).min() else {
+            return std::future::pending().await;
+        };
+        if self.sleeps_until != at {
+            self.sleeps_until = at;
+            // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up
+            // to milliseconds.
+            let after = Duration::from_nanos(at.saturating_sub(1));
+            self.sleep.as_mut().reset(self.began + after);
         }
         self.sleep.as_mut().await;
         // An elapsed sleep must be reset before it is waited for again.

@@ -12,7 +12,6 @@ pub(super) struct Waiting {
     /// Changes that are applied once the machine is idle.
     pub(super) for_idle: Vec<ChangeReply>,
     pub(super) for_rest: Vec<Reply<()>>,
-    for_up: Map<NodeId, Vec<Reply<()>>>,
     for_end: Map<(NodeId, Generation), Vec<u64>>,
     calls: Map<u64, Call>,
     next_call: u64,
@@ -39,18 +38,14 @@ impl Waiting {
         self.calls.insert(id, Call { left: workers.len(), reply });
     }
 
-    pub(super) fn add_for_up(&mut self, node: NodeId, reply: Reply<()>) {
-        let waiting = self.for_up.entry(node).or_default();
-        waiting.retain(|reply| !reply.is_closed());
-        waiting.push(reply);
-    }
-
-    pub(super) fn on_up(&mut self, node: NodeId) {
-        if self.for_up.is_empty() {
-            return;
-        }
-        for reply in self.for_up.remove(&node).into_iter().flatten() {
-            answer(reply, ());
+    /// Answers all that the engine was killed: what they wait for may never come true.
+    pub(super) fn give_up(&mut self) {
+        self.for_rest.clear();
+        self.for_end.clear();
+        let calls = std::mem::take(&mut self.calls);
+        let calls = calls.into_values().map(|call| call.reply);
+        for reply in self.for_idle.drain(..).chain(calls) {
+            answer(reply, Err(ChangeError::Stopped));
         }
     }
 

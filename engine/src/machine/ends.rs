@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::node::{Generation, Node, NodeId, Phase, Rest, Stage, Token};
+use super::node::{Age, Generation, Node, NodeId, Phase, Rest, Stage, Token, User};
 use super::{Command, Machine};
 
 /// The end of one generation's worker.
@@ -65,6 +65,7 @@ impl Machine {
         let is_root = std::mem::take(&mut node.is_root);
         let was_obsolete = std::mem::take(&mut node.is_obsolete);
         let was_overdue = std::mem::take(&mut node.is_overdue);
+        node.is_swept = false;
         node.phase = Phase::Idle;
         node.stage = Stage::Free;
         node.holders = 0;
@@ -147,17 +148,19 @@ impl Machine {
     /// Tells those that were started with this generation's output that it has ended by itself.
     /// They are marked by the spread that follows, with all that depend on them.
     fn tell_users_of_loss(&mut self, id: NodeId, generation: Generation) {
-        if self.graph[id].phase != Phase::Running || self.is_killed {
+        if self.graph[id].phase != Phase::Running {
             return;
         }
-        for index in 0..self.graph[id].users.len() {
-            let user = self.graph[id].users[index];
-            let node = &self.graph[user.node];
-            let link = node.inputs[user.input as usize];
-            if node.is_live() && link.edge.need.bounces() && link.held == generation {
-                self.commands.push_back(Command::Lose(user.node, node.generation));
-            }
-        }
+        let users = |age| {
+            let graph = &self.graph;
+            let holds = move |user: &&User| {
+                let link = graph[user.node].inputs(age)[user.input as usize];
+                link.edge.need.bounces() && link.held == generation
+            };
+            graph[id].users(age).iter().filter(holds).map(|user| user.node)
+        };
+        let lost = users(Age::Current).chain(users(Age::Old));
+        self.commands.extend(lost.map(|user| Command::Lose(user, self.graph[user].generation)));
     }
 
     /// A timer has fired.

@@ -1,6 +1,6 @@
 //! The dependency graph: who uses whom, linked so that every change costs what it touches.
 
-use super::node::{Edge, Link, Node, NodeId, User};
+use super::node::{Age, Edge, Link, Node, NodeId, User};
 
 /// All nodes, by id. An id is reused after its node was freed.
 #[derive(Debug, Clone, Default)]
@@ -72,18 +72,41 @@ impl Graph {
     /// Takes a node's inputs away and returns them; it uses nothing afterwards.
     pub(super) fn unlink(&mut self, id: NodeId) -> Box<[Link]> {
         let mut links = std::mem::take(&mut self[id].inputs);
+        self.leave(id, &mut links, Age::Current);
+        links
+    }
+
+    /// Keeps those of a former manifold's inputs that its live worker was started with.
+    pub(super) fn keep_old(&mut self, id: NodeId, links: &[Link]) {
+        let mut held: Box<[_]> = links.iter().filter(|link| link.held != 0).copied().collect();
+        for (input, link) in held.iter_mut().enumerate() {
+            let users = &mut self[link.edge.target].old_users;
+            link.back = u32::try_from(users.len()).expect("ids are 32 bits wide, and so are users");
+            let input = u32::try_from(input).expect("a manifold has fewer inputs than ids");
+            users.push(User { node: id, input });
+        }
+        self[id].old_inputs = held;
+    }
+
+    /// Drops what the worker of a former manifold was started with.
+    pub(super) fn drop_old(&mut self, id: NodeId) {
+        let mut links = std::mem::take(&mut self[id].old_inputs);
+        self.leave(id, &mut links, Age::Old);
+    }
+
+    /// Takes a node out of the users of each of its inputs.
+    fn leave(&mut self, id: NodeId, links: &mut [Link], age: Age) {
         for index in 0..links.len() {
             let Link { edge, back, .. } = links[index];
-            let users = &mut self[edge.target].users;
+            let users = self[edge.target].users_mut(age);
             users.swap_remove(back as usize);
             // The last user took the free place; its own link must follow it there.
             let Some(&moved) = users.get(back as usize) else { continue };
             if moved.node == id {
                 links[moved.input as usize].back = back;
             } else {
-                self[moved.node].inputs[moved.input as usize].back = back;
+                self[moved.node].inputs_mut(age)[moved.input as usize].back = back;
             }
         }
-        links
     }
 }

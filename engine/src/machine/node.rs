@@ -93,6 +93,13 @@ pub(super) struct User {
     pub(super) input: u32,
 }
 
+/// Whose inputs: the installed manifold's, or those of the live worker of a former one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Age {
+    Current,
+    Old,
+}
+
 /// What a node shows its users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Status {
@@ -158,6 +165,8 @@ pub(super) struct Node {
     pub(super) users: Vec<User>,
     /// What the live worker of an earlier manifold still holds.
     pub(super) old_inputs: Box<[Link]>,
+    /// Who holds or follows this node by the inputs of an earlier manifold.
+    pub(super) old_users: Vec<User>,
     pub(super) policy: Option<Arc<Policy>>,
     /// When the last failures were, if an intensity is set.
     pub(super) recent: Option<Box<Recent>>,
@@ -187,6 +196,8 @@ pub(super) struct Node {
     pub(super) is_root: bool,
     /// The live worker belongs to a manifold that was replaced or removed.
     pub(super) is_obsolete: bool,
+    /// A kill marked the live worker, nothing before: it is told after those that follow it.
+    pub(super) is_swept: bool,
     /// An input's value changed while the worker was starting.
     pub(super) is_outdated: bool,
     /// The start took too long and was dropped.
@@ -205,6 +216,34 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn is_live(&self) -> bool {
         self.phase != Phase::Idle
+    }
+
+    pub(super) fn inputs(&self, age: Age) -> &[Link] {
+        match age {
+            Age::Current => &self.inputs,
+            Age::Old => &self.old_inputs,
+        }
+    }
+
+    pub(super) fn users(&self, age: Age) -> &[User] {
+        match age {
+            Age::Current => &self.users,
+            Age::Old => &self.old_users,
+        }
+    }
+
+    pub(super) fn inputs_mut(&mut self, age: Age) -> &mut [Link] {
+        match age {
+            Age::Current => &mut self.inputs,
+            Age::Old => &mut self.old_inputs,
+        }
+    }
+
+    pub(super) fn users_mut(&mut self, age: Age) -> &mut Vec<User> {
+        match age {
+            Age::Current => &mut self.users,
+            Age::Old => &mut self.old_users,
+        }
     }
 
     /// Whether it would start if nothing further happened, once its coming inputs are up.
@@ -243,6 +282,7 @@ impl Node {
             && !self.is_installed
             && !self.is_live()
             && self.users.is_empty()
+            && self.old_users.is_empty()
             && self.pins == 0
     }
 

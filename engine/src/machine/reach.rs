@@ -1,7 +1,7 @@
 //! Questions about the graph as it would be: cycles, and whom a change would bounce.
 
 use super::Machine;
-use super::node::{Edge, NodeId};
+use super::node::{Edge, NodeId, Stage};
 use crate::hash::{Map, Set};
 
 /// The inputs that a node would have after a change: none if it would be taken out.
@@ -62,7 +62,7 @@ impl Machine {
         }
         while let Some(id) = side.stack.pop() {
             let node = &self.graph[id];
-            if !node.is_live() {
+            if !node.is_live() || node.stage == Stage::Stuck {
                 continue;
             }
             found.push(id);

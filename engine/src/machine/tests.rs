@@ -1,1 +1,8 @@
+//! The proof of the machine: see `docs/proof.md`.
 
+mod claims;
+mod explore;
+mod fingerprint;
+mod properties;
+mod schedule;
+mod world;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::node::{Need, NodeId, Phase, Rest, Stage, Status};
+use super::node::{Age, Need, NodeId, Phase, Rest, Stage, Status};
 use super::{Command, Machine, Step};
 
 /// Among how many nodes the next one is chosen.
@@ -178,7 +178,7 @@ impl Machine {
     /// Tells a marked worker to stop once no live worker uses it.
     fn tell_if_free(&mut self, id: NodeId) {
         let node = &self.graph[id];
-        let is_used = node.holders > 0 || (self.is_killed && node.followers > 0);
+        let is_used = node.holders > 0 || (node.is_swept && node.followers > 0);
         if !node.is_marked || node.stage > Stage::Free || is_used {
             return;
         }
@@ -190,34 +190,26 @@ impl Machine {
 
     /// Lets a live worker's inputs go.
     pub(super) fn release(&mut self, id: NodeId) {
-        self.release_links(id, false);
-        if !self.graph[id].old_inputs.is_empty() {
-            self.release_links(id, true);
-            self.graph[id].old_inputs = Box::default();
-        }
+        self.release_links(id, Age::Current);
+        self.release_links(id, Age::Old);
+        self.graph.drop_old(id);
     }
 
-    fn release_links(&mut self, id: NodeId, is_old: bool) {
-        let links = |machine: &mut Self| {
-            let node = &mut machine.graph[id];
-            std::mem::take(if is_old { &mut node.old_inputs } else { &mut node.inputs })
-        };
-        let mut released = links(self);
-        for link in &mut released {
-            let held = std::mem::take(&mut link.held);
-            let target = &mut self.graph[link.edge.target];
+    fn release_links(&mut self, id: NodeId, age: Age) {
+        for index in 0..self.graph[id].inputs(age).len() {
+            let link = &mut self.graph[id].inputs_mut(age)[index];
+            let (edge, held) = (link.edge, std::mem::take(&mut link.held));
             if held == 0 {
                 continue;
             }
-            if !link.edge.need.bounces() {
+            let target = &mut self.graph[edge.target];
+            if !edge.need.bounces() {
                 target.followers -= 1;
             } else if target.is_live() && target.generation == held {
                 target.holders -= 1;
             }
-            self.act_on(link.edge.target);
+            self.act_on(edge.target);
         }
-        let node = &mut self.graph[id];
-        *(if is_old { &mut node.old_inputs } else { &mut node.inputs }) = released;
     }
 
     pub(super) fn arm(&mut self, id: NodeId, after: Duration) {
@@ -236,17 +228,25 @@ impl Machine {
         }
     }
 
-    /// After a kill nothing spreads and nothing starts: all live workers are marked, and told as
-    /// their users end.
+    /// Marks the worker at one place of the graph after a kill.
+    ///
+    /// A worker that the kill reaches first waits for its live users too. One that was stopping
+    /// before does not, as in any bounce: a replaced worker may follow what its successor's users
+    /// follow, and they would wait for each other in a ring.
+    pub(super) fn sweep_over(&mut self, at: usize) {
+        self.sweep = Some(at + 1).filter(|next| *next < self.graph.bound());
+        if at < self.graph.bound() {
+            let id = NodeId::from_index(at);
+            let node = &mut self.graph[id];
+            node.is_swept = node.is_live() && !node.is_marked;
+            self.mark(id, false);
+            self.act_on(id);
+        }
+    }
+
+    /// After a kill nothing starts; the live workers are told as their users end.
     pub(super) fn step_killed(&mut self) -> Step {
-        if let Some(at) = self.sweep {
-            self.sweep = Some(at + 1).filter(|next| *next < self.graph.bound());
-            if at < self.graph.bound() {
-                let id = NodeId::from_index(at);
-                self.mark(id, false);
-                self.tell_if_free(id);
-            }
-        } else if let Some(id) = self.next_act() {
+        if let Some(id) = self.next_act() {
             if self.graph[id].is_live() {
                 self.tell_if_free(id);
             }

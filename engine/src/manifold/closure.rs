@@ -152,6 +152,9 @@ fn bear<O: Offers>(ctx: &Context, offers: O) -> (Born, Changes) {
     let mut handed = Handed { values: Vec::new(), changes };
     offers.hand_over(&mut handed);
     let born = Born { outputs: handed.values.into_iter().collect(), reporter: None };
+    if let Some(observed) = ctx.observed() {
+        observed.started();
+    }
     (born, handed.changes)
 }
 
@@ -217,7 +220,7 @@ impl<O: Offers> BlockingUp<O> {
     /// [`Stop::wait_blocking`] and [`Stop::is_stopped`].
     pub fn ready(self, offers: O) -> Stop {
         let (born, changes) = bear(&self.ctx, offers);
-        *self.forwarder.lock() = changes.spawn();
+        *self.forwarder.lock() = changes.spawn(self.ctx.stop().clone());
         born.tell(self.ctx.identity());
         self.ctx.stop().clone()
     }
@@ -271,8 +274,11 @@ where
             drop(given);
             let up = BlockingUp { ctx, forwarder: Arc::clone(&forwarder), offers: PhantomData };
             let outcome = (self.run)(values, up);
-            drop(forwarder.lock().take());
-            outcome
+            let forwarder = forwarder.lock().take();
+            match forwarder.and_then(|forwarder| forwarder.panicked()) {
+                Some(panicked) => Err(Exit::failed(panicked)),
+                None => outcome,
+            }
         })
     }
 }

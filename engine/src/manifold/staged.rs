@@ -131,6 +131,7 @@ impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
     }
 }
 
+type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
 type Output<W> = Box<dyn Fn(&W, &mut Changes) -> Value + Send + Sync>;
 
 /// The manifold that a [`StagedBuilder`] builds.
@@ -140,7 +141,7 @@ struct Staged<I, S, W> {
     start: S,
     offers: Vec<&'static Kind>,
     outputs: Vec<Output<W>>,
-    reporter: Option<Box<dyn Fn(&W) -> Reporter + Send + Sync>>,
+    reporter: Option<MakeReporter<W>>,
     worker: PhantomData<fn() -> W>,
 }
 

@@ -1,4 +1,38 @@
 //! The engine's integration tests: behaviour through the public API.
 
+mod changes;
+mod compile;
+mod delays;
+mod ends;
+mod flaws;
+mod inputs;
 mod nested;
-mod smoke;
+mod outputs;
+mod panics;
+mod seeing;
+mod stops;
+mod threads;
+mod tree;
+
+use crankcase_engine::{Engine, Manifold, Name, WorkerState};
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+const A: Name<u32> = Name::new("a");
+const B: Name<u32> = Name::new("b");
+const C: Name<u32> = Name::new("c");
+
+/// Returns what a worker is doing now.
+async fn state(engine: &Engine, name: &str) -> WorkerState {
+    let graph = engine.graph().await;
+    let node = graph.and_then(|graph| graph.nodes.into_iter().find(|node| node.name == name));
+    node.map_or(WorkerState::Absent, |node| node.state)
+}
+
+/// Returns a manifold that adds one to its input.
+fn add_one(input: Name<u32>) -> Manifold {
+    Manifold::builder().inputs(input).offers::<(u32,)>().run(|value, up| async move {
+        up.ready((value + 1,)).wait().await;
+        Ok(())
+    })
+}

@@ -1,87 +1,178 @@
-use std::error::Error;
+//! Engines as workers of others.
+
 use std::time::Duration;
 
-use crankcase_engine::{Detail, Engine, Manifold, Name};
-use tokio::time::timeout;
+use crankcase_engine::{
+    Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
+    Stop, Worker, WorkerState,
+};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 
-const SITE: Name<()> = Name::new("site");
-const PAGE: Name<()> = Name::new("page");
-const NAME: Name<()> = Name::new("agent");
+use crate::{A, TestResult};
 
-fn page() -> Manifold {
-    Manifold::builder().run(|(), up| async move {
-        up.ready(()).wait().await;
-        Ok(())
-    })
-}
+const SITE: Name<Engine> = Name::new("site");
+const PAGE: Name<u32> = Name::new("page");
+const DISK: Name<u32> = Name::new("disk");
 
-fn site() -> Manifold {
+/// Returns a manifold whose engine runs `page`, which depends on `disk`.
+fn site(page: &Script, disk: &Script) -> Manifold {
+    let manifolds = (page.manifold(DISK), disk.manifold(()));
+    let start = |(page, disk), (), ctx: Context| async move {
+        let engine = test_engine().build_nested(&ctx)?;
+        engine.install(DISK, disk).await?;
+        engine.install(PAGE, page).await?;
+        Ok::<NestedEngine, Exit>(engine)
+    };
     Manifold::builder()
-        .start(|(), ctx| async move {
-            let engine = Engine::builder().build_nested(&ctx)?;
-            engine.install(PAGE, page()).await?;
-            Ok(engine)
-        })
+        .start_with(manifolds, start)
+        .output(|engine| Engine::clone(engine))
         .report(|engine| engine.reporter())
         .build()
+        .grace(Duration::from_secs(120))
 }
 
-#[tokio::test]
-async fn an_engine_finds_those_nested_in_it() -> Result<(), Box<dyn Error>> {
-    let engine = Engine::builder().name(&NAME).build()?;
-    engine.install(SITE, site()).await?;
-    engine.running(&SITE).await?;
+#[tokio::test(start_paused = true)]
+async fn a_nested_workers_path_begins_with_its_engines() -> TestResult {
+    let engine = test_engine().name(&Name::new("agent")).build()?;
+    let mut events = EventRecorder::new(&engine);
 
-    let nested = engine.engine_at("/agent/site").ok_or("it is not found")?;
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    let is_up = |kind: &EventKind| matches!(kind, EventKind::Started { .. });
+    events.wait_for_kind("/agent/site/page", is_up).await?;
 
-    nested.running(&PAGE).await?;
-    let engines = engine.engines();
-    let paths: Vec<_> = engines.iter().map(Engine::path).collect();
-    assert_eq!(paths, ["/agent", "/agent/site"]);
-    assert!(engine.engine_at("/agent/site/page").is_none());
-    assert!(nested.engine_at("/agent").is_none());
-    Ok(engine.stop().await?)
+    Ok(clean_kill(engine).await?)
 }
 
-#[tokio::test]
-async fn a_nested_engine_that_was_bounced_is_found_anew() -> Result<(), Box<dyn Error>> {
-    let engine = Engine::builder().name(&NAME).build()?;
-    engine.install(SITE, site()).await?;
-    engine.running(&SITE).await?;
-    let before = engine.engine_at("/agent/site").ok_or("it is not found")?;
+#[tokio::test(start_paused = true)]
+async fn a_nested_engines_report_stands_under_its_name() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+
+    let report = engine.report().await;
+
+    let Some(Detail::Engine(nested)) = &report.workers["site"].report else {
+        return Err("no nested report".into());
+    };
+    assert_eq!(nested.path, "/site");
+    assert_eq!(nested.workers["page"].state, WorkerState::Running);
+    Ok(clean_kill(engine).await?)
+}
+
+struct Idle;
+
+impl Worker for Idle {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_reporter_in_a_nested_engine_does_not_silence_the_engine() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    let silent = Manifold::builder()
+        .start(|(), _ctx| async { Ok(Idle) })
+        .report(|_| std::future::pending::<serde_json::Value>)
+        .build();
+    let (nested, name) = (engine.output(SITE).await?, Name::<()>::new("silent"));
+    nested.install(name.clone(), silent).await?;
+    nested.running(&name).await?;
+
+    let report = engine.report().await;
+
+    let Some(Detail::Engine(nested)) = &report.workers["site"].report else {
+        return Err("no nested report".into());
+    };
+    assert_eq!(nested.workers["silent"].reporter.as_deref(), Some("no answer within 900ms"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engines_workers_stop_before_it_counts_as_stopped() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let page = Script::new().recorded_in(&journal);
+    page.stop_after(Duration::from_secs(10));
+    engine.install(A, journal.manifold(())).await?;
+    let site = site(&page, &Script::new().recorded_in(&journal));
+    engine.install(SITE, site).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+    let mut events = EventRecorder::new(&engine);
 
     engine.bounce(&SITE).await?;
-    engine.settled().await?;
-    before.wait().await?;
-    drop(before);
+    assert_eq!(journal.stops(), ["page", "disk"]);
+    clean_kill(engine).await?;
+    events.finish().await?;
 
-    let after = engine.engine_at("/agent/site").ok_or("it is not found")?;
-    after.running(&PAGE).await?;
-    Ok(engine.stop().await?)
+    let lines = events.lines();
+    let finished = lines.iter().position(|line| line == "/site finished").ok_or("no end")?;
+    let ended = lines.iter().position(|line| line == "/site ended, stopped").ok_or("no end")?;
+    assert!(finished < ended);
+    Ok(())
 }
 
-#[test]
-fn a_nested_engine_beside_its_engine_reports_while_no_worker_yields() -> Result<(), Box<dyn Error>>
-{
-    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build()?;
-    let driver = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let report = driver.block_on(async {
-        let engine = Engine::builder().workers_on(workers.handle().clone()).build()?;
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let (taken, is_taken) = tokio::sync::oneshot::channel();
-        drop(workers.spawn(async move {
-            taken.send(()).unwrap();
-            held.recv().unwrap_err();
-        }));
-        is_taken.await?;
-        engine.install(SITE, site().beside_engine()).await?;
-        timeout(Duration::from_secs(60), engine.running(&SITE)).await??;
-        let report = engine.report().await;
-        drop(release);
-        engine.stop().await?;
-        Ok::<_, Box<dyn Error>>(report)
-    })?;
+#[tokio::test(start_paused = true)]
+async fn a_fatal_error_of_a_nested_engine_is_an_ordinary_failure_outside() -> TestResult {
+    let (engine, disk) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    engine.install(SITE, site(&Script::new(), &disk)).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
 
-    assert!(matches!(report.workers["site"].report, Some(Detail::Engine(_))), "{report}");
+    disk.end(Err(Exit::fatal("it is full")));
+    events.wait_for_kind("/site", |kind| *kind == EventKind::Started { generation: 2 }).await?;
+
+    let line = "/site ended, failed: worker /site/disk had a fatal error: it is full".to_owned();
+    assert!(events.lines().contains(&line), "{events:?}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_whose_start_is_dropped_is_killed() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let child = journal.manifold(());
+    let start = |child, (), ctx: Context| async move {
+        let engine = test_engine().build_nested(&ctx)?;
+        engine.install(PAGE, child).await?;
+        std::future::pending::<()>().await;
+        Ok::<NestedEngine, Exit>(engine)
+    };
+    let hung = Manifold::builder().start_with(child, start).build();
+    let mut events = EventRecorder::new(&engine);
+    engine.install(Name::<()>::new("site"), hung).await?;
+    let is_up = |kind: &EventKind| matches!(kind, EventKind::Started { .. });
+    events.wait_for_kind("/site/page", is_up).await?;
+
+    clean_kill(engine).await?;
+
+    assert_eq!(journal.lines(), ["start page", "stop page", "end page"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_on_a_nested_engine_answers_after_its_end() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    let nested = engine.output(SITE).await?;
+
+    engine.uninstall(&SITE).await?;
+
+    assert_eq!(nested.report().await.state, EngineState::Stopped);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_tree_are_counted_without_gaps() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    wait_for_state(&engine, "site", WorkerState::Running).await?;
+    clean_kill(engine).await?;
+
+    events.finish().await?;
+
+    let sequences: Vec<_> = events.seen().iter().map(|event| event.sequence).collect();
+    let expected: Vec<_> = (0..).take(sequences.len()).collect();
+    assert_eq!(sequences, expected);
     Ok(())
 }

@@ -1,0 +1,298 @@
+//! What each event does to the record, by the rules, and how the machine is told of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Arrow, Checked, Event, Worker, World};
+use crate::machine::{EndKind, Port, Rest};
+
+impl World {
+    pub(super) fn happen(&mut self, event: &Event) -> Checked {
+        self.now += Duration::from_secs(1);
+        match event {
+            Event::Started(place) => self.start_done(*place),
+            Event::Ended(place, kind, ran) => self.ended(*place, *kind, *ran),
+            Event::Changed(place, port) => self.changed(*place, *port),
+            Event::Fire(place) => self.fire(*place),
+            Event::FireOld(place, token) => {
+                let id = self.id(*place);
+                self.machine.fired(id, *token);
+            }
+            Event::EndedOld(place) => self.end_of_old(*place),
+            Event::Install(place, arrows) => self.install(*place, arrows),
+            Event::Uninstall(place) => self.uninstall(*place),
+            Event::Bounce(place) => self.bounce(*place),
+            Event::Park(place) => self.park(*place),
+            Event::Unpark(place) => self.unpark(*place),
+            Event::Pin(place) => {
+                let id = self.id(*place);
+                self.seats[*place].pins += 1;
+                self.machine.pin(id);
+            }
+            Event::Unpin(place) => {
+                let id = self.id(*place);
+                self.seats[*place].pins -= 1;
+                self.machine.unpin(id);
+            }
+            Event::Check(changes) => self.check_cycle(changes)?,
+            Event::BeginGroup => {
+                self.groups += 1;
+                self.machine.begin_group();
+            }
+            Event::EndGroup => {
+                self.groups -= 1;
+                self.machine.end_group();
+            }
+            Event::Kill => {
+                self.machine.kill();
+                self.killed();
+            }
+        }
+        Ok(())
+    }
+
+    /// The worker's outputs are there, and as new as when it was started or newer.
+    fn start_done(&mut self, place: usize) {
+        let id = self.id(place);
+        let worker = self.seats[place].worker.as_mut().expect("a start is under way");
+        self.machine.started(id, worker.generation);
+        if !worker.is_overdue {
+            worker.is_running = true;
+            if !worker.is_told {
+                self.drop_timer(place);
+            }
+        }
+    }
+
+    fn changed(&mut self, place: usize, port: u32) {
+        let id = self.id(place);
+        let worker = self.seats[place].worker.as_ref().expect("a worker publishes");
+        self.machine.changed(id, worker.generation, Port(port));
+        self.seats[place].versions[port as usize] += 1;
+        self.wave.spoil();
+        if self.is_killed {
+            return;
+        }
+        for user in 0..self.seats.len() {
+            if self.uses(user, place, |arrow| arrow.port == port && arrow.need.bounces()) {
+                self.cause(user);
+                self.end_soft_rest(user);
+            }
+        }
+    }
+
+    fn fire(&mut self, place: usize) {
+        let id = self.id(place);
+        let token = self.seats[place].token.expect("a timer is armed");
+        self.drop_timer(place);
+        self.machine.fired(id, token);
+        let seat = &mut self.seats[place];
+        let Some(worker) = &mut seat.worker else {
+            if seat.rest == Rest::Backoff {
+                self.wave.spoil();
+            }
+            seat.rest = Rest::Ready;
+            return;
+        };
+        if worker.is_aborted {
+            worker.must_stick = true;
+            worker.is_stuck = true;
+        } else {
+            worker.must_abort = true;
+            worker.is_overdue = !worker.is_told;
+        }
+        self.wave.spoil();
+    }
+
+    fn end_of_old(&mut self, place: usize) {
+        let id = self.id(place);
+        let old = self.seats[place].generation.wrapping_sub(1);
+        self.machine.ended(id, old, self.end(EndKind::Failed, Duration::ZERO));
+        self.machine.started(id, old);
+        self.machine.changed(id, old, Port(0));
+    }
+
+    /// Rule S10, in its order.
+    fn ended(&mut self, place: usize, kind: EndKind, ran: Duration) {
+        let id = self.id(place);
+        let worker = self.seats[place].worker.take().expect("a worker ends");
+        self.machine.ended(id, worker.generation, self.end(kind, ran));
+        self.drop_timer(place);
+        self.seats[place].rest = Rest::Ready;
+        let is_asked = worker.is_told
+            && !worker.is_stuck
+            && matches!(kind, EndKind::Stopped | EndKind::Failed);
+        if !is_asked {
+            self.cause(place);
+            self.wave.spoil();
+        }
+        if !worker.is_told {
+            self.expect_losses(place, &worker);
+        }
+        if matches!(kind, EndKind::Fatal | EndKind::Dropped) {
+            self.killed();
+        } else if worker.is_obsolete {
+            if self.seats[place].arrows.is_none() {
+                self.seats[place].removals += 1;
+            } else {
+                self.delay_if_root(place, &worker);
+            }
+        } else if kind == EndKind::Uninstall {
+            self.take_manifold(place);
+        } else if worker.is_marked {
+            self.delay_if_root(place, &worker);
+        } else if worker.is_overdue || kind == EndKind::Failed {
+            self.failed(place, ran);
+        } else {
+            let seat = &mut self.seats[place];
+            seat.rest = match kind {
+                EndKind::Done => Rest::Done,
+                EndKind::Missing => Rest::Missing,
+                _ => Rest::Delay,
+            };
+            if kind == EndKind::Done {
+                seat.failures = 0;
+            }
+        }
+    }
+
+    fn delay_if_root(&mut self, place: usize, worker: &Worker) {
+        if worker.is_root && !self.seats[place].is_parked {
+            self.seats[place].rest = Rest::Delay;
+        }
+    }
+
+    fn failed(&mut self, place: usize, ran: Duration) {
+        let (now, policy) = (self.now, Arc::clone(&self.policy));
+        let seat = &mut self.seats[place];
+        seat.failures = if ran >= policy.backoff.reset_after { 1 } else { seat.failures + 1 };
+        seat.recent.push(now);
+        seat.rest = match policy.intensity {
+            Some(limit) => {
+                seat.recent.retain(|at| now - *at < limit.within);
+                let is_spent = seat.recent.len() > limit.failures as usize;
+                if is_spent { Rest::Spent } else { Rest::Backoff }
+            }
+            None => {
+                seat.recent.clear();
+                Rest::Backoff
+            }
+        };
+    }
+
+    fn expect_losses(&mut self, place: usize, dead: &Worker) {
+        for (user, seat) in self.seats.iter().enumerate() {
+            let Some(worker) = seat.worker.as_ref().filter(|worker| !worker.is_stuck) else {
+                continue;
+            };
+            if dead.is_running && worker.holds(place, dead.generation) {
+                self.losses.insert((user, worker.generation));
+            }
+        }
+    }
+
+    fn install(&mut self, place: usize, arrows: &Arc<[Arrow]>) {
+        let id = self.id(place);
+        let edges = self.edges(arrows);
+        // What is lost by the replaced manifold is reached as well as what the new one reaches.
+        self.cause(place);
+        self.machine.install(id, &edges, None);
+        self.give_up_manifold(place);
+        let seat = &mut self.seats[place];
+        seat.arrows = Some(Arc::clone(arrows));
+        seat.failures = 0;
+        seat.recent.clear();
+        self.wave.spoil();
+    }
+
+    fn uninstall(&mut self, place: usize) {
+        let id = self.id(place);
+        self.cause(place);
+        self.machine.uninstall(id);
+        self.take_manifold(place);
+        self.wave.spoil();
+    }
+
+    fn take_manifold(&mut self, place: usize) {
+        self.give_up_manifold(place);
+        let seat = &mut self.seats[place];
+        seat.arrows = None;
+        seat.is_parked = false;
+        if seat.worker.is_none() {
+            seat.removals += 1;
+        }
+    }
+
+    fn give_up_manifold(&mut self, place: usize) {
+        self.mark_root(place);
+        let seat = &mut self.seats[place];
+        if let Some(worker) = &mut seat.worker {
+            worker.is_obsolete = true;
+        } else {
+            seat.rest = Rest::Ready;
+            self.drop_timer(place);
+        }
+    }
+
+    fn bounce(&mut self, place: usize) {
+        let id = self.id(place);
+        self.expect_wave(place);
+        self.cause(place);
+        self.machine.bounce(id);
+        self.mark_root(place);
+        self.end_soft_rest(place);
+    }
+
+    fn park(&mut self, place: usize) {
+        let id = self.id(place);
+        self.expect_wave(place);
+        self.cause(place);
+        self.machine.park(id);
+        self.mark_root(place);
+        self.seats[place].is_parked = true;
+    }
+
+    fn unpark(&mut self, place: usize) {
+        let id = self.id(place);
+        self.cause(place);
+        self.machine.unpark(id);
+        self.seats[place].is_parked = false;
+        self.end_soft_rest(place);
+        self.wave.spoil();
+    }
+
+    fn killed(&mut self) {
+        self.wave.spoil();
+        if self.is_killed {
+            return;
+        }
+        self.is_killed = true;
+        // What a wave had reached before goes on as that wave.
+        self.spread_marks();
+        for worker in self.seats.iter_mut().filter_map(|seat| seat.worker.as_mut()) {
+            worker.is_swept = !worker.is_marked;
+            worker.is_marked = true;
+        }
+    }
+
+    pub(super) fn mark_root(&mut self, place: usize) {
+        let marked = self.seats[place].worker.as_mut().filter(|worker| !worker.is_marked);
+        if let Some(worker) = marked {
+            worker.is_marked = true;
+            worker.is_root = true;
+        }
+    }
+
+    pub(super) fn end_soft_rest(&mut self, place: usize) {
+        let rest = self.seats[place].rest;
+        if matches!(rest, Rest::Backoff | Rest::Missing | Rest::Done | Rest::Spent) {
+            self.seats[place].rest = Rest::Ready;
+            self.drop_timer(place);
+        }
+    }
+
+    pub(super) fn drop_timer(&mut self, place: usize) {
+        let seat = &mut self.seats[place];
+        seat.old_token = seat.token.take().or(seat.old_token);
+    }
+}

@@ -1,0 +1,325 @@
+//! How long the engine waits, on a clock that stands still.
+
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Engine, EventKind, Exit, Intensity, Manifold, Name, WorkerState};
+use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use tokio::time::Instant;
+
+use crate::{A, B, C, TestResult, add_one, state};
+
+/// Returns the waits of a worker that the recorder has seen.
+fn waits(events: &EventRecorder) -> Vec<Duration> {
+    let delay = |kind: &EventKind| match kind {
+        EventKind::Waiting { delay, .. } => Some(*delay),
+        _ => None,
+    };
+    events.seen().iter().filter_map(|event| delay(&event.kind)).collect()
+}
+
+async fn fail_times(
+    engine: &Engine,
+    times: u32,
+) -> Result<Vec<Duration>, crankcase_testing::Failure> {
+    let script = Script::new();
+    (0..times).for_each(|_| script.fail_start(Exit::failed("not yet")));
+    let mut events = EventRecorder::new(engine);
+    let installed = engine.install(A, script.manifold(())).await;
+    installed.map_err(|error| crankcase_testing::Failure::new(error.to_string()))?;
+    let started = |kind: &EventKind| matches!(kind, EventKind::Started { .. });
+    events.wait_for_kind("/a", started).await?;
+    Ok(waits(&events))
+}
+
+#[tokio::test(start_paused = true)]
+async fn backoff_doubles_from_one_second_up_to_two_minutes() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let waits = fail_times(&engine, 10).await?;
+
+    let seconds: Vec<_> = waits.iter().map(Duration::as_secs).collect();
+    assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 120, 120, 120]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn backoff_stays_within_its_jitter_and_uses_it() -> TestResult {
+    let engine = Engine::builder().seed(7).build()?;
+
+    let waits = fail_times(&engine, 20).await?;
+
+    for (index, wait) in waits.iter().enumerate() {
+        let base = Backoff::default().base(u32::try_from(index)? + 1).as_secs_f64();
+        let factor = wait.as_secs_f64() / base;
+        assert!((0.8..=1.2).contains(&factor), "wait {index} is {wait:?}");
+    }
+    assert!(waits.iter().any(|wait| wait.subsec_nanos() != 0));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_comes_exactly_when_the_backoff_is_over() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    script.fail_start(Exit::failed("not yet"));
+    let began = Instant::now();
+
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(1 + 2));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minute_of_good_running_clears_the_failures() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    (0..3).for_each(|_| script.fail_start(Exit::failed("not yet")));
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    tokio::time::advance(Duration::from_secs(60)).await;
+    script.end(Err("a new trouble".into()));
+    events.wait_for_kind("/a", |kind| *kind == EventKind::Started { generation: 5 }).await?;
+
+    assert_eq!(waits(&events).last(), Some(&Duration::from_secs(1)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn less_than_a_minute_of_good_running_keeps_the_failures() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    (0..3).for_each(|_| script.fail_start(Exit::failed("not yet")));
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    tokio::time::advance(Duration::from_secs(59)).await;
+    script.end(Err("the same trouble".into()));
+    events.wait_for_kind("/a", |kind| *kind == EventKind::Started { generation: 5 }).await?;
+
+    assert_eq!(waits(&events).last(), Some(&Duration::from_secs(8)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifolds_backoff_takes_the_place_of_the_engines() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    let quick = Backoff { initial: Duration::from_millis(30), jitter: 0.0, ..Backoff::default() };
+    let began = Instant::now();
+
+    engine.install(A, script.manifold(()).backoff(quick)).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_millis(30));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_waits_for_one_bounce_delay() -> TestResult {
+    let engine = test_engine().bounce_delay(Duration::from_secs(1)).build()?;
+    let script = Script::new();
+    engine.install(A, script.manifold(())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, add_one(B)).await?;
+    engine.running(&C).await?;
+    let began = Instant::now();
+
+    engine.bounce(&A).await?;
+    engine.settled().await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    assert_eq!(state(&engine, "c").await, WorkerState::Running);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wave_starts_each_worker_once() -> TestResult {
+    const D: Name<u32> = Name::new("d");
+    let engine = test_engine().build()?;
+    let sum = Manifold::builder().inputs((B, C)).offers::<(u32,)>().run(|(b, c), up| async move {
+        up.ready((b + c,)).wait().await;
+        Ok(())
+    });
+    engine.provide(A, 1).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, add_one(A)).await?;
+    engine.install(D, sum).await?;
+    engine.running(&D).await?;
+
+    engine.bounce(&A).await?;
+    engine.settled().await?;
+
+    let report = engine.report().await;
+    assert!(report.workers.values().all(|worker| worker.starts == 2), "{report}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_change_does_not_shorten_a_bounce_delay() -> TestResult {
+    let engine = test_engine().bounce_delay(Duration::from_secs(1)).build()?;
+    let script = Script::new();
+    engine.install(B, script.manifold(A.optional())).await?;
+    engine.running(&B).await?;
+    engine.bounce(&B).await?;
+    let began = Instant::now();
+
+    engine.provide(A, 1).await?;
+    engine.running(&B).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_change_ends_a_backoff_but_keeps_the_failures() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not with this input"));
+    engine.provide(A, 1).await?;
+    engine.install(B, script.manifold(A)).await?;
+    wait_for_state(&engine, "b", WorkerState::BackingOff).await?;
+    let began = Instant::now();
+
+    engine.provide(A, 2).await?;
+    engine.running(&B).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_millis(10));
+    assert_eq!(engine.report().await.workers["b"].failures, 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounce_by_hand_ends_a_backoff() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
+    let began = Instant::now();
+
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_takes_longer_than_its_timeout_has_failed() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.hold_start();
+    let began = Instant::now();
+
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(300));
+    let report = engine.report().await;
+    let error = report.workers["a"].error.as_ref().ok_or("no error")?;
+    assert_eq!(error.text, "its start took longer than 5m");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_event_of_a_start_timeout_says_that_it_failed() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    script.hold_start();
+
+    engine.install(A, script.manifold(()).start_timeout(Duration::from_secs(3))).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Waiting { .. })).await?;
+
+    let lines = events.lines();
+    let text = "/a ended, failed: its start took longer than 3s".to_owned();
+    assert!(lines.contains(&text), "{events:?}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_failures_than_the_intensity_bears_park_a_worker() -> TestResult {
+    let intensity = Intensity { failures: 2, within: Duration::from_secs(60) };
+    let engine = test_engine().intensity(intensity).build()?;
+    let script = Script::new();
+    (0..3).for_each(|_| script.fail_start(Exit::failed("no luck")));
+
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::Spent).await?;
+
+    engine.settled().await?;
+    let why = engine.why("a").await.ok_or("no such worker")?;
+    assert_eq!(why.to_string(), "/a failed 3 times: no luck; parked until an input changes");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_intensity_counts_any_number_of_failures() -> TestResult {
+    let intensity = Intensity { failures: 100, within: Duration::from_secs(1_000_000) };
+    let engine = test_engine().intensity(intensity).build()?;
+    let script = Script::new();
+    (0..200).for_each(|_| script.fail_start(Exit::failed("no luck")));
+
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::Spent).await?;
+
+    assert_eq!(engine.report().await.workers["a"].starts, 101);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backoff_that_was_ended_by_hand_starts_nothing_later() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+
+    assert_eq!(engine.report().await.workers["a"].starts, 2);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
+    let intensity = Intensity { failures: 2, within: Duration::from_secs(2) };
+    let engine = test_engine().intensity(intensity).build()?;
+    let script = Script::new();
+    (0..6).for_each(|_| script.fail_start(Exit::failed("no luck")));
+
+    engine.install(A, script.manifold(())).await?;
+
+    engine.running(&A).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_change_starts_a_spent_worker_again() -> TestResult {
+    let intensity = Intensity { failures: 0, within: Duration::from_secs(60) };
+    let engine = test_engine().intensity(intensity).build()?;
+    let script = Script::new();
+    script.fail_start(Exit::failed("no luck"));
+    engine.provide(A, 1).await?;
+    engine.install(B, script.manifold(A)).await?;
+    wait_for_state(&engine, "b", WorkerState::Spent).await?;
+
+    engine.provide(A, 2).await?;
+
+    engine.running(&B).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn settled_does_not_wait_for_a_backoff() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    engine.install(A, script.manifold(())).await?;
+    let began = Instant::now();
+
+    engine.settled().await?;
+
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(state(&engine, "a").await, WorkerState::BackingOff);
+    Ok(clean_kill(engine).await?)
+}

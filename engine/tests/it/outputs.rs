@@ -1,0 +1,274 @@
+//! Outputs: several of them, changing ones, and those that are read and handed in from outside.
+
+use std::time::Duration;
+
+use crankcase_engine::{ChangeError, Changing, EventKind, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
+use tokio::sync::watch;
+
+use crate::{A, B, C, TestResult, add_one};
+
+#[derive(Debug, Clone, PartialEq)]
+struct Stats(u64);
+
+struct Poller {
+    load: watch::Receiver<u32>,
+}
+
+impl Worker for Poller {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+/// Returns a manifold with a fixed output and a changing one.
+fn poller(load: &watch::Sender<u32>) -> Manifold {
+    let load = load.subscribe();
+    Manifold::builder()
+        .start_with(load, |load, (), _ctx| async move { Ok(Poller { load }) })
+        .output(|_| Stats(3))
+        .changing(|poller| poller.load.clone())
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_output_is_asked_for_by_its_type() -> TestResult {
+    let engine = test_engine().build()?;
+    let load = watch::Sender::new(1);
+
+    engine.install(A, poller(&load)).await?;
+
+    assert_eq!(engine.output(A).await?, 1);
+    assert_eq!(engine.output(A.output::<Stats>()).await?, Stats(3));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_manifold_offers_that_it_runs() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, Script::new().manifold(())).await?;
+
+    engine.install(B, journal.manifold(A.output::<()>())).await?;
+
+    engine.running(&B).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_output_bounces_who_requires_it() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+
+    load.send(2)?;
+    tokio::task::yield_now().await;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 2"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_output_concerns_only_who_uses_its_type() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let mut events = EventRecorder::new(&engine);
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, journal.manifold(A.output::<Stats>())).await?;
+    engine.running(&B).await?;
+
+    load.send(2)?;
+    events.wait_for_kind("/a", |kind| *kind == EventKind::Changed { output: "u32" }).await?;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines(), ["start b Stats(3)"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_equal_value_is_no_change() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    engine.running(&A).await?;
+
+    load.send(1)?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    clean_kill(engine).await?;
+
+    events.finish().await?;
+    assert!(!events.seen().iter().any(|event| matches!(event.kind, EventKind::Changed { .. })));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_of_values_is_one_bounce() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+
+    for value in 2..9 {
+        load.send(value)?;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    engine.settled().await?;
+
+    assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 8"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_starting_user_finishes_and_is_bounced_once() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let user = Script::new().recorded_in(&journal);
+    let mut events = EventRecorder::new(&engine);
+    let load = watch::Sender::new(1);
+    user.hold_start();
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, user.manifold(A)).await?;
+    events.wait_for_kind("/b", |kind| matches!(kind, EventKind::Starting { .. })).await?;
+
+    for value in [2, 3] {
+        load.send(value)?;
+        events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Changed { .. })).await?;
+    }
+    user.release();
+    events.wait_for_kind("/b", |kind| *kind == EventKind::Started { generation: 2 }).await?;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 3"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_can_offer_a_changing_value() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    let closure = Manifold::builder().offers::<(Changing<u32>,)>().run_with(
+        load.subscribe(),
+        |load, (), up| async move {
+            up.ready((Changing::new(load),)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(A, closure).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+
+    load.send(2)?;
+    tokio::task::yield_now().await;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines().last().map(String::as_str), Some("start b 2"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(A, 1).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+
+    engine.provide(A, 2).await?;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 2"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_waits_for_a_worker_that_is_not_installed_yet() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let (value, installed) = tokio::join!(engine.output(B), async {
+        engine.install(B, add_one(A)).await?;
+        engine.provide(A, 1).await
+    });
+
+    installed?;
+    assert_eq!(value?, 2);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_followed_output_is_none_while_no_worker_offers_it() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    let mut watch = engine.output(A).follow().await?;
+    assert_eq!(watch.value().await, Some(1));
+
+    engine.uninstall(&A).await?;
+
+    assert_eq!(watch.get(), None);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_no_longer_followed_is_forgotten() -> TestResult {
+    let engine = test_engine().build()?;
+    let watch = engine.output(A).follow().await?;
+    assert_eq!(engine.graph().await.ok_or("it ended")?.nodes.len(), 1);
+
+    drop(watch);
+    engine.settled().await?;
+
+    assert!(engine.graph().await.ok_or("it ended")?.nodes.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_given_up_leaves_no_name_behind() -> TestResult {
+    let (engine, b) = (test_engine().build()?, B);
+
+    for _ in 0..3 {
+        tokio::select! {
+            biased;
+            _ = engine.output(A) => {}
+            _ = engine.running(&b) => {}
+            () = std::future::ready(()) => {}
+        }
+    }
+    engine.settled().await?;
+
+    assert!(engine.graph().await.ok_or("it ended")?.nodes.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_waits_for_its_own_name_and_no_other() -> TestResult {
+    let engine = test_engine().build()?;
+    let (name, other) = (C, Name::<u32>::new("other"));
+
+    let waits = engine.running(&name);
+    let installed = async {
+        engine.settled().await?;
+        engine.provide(other, 1).await?;
+        engine.settled().await
+    };
+    let is_first = tokio::select! {
+        biased;
+        _ = waits => true,
+        installed = installed => { installed?; false }
+    };
+
+    assert!(!is_first);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_of_an_engine_that_ends_is_an_error() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let (output, ended) = tokio::join!(engine.output(A), engine.stop());
+
+    ended?;
+    assert_eq!(output, Err(ChangeError::Stopped));
+    Ok(())
+}

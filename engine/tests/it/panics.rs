@@ -1,0 +1,326 @@
+//! Panics in every place where a user's code runs.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{
+    Engine, EventKind, Exit, Manifold, Metrics, Name, Outcome, Severity, Stop, Worker,
+};
+use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine};
+use tokio::sync::watch;
+
+use crate::{A, TestResult};
+
+/// Waits until `/a` has panicked, and returns the error's text; the engine lives on.
+async fn panic_of(engine: &Engine, manifold: Manifold) -> Result<String, Failure> {
+    let mut events = EventRecorder::new(engine);
+    let installed = engine.install(A, manifold).await;
+    installed.map_err(|error| Failure::new(error.to_string()))?;
+    let is_panic = |kind: &EventKind| matches!(kind, EventKind::Ended { is_panic: true, .. });
+    let event = events.wait_for_kind("/a", is_panic).await?;
+    clean_kill(engine.clone()).await?;
+    match event.kind {
+        EventKind::Ended { end: "failed", error: Some(error), .. } => Ok(error),
+        other => Err(Failure::new(other.to_string())),
+    }
+}
+
+struct Idle;
+
+impl Worker for Idle {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+/// Panics when it is dropped, compared or written, whichever the test brings about.
+#[derive(Clone)]
+struct Trap;
+
+impl PartialEq for Trap {
+    fn eq(&self, _: &Self) -> bool {
+        panic!("compared")
+    }
+}
+
+impl Worker for Trap {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Trap {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("written")
+    }
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("written")
+    }
+}
+
+impl std::error::Error for Trap {}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_start_is_reported() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.panic_in_start("in start");
+
+    let text = panic_of(&engine, script.manifold(())).await?;
+
+    assert_eq!(text, "panicked: in start");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_before_the_starts_first_await_is_reported() -> TestResult {
+    let engine = test_engine().build()?;
+    let panics = |()| -> std::future::Ready<Result<Idle, Exit>> { panic!("called") };
+    let manifold = Manifold::builder().start(move |(), _| panics(())).output(|_| 1_u32).build();
+
+    let text = panic_of(&engine, manifold).await?;
+
+    assert_eq!(text, "panicked: called");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_run_is_reported() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.panic("in run");
+
+    let text = panic_of(&engine, script.manifold(())).await?;
+
+    assert_eq!(text, "panicked: in run");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_an_output_is_reported() -> TestResult {
+    let engine = test_engine().build()?;
+    let manifold = Manifold::builder()
+        .start(|(), _| async { Ok(Idle) })
+        .output(|_| -> u32 { panic!("in output") })
+        .build();
+
+    let text = panic_of(&engine, manifold).await?;
+
+    assert_eq!(text, "panicked: in output");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_where_a_reporter_is_made_is_reported() -> TestResult {
+    let engine = test_engine().build()?;
+    let manifold = Manifold::builder()
+        .start(|(), _| async { Ok(Idle) })
+        .output(|_| 1_u32)
+        .report(|_| {
+            assert!(std::env::args().count() == 0, "making a reporter");
+            || async { serde_json::Value::Null }
+        })
+        .build();
+
+    let text = panic_of(&engine, manifold).await?;
+
+    assert_eq!(text, "panicked: making a reporter");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_comparison_of_a_changing_value_is_reported() -> TestResult {
+    let engine = test_engine().build()?;
+    let values = watch::Sender::new(Trap);
+    let receiver = values.subscribe();
+    let manifold = Manifold::builder()
+        .start(|(), _| async { Ok(Idle) })
+        .output(|_| 1_u32)
+        .changing(move |_| receiver.clone())
+        .build();
+    values.send_replace(Trap);
+    let publish = async {
+        engine.running(&A).await.ok();
+        values.send_replace(Trap);
+        std::future::pending::<()>().await;
+    };
+
+    let text = tokio::select! {
+        text = panic_of(&engine, manifold) => text?,
+        () = publish => String::new(),
+    };
+
+    assert_eq!(text, "panicked: compared");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_panic_in_the_comparison_of_a_blocking_workers_value_is_reported() -> TestResult {
+    let engine = test_engine().build()?;
+    let values = watch::Sender::new(Trap);
+    let receiver = values.subscribe();
+    let manifold = Manifold::builder()
+        .offers::<(u32, crankcase_engine::Changing<Trap>)>()
+        .run_blocking(move |(), up| {
+            up.ready((1, crankcase_engine::Changing::new(receiver.clone()))).wait_blocking();
+            Ok(())
+        });
+    let publish = async {
+        engine.running(&A).await.ok();
+        values.send_replace(Trap);
+        std::future::pending::<()>().await;
+    };
+
+    let text = tokio::select! {
+        text = panic_of(&engine, manifold) => text?,
+        () = publish => String::new(),
+    };
+
+    assert_eq!(text, "panicked: compared");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_filter_is_reported() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("lost"));
+
+    let text = panic_of(&engine, script.manifold(()).filter(|_| panic!("in filter"))).await?;
+
+    assert_eq!(text, "panicked: in filter");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_classifier_is_reported() -> TestResult {
+    let classify = |_: &Exit| -> Severity { panic!("in classifier") };
+    let engine = test_engine().classifier(classify).build()?;
+    let script = Script::new();
+    script.fail_start(Exit::failed("lost"));
+
+    let text = panic_of(&engine, script.manifold(())).await?;
+
+    assert_eq!(text, "panicked: in classifier");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_an_errors_text_is_reported() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed(Trap));
+
+    let text = panic_of(&engine, script.manifold(())).await?;
+
+    assert_eq!(text, "panicked: written");
+    Ok(())
+}
+
+/// Panics when it is dropped, unless the thread panics already.
+#[derive(Clone)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+impl Worker for Bomb {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_drop_of_a_worker_is_reported() -> TestResult {
+    let (engine, released) = (test_engine().build()?, Arc::new(tokio::sync::Notify::new()));
+    let release = Arc::clone(&released);
+    let closure = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let (bomb, released) = (Bomb, Arc::clone(&released));
+        async move {
+            drop(up.ready((1,)));
+            released.notified().await;
+            drop(bomb);
+            Ok(())
+        }
+    });
+    release.notify_one();
+
+    let text = panic_of(&engine, closure).await?;
+
+    assert_eq!(text, "panicked: dropped");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_whose_drop_panics_harms_nothing() -> TestResult {
+    const BOMB: Name<Bomb> = Name::new("bomb");
+    let engine = test_engine().build()?;
+    let manifold = Manifold::builder().start(|(), _| async { Ok(Idle) }).output(|_| Bomb).build();
+    engine.install(BOMB, manifold).await?;
+    engine.running(&BOMB).await?;
+
+    engine.bounce(&BOMB).await?;
+
+    engine.running(&BOMB).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_drop_panics_when_it_is_dropped_after_its_grace_is_over() -> TestResult {
+    let engine = test_engine().grace(Duration::from_secs(1)).build()?;
+    let closure = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        let bomb = Bomb;
+        drop(up.ready((1,)));
+        std::future::pending::<()>().await;
+        drop(bomb);
+        Ok(())
+    });
+    engine.install(A, closure).await?;
+    engine.running(&A).await?;
+
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_reporter_is_named_in_the_report() -> TestResult {
+    let engine = test_engine().build()?;
+    let manifold = Manifold::builder()
+        .start(|(), _| async { Ok(Idle) })
+        .output(|_| 1_u32)
+        .report(|_| || async { panic!("in reporter") as serde_json::Value })
+        .build();
+    engine.install(A, manifold).await?;
+    engine.running(&A).await?;
+
+    let report = engine.report().await;
+
+    let reporter = report.workers["a"].reporter.as_deref();
+    assert_eq!(reporter, Some("panicked: in reporter"));
+    Ok(clean_kill(engine).await?)
+}
+
+struct Clumsy;
+
+impl Metrics for Clumsy {
+    fn worker_ended(&self, _: &str, _: &'static str, _: Duration) {
+        panic!("in metrics");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_metrics_hides_no_end() -> TestResult {
+    let engine = test_engine().metrics(Arc::new(Clumsy)).build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+
+    engine.bounce(&A).await?;
+
+    engine.running(&A).await?;
+    Ok(clean_kill(engine).await?)
+}

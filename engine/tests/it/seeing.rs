@@ -1,0 +1,425 @@
+//! What can be seen from outside: reports, chains to a cause, graphs, events, metrics, spans.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{
+    Detail, Engine, EventKind, Exit, Manifold, Metrics, Name, Notice, WorkerState,
+};
+use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{A, B, C, TestResult, add_one, state};
+
+#[tokio::test(start_paused = true)]
+async fn a_report_is_written_as_lines() -> TestResult {
+    let (engine, script) = (test_engine().name(&Name::new("agent")).build()?, Script::new());
+    script.fail_start(Exit::missing("a lease"));
+    engine.install(A, script.manifold(())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.provide(C, 1).await?;
+    engine.settled().await?;
+
+    let report = engine.report().await;
+
+    let text = "/agent running, 3 workers\n  a  missing: a lease\n  b  waiting, a is missing\n  \
+                c  running\n";
+    assert_eq!(report.to_string(), text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_has_the_inputs_and_which_were_there_at_the_last_start() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.install(C, Script::new().manifold((A, B.optional()))).await?;
+    engine.running(&C).await?;
+
+    let report = engine.report().await;
+
+    let inputs = serde_json::to_value(&report.workers["c"].inputs)?;
+    let expected = serde_json::json!([
+        {"name": "a", "need": "required", "output": "u32", "state": "running", "was_present": true},
+        {"name": "b", "need": "optional", "output": "u32", "state": "absent", "was_present": false},
+    ]);
+    assert_eq!(inputs, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_says_until_when_a_worker_backs_off() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("no luck"));
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
+
+    let report = engine.report().await;
+
+    let until = report.workers["a"].until.ok_or("no time")?;
+    assert_eq!(until.0.duration_since(report.at.0)?, Duration::from_secs(1));
+    Ok(clean_kill(engine).await?)
+}
+
+/// Returns a manifold whose reporter answers after a delay.
+fn reporting_after(delay: Duration) -> Manifold {
+    let reporter = move || async move {
+        tokio::time::sleep(delay).await;
+        serde_json::json!({ "late_by": delay.as_secs() })
+    };
+    Manifold::builder()
+        .start(|(), _ctx| async { Ok(Idle) })
+        .output(|_| 1_u32)
+        .report(move |_| reporter)
+        .build()
+}
+
+struct Idle;
+
+impl crankcase_engine::Worker for Idle {
+    async fn run(self, stop: crankcase_engine::Stop) -> crankcase_engine::Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_is_not_waited_for_past_its_deadline() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, reporting_after(Duration::from_secs(60))).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+
+    let report = engine.report().await;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    assert_eq!(report.workers["a"].reporter.as_deref(), Some("no answer within 1s"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_with_a_longer_deadline_prolongs_no_other() -> TestResult {
+    let engine = test_engine().build()?;
+    let quick = Duration::from_millis(100);
+    let silent = reporting_after(Duration::from_secs(60)).report_deadline(quick);
+    engine.install(A, silent).await?;
+    engine.install(B, reporting_after(Duration::from_millis(10))).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+    let began = Instant::now();
+
+    engine.report().await;
+
+    assert_eq!(began.elapsed(), quick);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_is_asked_no_second_time_while_it_owes_an_answer() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, reporting_after(Duration::from_secs(60))).await?;
+    engine.running(&A).await?;
+    engine.report().await;
+    let began = Instant::now();
+
+    let report = engine.report().await;
+
+    let reporter = report.workers["a"].reporter.as_deref();
+    assert_eq!(reporter, Some("has not answered an earlier request"));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_is_asked_again_after_it_has_answered() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, reporting_after(Duration::from_secs(2))).await?;
+    engine.running(&A).await?;
+    engine.report().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+
+    let report = engine.report().await;
+
+    let reporter = report.workers["a"].reporter.as_deref();
+    assert_eq!(reporter, Some("no answer within 1s"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workers_own_report_is_in_the_report() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, reporting_after(Duration::ZERO)).await?;
+    engine.running(&A).await?;
+
+    let report = engine.report().await;
+
+    let expected = Detail::Value(serde_json::json!({ "late_by": 0 }));
+    assert_eq!(report.workers["a"].report, Some(expected));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_leads_to_the_root_cause() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    (0..3).for_each(|_| script.fail_start(Exit::failed("no route to host")));
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, script.manifold(())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, add_one(B)).await?;
+    let third = |kind: &EventKind| matches!(kind, EventKind::Waiting { failures: 3, .. });
+    events.wait_for_kind("/a", third).await?;
+
+    let why = engine.why("c").await.ok_or("no such worker")?;
+
+    let text = "/c waits for /b, which waits for /a, which failed 3 times: no route to host; next \
+                try in 4.0 s";
+    assert_eq!(why.to_string(), text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_says_that_a_worker_is_degraded() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, degraded("half the disks are gone")).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Health { .. })).await?;
+
+    let why = engine.why("a").await.ok_or("no such worker")?;
+
+    assert_eq!(why.to_string(), "/a is degraded: half the disks are gone");
+    Ok(clean_kill(engine).await?)
+}
+
+fn degraded(reason: &'static str) -> Manifold {
+    Manifold::builder().offers::<(u32,)>().run(move |(), up| async move {
+        let health = up.context().health();
+        let stop = up.ready((1,));
+        health.degraded(reason);
+        stop.wait().await;
+        Ok(())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_degraded_essential_worker_makes_the_engine_unhealthy() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, degraded("slow").essential()).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Health { .. })).await?;
+
+    let report = engine.report().await;
+
+    assert_eq!(report.workers["a"].state, WorkerState::Running);
+    assert!(!report.is_healthy);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_degraded_worker_that_is_not_essential_leaves_the_engine_healthy() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, degraded("slow")).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Health { .. })).await?;
+
+    let report = engine.report().await;
+
+    assert!(report.is_healthy);
+    Ok(clean_kill(engine).await?)
+}
+
+async fn small_engine() -> Result<Engine, Box<dyn std::error::Error>> {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.install(B, Script::new().manifold((A, C.optional()))).await?;
+    engine.install(Name::<u32>::new("d"), Script::new().manifold(B.live())).await?;
+    engine.settled().await?;
+    Ok(engine)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graph_is_written_as_dot() -> TestResult {
+    let engine = small_engine().await?;
+
+    let dot = engine.graph().await.ok_or("it has ended")?.to_dot();
+
+    assert_eq!(dot, include_str!("golden/graph.dot"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_graph_is_written_as_json() -> TestResult {
+    let engine = small_engine().await?;
+
+    let graph = engine.graph().await.ok_or("it has ended")?;
+    let json = serde_json::to_string_pretty(&graph)?;
+
+    assert_eq!(json + "\n", include_str!("golden/graph.json"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_a_graph_is_what_is_near() -> TestResult {
+    let engine = small_engine().await?;
+
+    let near = engine.graph().await.ok_or("it has ended")?.around("a", 1);
+
+    let names: Vec<_> = near.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_says_who_asked_and_why() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().manifold(())).await?;
+
+    engine.asked_by("ops", "new certificate").bounce(&A).await?;
+    let event = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
+
+    let origin = event.origin.ok_or("no origin")?;
+    assert_eq!(origin.to_string(), "ops: new certificate");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_lags_is_told_how_much_it_missed() -> TestResult {
+    let engine = test_engine().event_capacity(4).build()?;
+    let mut events = engine.events();
+    for index in 0..3 {
+        engine.provide(Name::<u32>::parse(&format!("n{index}"))?, index).await?;
+    }
+    engine.settled().await?;
+
+    let notice = events.next().await.ok_or("no event")?;
+
+    let Notice::Missed(missed) = notice else { return Err("nothing was missed".into()) };
+    let Some(Notice::Event(next)) = events.next().await else { return Err("no event".into()) };
+    assert_eq!((missed, next.sequence), (5, 5));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_events_json_has_its_path_and_kind() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().manifold(())).await?;
+    let event = events.wait_for_kind("/a", |kind| *kind == EventKind::Installed).await?;
+
+    let mut json = serde_json::to_value(&event)?;
+
+    json["at"].take();
+    let expected = serde_json::json!({
+        "sequence": 0, "at": null, "path": "/a", "event": {"type": "installed"}, "origin": null,
+    });
+    assert_eq!(json, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[derive(Default)]
+struct Counts {
+    lines: Mutex<Vec<String>>,
+}
+
+impl Metrics for Counts {
+    fn worker_started(&self, path: &str, took: Duration) {
+        self.lines.lock().push(format!("{path} started in {took:?}"));
+    }
+
+    fn worker_ended(&self, path: &str, end: &'static str, lived: Duration) {
+        self.lines.lock().push(format!("{path} ended, {end} after {lived:?}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_staged_workers() -> TestResult {
+    let counts = Arc::new(Counts::default());
+    let (engine, script) = (test_engine().metrics(counts.clone()).build()?, Script::new());
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    clean_kill(engine).await?;
+
+    assert_eq!(*counts.lines.lock(), ["/a started in 0ns", "/a ended, stopped after 3s"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_closure_workers() -> TestResult {
+    let counts = Arc::new(Counts::default());
+    let engine = test_engine().metrics(counts.clone()).build()?;
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+
+    clean_kill(engine).await?;
+
+    assert_eq!(*counts.lines.lock(), ["/a started in 0ns", "/a ended, stopped after 0ns"]);
+    Ok(())
+}
+
+/// Collects the lines of the test that is about them.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if bytes.windows(5).any(|window| window == b"hello") {
+            self.0.lock().extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_worker_traces_carries_its_path() -> TestResult {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    let speaking = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        let stop = up.ready((1,));
+        tokio::task::yield_now().await;
+        tracing::info!("hello");
+        stop.wait().await;
+        Ok(())
+    });
+
+    // A subscriber of one thread would race with the other tests for what is remembered of spans.
+    tracing::subscriber::set_global_default(subscriber)?;
+    runtime.block_on(async {
+        let engine = test_engine().name(&Name::new("agent")).build()?;
+        engine.install(A, speaking).await?;
+        engine.running(&A).await?;
+        clean_kill(engine).await?;
+        Ok::<_, Box<dyn std::error::Error>>(())
+    })?;
+
+    let text = String::from_utf8(written.0.lock().clone())?;
+    let line = text.lines().find(|line| line.contains("hello")).ok_or("no line")?;
+    assert!(line.contains(r#"worker{path="/agent/a"}"#), "{line}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounce_shows_in_state_and_generation() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(state(&engine, "a").await, WorkerState::Running);
+    assert_eq!(engine.report().await.workers["a"].generation, 2);
+    Ok(clean_kill(engine).await?)
+}

@@ -1,0 +1,270 @@
+//! How workers are stopped, and what happens to those that do not stop.
+
+use std::time::Duration;
+
+use crankcase_engine::{ChangeError, EngineState, EventKind, Exit, WorkerState};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use tokio::time::Instant;
+
+use crate::{A, B, C, TestResult, add_one, state};
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_stops_dependents_before_what_they_depend_on() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.install(B, journal.manifold((A, C.optional()))).await?;
+    engine.install(C, journal.manifold(A.live())).await?;
+    engine.settled().await?;
+    journal.take();
+
+    clean_kill(engine).await?;
+
+    assert_eq!(journal.stops(), ["b", "c", "a"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_is_told_to_stop_only_when_its_users_have_ended() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let slow = Script::new().recorded_in(&journal);
+    slow.stop_after(Duration::from_secs(20));
+    engine.install(A, journal.manifold(())).await?;
+    engine.install(B, slow.manifold(A)).await?;
+    engine.running(&B).await?;
+    journal.take();
+
+    engine.bounce(&A).await?;
+
+    assert_eq!(journal.lines(), ["stop b", "end b", "stop a", "end a"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ignores_its_stop_is_dropped_after_its_grace() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    script.ignore_stop();
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+
+    clean_kill(engine).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
+    events.finish().await?;
+    assert!(events.seen().iter().any(|event| event.kind == EventKind::Aborted));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_worker_does_not_hold_up_unrelated_ones() -> TestResult {
+    let (engine, slow) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    slow.ignore_stop();
+    engine.install(A, slow.manifold(())).await?;
+    engine.install(B, Script::new().manifold(())).await?;
+    engine.settled().await?;
+    let began = Instant::now();
+
+    engine.kill();
+    events.wait_for_kind("/b", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifolds_grace_takes_the_place_of_the_engines() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.ignore_stop();
+    engine.install(A, script.manifold(()).grace(Duration::from_secs(2))).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+
+    clean_kill(engine).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_deadline_leaves_behind_what_has_not_stopped() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
+    let script = Script::new();
+    script.ignore_stop();
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+
+    engine.stop().await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    assert_eq!(engine.report().await.left_behind, ["/a"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_deadline_names_who_is_left_behind() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let script = Script::new();
+    script.ignore_stop();
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    engine.stop().await?;
+    events.finish().await?;
+
+    let tail = ["/a is stuck", "/ finished"].map(str::to_owned);
+    assert!(events.lines().ends_with(&tail), "{events:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_during_a_start_drops_it_at_once_and_is_no_failure() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.hold_start();
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::Starting).await?;
+    let began = Instant::now();
+
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_millis(10));
+    assert_eq!(engine.report().await.workers["a"].failures, 0);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_is_not_ready_is_told_and_gets_its_grace() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let noted = journal.clone();
+    let closure = crankcase_engine::Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let noted = noted.clone();
+        async move {
+            up.context().stop().wait().await;
+            noted.note("told");
+            Ok(())
+        }
+    });
+    engine.install(A, closure).await?;
+    wait_for_state(&engine, "a", WorkerState::Starting).await?;
+
+    clean_kill(engine).await?;
+
+    assert_eq!(journal.lines(), ["told"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_ends_a_backoff_and_starts_nothing() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("not yet"));
+    engine.install(A, script.manifold(())).await?;
+    wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
+    let began = Instant::now();
+
+    clean_kill(engine.clone()).await?;
+
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    assert_eq!(engine.report().await.workers["a"].starts, 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_final_report_stays_after_the_end() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+
+    clean_kill(engine.clone()).await?;
+
+    let report = engine.report().await;
+    assert_eq!(report.state, EngineState::Stopped);
+    assert_eq!(report.workers["a"].generation, 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_after_a_kill_are_answered_with_an_error() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.kill();
+
+    let installed = engine.install(B, add_one(A)).await;
+    let bounced = engine.bounce(&A).await;
+    let previewed = engine.preview(crankcase_engine::Change::new().bounce(&A)).await;
+    engine.wait().await?;
+
+    assert_eq!(installed, Err(ChangeError::Stopped));
+    assert_eq!(bounced, Err(ChangeError::Stopped));
+    assert_eq!(previewed, Err(ChangeError::Stopped));
+    assert_eq!(engine.running(&A).await, Err(ChangeError::Stopped));
+    assert_eq!(engine.settled().await, Err(ChangeError::Stopped));
+    assert_eq!(engine.output(A).await, Err(ChangeError::Stopped));
+    assert!(engine.graph().await.is_none());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_a_worker_is_answered_when_the_engine_is_killed() -> TestResult {
+    let (engine, script, name) = (test_engine().build()?, Script::new(), B);
+    script.ignore_stop();
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+
+    let ((), running) = tokio::join!(async { engine.kill() }, engine.running(&name));
+
+    assert_eq!(running, Err(ChangeError::Stopped));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_is_told_at_once_that_an_input_died_by_itself() -> TestResult {
+    let (engine, journal, script) = (test_engine().build()?, Journal::new(), Script::new());
+    let noted = journal.clone();
+    let user = crankcase_engine::Manifold::builder().inputs((A, B)).run(move |_, up| {
+        let noted = noted.clone();
+        async move {
+            let stop = up.ready(());
+            stop.input_lost().await;
+            noted.note(format!("lost, told to stop: {}", stop.is_stopped()));
+            stop.wait().await;
+            Ok(())
+        }
+    });
+    let slow = Script::new();
+    slow.stop_after(Duration::from_secs(1));
+    engine.install(A, script.manifold(())).await?;
+    engine.provide(B, 1).await?;
+    let top = crankcase_engine::Name::<()>::new("top");
+    engine.install(top.clone(), user).await?;
+    engine.install(C, slow.manifold(top.clone())).await?;
+    engine.running(&C).await?;
+
+    script.end(Err("it died".into()));
+    wait_for_state(&engine, "top", WorkerState::Running).await?;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines()[0], "lost, told to stop: false");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_every_handle_stops_nothing() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let mut events = EventRecorder::new(&engine);
+    let script = Script::new().recorded_in(&journal);
+    engine.install(A, script.manifold(())).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Started { .. })).await?;
+
+    let clone = engine.clone();
+    drop(engine);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+
+    assert_eq!(state(&clone, "a").await, WorkerState::Running);
+    Ok(clean_kill(clone).await?)
+}

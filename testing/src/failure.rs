@@ -1,0 +1,42 @@
+use std::fmt;
+
+/// Why a test cannot go on: what was expected, and what was seen instead.
+///
+/// A test that returns it prints the text as it is, line by line.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Failure {
+    text: String,
+}
+
+impl Failure {
+    /// Returns a failure with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+
+    /// Returns a failure that lists what was seen, one to a line.
+    pub(crate) fn with_seen(expected: &str, seen: &[String]) -> Self {
+        let mut text = expected.to_owned();
+        text.push_str(if seen.is_empty() { "; nothing was seen" } else { "; seen:" });
+        for line in seen {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        Self { text }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Failure {
+    /// Writes the text as it is: a test that fails prints this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Failure {}

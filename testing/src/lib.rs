@@ -1,0 +1,82 @@
+//! The test kit for workers and manifolds.
+//!
+//! A test of a manifold should need no agent around it, no sleep and no luck. It needs three
+//! things: *stubs* in the place of inputs, a *paused clock*, and something to *wait for*. The kit
+//! has them, and runs manifolds in a real engine: what holds in the test holds in production.
+//!
+//! ```
+//! use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
+//! use crankcase_testing::{Stubs, start};
+//!
+//! const STORE: Name<String> = Name::new("store");
+//! const LIMIT: Name<u32> = Name::new("limit");
+//!
+//! struct Poller {
+//!     greeting: String,
+//! }
+//!
+//! impl Worker for Poller {
+//!     async fn run(self, stop: Stop) -> Outcome {
+//!         stop.wait().await;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! fn poller() -> Manifold {
+//!     Manifold::builder()
+//!         .inputs((STORE, LIMIT.optional().or(10)))
+//!         .start(|(store, limit), _ctx| async move {
+//!             Ok(Poller { greeting: format!("{store} up to {limit}") })
+//!         })
+//!         .output(|poller| poller.greeting.clone())
+//!         .build()
+//! }
+//!
+//! // In a test: `#[tokio::test(start_paused = true)]`.
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let stubs = Stubs::new().value(&STORE, "/srv".to_owned()).absent(&LIMIT);
+//! let started = start(poller(), stubs).await?;
+//! assert_eq!(started.output::<String>().await?, "/srv up to 10");
+//! assert!(started.stop().await.is_ok());
+//! # Ok(()) }
+//! ```
+//!
+//! # What is in it
+//!
+//! - [`start`] runs one manifold with [`Stubs`] for its inputs; [`Started`] looks at its outputs,
+//!   its report and its end.
+//! - [`Script`] is a worker that does what the test tells it: ends, panics, fails to start, ignores
+//!   its stop, never yields.
+//! - [`Journal`] records what doubles were started with and when they were told to stop.
+//! - [`test_engine`] builds an engine without jitter; [`EventRecorder`], [`wait_for_event`] and
+//!   [`wait_for_state`] wait for what it does.
+//! - [`check_alive`], [`clean_kill`] and [`dirty_kill`] end engines and bare workers, and say how
+//!   they ended. [`Bare`] runs a worker without an engine.
+//!
+//! # The paused clock
+//!
+//! With `#[tokio::test(start_paused = true)]` tokio's clock stands still while anything can run,
+//! and jumps to the next timer when nothing can. A backoff of two minutes takes no time, and
+//! `tokio::time::Instant` measures it exactly. Work on other threads does not hold the clock: test
+//! blocking workers and multi-threaded runtimes with a clock that runs, and wait for events.
+
+mod bare;
+mod engine;
+mod failure;
+mod journal;
+mod kill;
+mod recorder;
+mod script;
+mod started;
+mod stubs;
+
+pub use bare::Bare;
+pub use engine::test_engine;
+pub use failure::Failure;
+pub use journal::Journal;
+pub use kill::{Running, check_alive, clean_kill, dirty_kill};
+pub use recorder::{EventRecorder, wait_for_event, wait_for_state};
+pub use script::Script;
+pub use started::{StartError, Started, start};
+pub use stubs::Stubs;

@@ -1,0 +1,182 @@
+mod cell;
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cell::{Act, Cell, Opening, Parting};
+use crankcase_engine::{Context, Exit, Inputs, Manifold, Outcome, Stop, Worker};
+
+use crate::journal::Journal;
+
+/// A worker that does as the test tells it.
+///
+/// Every worker of the script's manifold follows the same script: what is asked for happens once,
+/// to the present worker or to the next one that comes to it.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{EventKind, Name};
+/// use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
+///
+/// const WEB: Name<u32> = Name::new("web");
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = test_engine().build()?;
+/// let mut events = EventRecorder::new(&engine);
+/// let script = Script::new();
+/// engine.install(WEB, script.manifold(())).await?;
+/// script.panic("index out of bounds");
+/// events.wait_for(|event| event.kind == EventKind::Started { generation: 2 }).await?;
+/// assert!(events.lines().contains(&"/web ended, failed: panicked: index out of bounds".into()));
+/// clean_kill(engine).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Default)]
+pub struct Script {
+    cell: Arc<Cell>,
+    journal: Option<Journal>,
+}
+
+impl Script {
+    /// Returns a script whose workers start at once and run until they are told to stop.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes what the workers do into a journal.
+    #[must_use]
+    pub fn recorded_in(self, journal: &Journal) -> Self {
+        Self { journal: Some(journal.clone()), ..self }
+    }
+
+    /// Returns a manifold whose workers follow this script. It offers its generation as a `u32`.
+    pub fn manifold<I>(&self, inputs: I) -> Manifold
+    where
+        I: Inputs,
+        I::Values: Debug,
+    {
+        let start = |script: Self, values: I::Values, ctx: Context| async move {
+            let values = format!("{values:?}");
+            script.write("start", ctx.name(), Some(&values).filter(|values| *values != "()"));
+            script.cell.open().await?;
+            Ok(Double { script, name: ctx.name().to_owned(), generation: ctx.generation() })
+        };
+        Manifold::builder()
+            .inputs(inputs)
+            .start_with(self.clone(), start)
+            .output(|double| double.generation)
+            .build()
+    }
+
+    /// Ends the present or next worker by itself with this outcome.
+    pub fn end(&self, outcome: Outcome) {
+        self.cell.push(Act::End(outcome));
+    }
+
+    /// Makes the present or next worker panic in its run.
+    pub fn panic(&self, message: impl Into<String>) {
+        self.cell.push(Act::Panic(message.into()));
+    }
+
+    /// Makes the present or next worker block its thread until [`release`](Self::release).
+    ///
+    /// It never yields, so nothing can end it from outside. For tests only, on a runtime that has
+    /// threads to spare; a test that does not release it hangs when its runtime is dropped.
+    pub fn never_yield(&self) {
+        self.cell.push(Act::Block);
+    }
+
+    /// Waits until a worker blocks its thread, as [`never_yield`](Self::never_yield) asks for.
+    pub async fn blocked(&self) {
+        self.cell.blocked().await;
+    }
+
+    /// Makes the next start fail.
+    pub fn fail_start(&self, exit: Exit) {
+        self.cell.open_with(Opening::Fail(exit));
+    }
+
+    /// Makes the next start panic.
+    pub fn panic_in_start(&self, message: impl Into<String>) {
+        self.cell.open_with(Opening::Panic(message.into()));
+    }
+
+    /// Makes the next start wait for [`release`](Self::release).
+    pub fn hold_start(&self) {
+        self.cell.open_with(Opening::Hold);
+    }
+
+    /// Makes the next worker that is told to stop end with this outcome.
+    pub fn answer_stop(&self, outcome: Outcome) {
+        self.cell.part_with(Parting::Answer(outcome));
+    }
+
+    /// Makes the next worker that is told to stop take this long to end.
+    pub fn stop_after(&self, delay: Duration) {
+        self.cell.part_with(Parting::After(delay));
+    }
+
+    /// Makes the next worker that is told to stop go on until [`release`](Self::release), or until
+    /// its future is dropped.
+    pub fn ignore_stop(&self) {
+        self.cell.part_with(Parting::Ignore);
+    }
+
+    /// Lets everything go on that this script holds now: starts, stops and blocked threads.
+    pub fn release(&self) {
+        self.cell.release();
+    }
+
+    fn write(&self, what: &str, name: &str, more: Option<&String>) {
+        if let Some(journal) = &self.journal {
+            journal.note(match more {
+                Some(more) => format!("{what} {name} {more}"),
+                None => format!("{what} {name}"),
+            });
+        }
+    }
+}
+
+impl Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script").finish_non_exhaustive()
+    }
+}
+
+/// One worker of a script.
+struct Double {
+    script: Script,
+    name: String,
+    generation: u32,
+}
+
+impl Worker for Double {
+    async fn run(self, stop: Stop) -> Outcome {
+        let outcome = self.follow(&stop).await;
+        self.script.write("end", &self.name, None);
+        outcome
+    }
+}
+
+impl Double {
+    async fn follow(&self, stop: &Stop) -> Outcome {
+        let cell = &self.script.cell;
+        loop {
+            let act = tokio::select! {
+                biased;
+                () = stop.wait() => break,
+                act = cell.next() => act,
+            };
+            match act {
+                Act::End(outcome) => return outcome,
+                Act::Panic(message) => panic!("{message}"),
+                Act::Block => cell.block(),
+            }
+        }
+        self.script.write("stop", &self.name, None);
+        cell.part().await
+    }
+}

@@ -1,0 +1,136 @@
+//! What a script's workers are to do, shared with the test.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crankcase_engine::{Exit, Outcome};
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
+
+/// What a running worker does.
+pub(super) enum Act {
+    End(Outcome),
+    Panic(String),
+    Block,
+}
+
+/// How a start goes.
+pub(super) enum Opening {
+    Fail(Exit),
+    Panic(String),
+    Hold,
+}
+
+/// How a worker ends that was told to stop.
+pub(super) enum Parting {
+    Answer(Outcome),
+    After(Duration),
+    Ignore,
+}
+
+#[derive(Default)]
+pub(super) struct Cell {
+    state: Mutex<State>,
+    changed: Notify,
+    unblocked: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    acts: VecDeque<Act>,
+    openings: VecDeque<Opening>,
+    partings: VecDeque<Parting>,
+    /// How often the script was released: what is held waits for the next time.
+    releases: u64,
+    /// How many workers block their threads now.
+    blocked: usize,
+}
+
+impl Cell {
+    pub(super) fn push(&self, act: Act) {
+        self.state.lock().acts.push_back(act);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn open_with(&self, opening: Opening) {
+        self.state.lock().openings.push_back(opening);
+    }
+
+    pub(super) fn part_with(&self, parting: Parting) {
+        self.state.lock().partings.push_back(parting);
+    }
+
+    pub(super) fn release(&self) {
+        self.state.lock().releases += 1;
+        self.changed.notify_waiters();
+        self.unblocked.notify_all();
+    }
+
+    /// Waits for the next thing to do.
+    pub(super) async fn next(&self) -> Act {
+        self.wait_for(|state| state.acts.pop_front()).await
+    }
+
+    /// Goes through a start.
+    pub(super) async fn open(&self) -> Outcome {
+        let opening = self.state.lock().openings.pop_front();
+        match opening {
+            None => Ok(()),
+            Some(Opening::Fail(exit)) => Err(exit),
+            Some(Opening::Panic(message)) => panic!("{message}"),
+            Some(Opening::Hold) => {
+                self.released().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a worker that was told to stop.
+    pub(super) async fn part(&self) -> Outcome {
+        let parting = self.state.lock().partings.pop_front();
+        match parting {
+            None => Ok(()),
+            Some(Parting::Answer(outcome)) => outcome,
+            Some(Parting::After(delay)) => {
+                tokio::time::sleep(delay).await;
+                Ok(())
+            }
+            Some(Parting::Ignore) => {
+                self.released().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Blocks the thread until the next release.
+    pub(super) fn block(&self) {
+        let mut state = self.state.lock();
+        let before = state.releases;
+        state.blocked += 1;
+        self.changed.notify_waiters();
+        self.unblocked.wait_while(&mut state, |state| state.releases == before);
+        state.blocked -= 1;
+    }
+
+    /// Waits until a worker blocks its thread.
+    pub(super) async fn blocked(&self) {
+        self.wait_for(|state| (state.blocked > 0).then_some(())).await;
+    }
+
+    async fn released(&self) {
+        let before = self.state.lock().releases;
+        self.wait_for(|state| (state.releases > before).then_some(())).await;
+    }
+
+    async fn wait_for<T>(&self, mut take: impl FnMut(&mut State) -> Option<T>) -> T {
+        loop {
+            // Made before the look: what comes after it wakes this.
+            let changed = self.changed.notified();
+            let taken = take(&mut self.state.lock());
+            match taken {
+                Some(taken) => return taken,
+                None => changed.await,
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Kills that tell how something ended.
+
+use std::time::Duration;
+
+use crankcase_engine::{Exit, Outcome, Stop, Worker};
+use crankcase_testing::{Bare, Script, check_alive, clean_kill, dirty_kill, test_engine};
+
+use crate::{A, TestResult};
+
+/// A worker that ends with what its function returns, when it is told to stop or at once.
+struct Ends {
+    at_once: bool,
+    with: fn() -> Outcome,
+}
+
+impl Worker for Ends {
+    async fn run(self, stop: Stop) -> Outcome {
+        if !self.at_once {
+            stop.wait().await;
+        }
+        (self.with)()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_kill_fails_if_the_engine_had_a_fatal_error() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.answer_stop(Err(Exit::fatal("it broke")));
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    let failure = clean_kill(engine).await.err().ok_or("it was clean")?;
+
+    let text = "it did not end well: worker /a had a fatal error";
+    assert_eq!(failure.to_string(), text);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_kill_fails_if_a_worker_is_left_behind() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::from_secs(1)).build()?;
+    let script = Script::new();
+    script.ignore_stop();
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    let failure = clean_kill(engine).await.err().ok_or("it was clean")?;
+
+    assert_eq!(failure.to_string(), "workers were left behind; seen:\n  /a");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dirty_kill_fails_if_the_engine_ends_well() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let failure = dirty_kill(engine).await.err().ok_or("it was dirty")?;
+
+    assert_eq!(failure.to_string(), "it ended well, but an error was expected");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_is_alive_until_it_has_ended() -> TestResult {
+    let engine = test_engine().build()?;
+    check_alive(&engine)?;
+
+    clean_kill(engine.clone()).await?;
+
+    assert!(check_alive(&engine).is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bare_worker_that_ends_with_an_error_is_killed_dirtily() -> TestResult {
+    let worker = Bare::run(Ends { at_once: false, with: || Err("it broke".into()) });
+    check_alive(&worker)?;
+
+    let exit = dirty_kill(worker).await?;
+
+    assert_eq!(exit.to_string(), "it broke");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bare_worker_that_panics_has_failed() -> TestResult {
+    let mut worker = Bare::run(Ends { at_once: true, with: || panic!("it cannot be") });
+
+    let exit = worker.ended().await.err().ok_or("it ended well")?;
+
+    assert_eq!(exit.to_string(), "panicked: it cannot be");
+    assert!(check_alive(&worker).is_err());
+    Ok(())
+}
