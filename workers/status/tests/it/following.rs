@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use crankcase_engine::Engine;
 use crankcase_status::wire::{EventLine, FailureCode};
 use crankcase_status::{ClientError, ControlConfig};
@@ -75,8 +77,12 @@ async fn flood(engine: &Engine) -> TestResult {
 
 #[tokio::test]
 async fn followers_get_what_happened_before_the_end() -> TestResult {
-    let world = World::start().await?;
+    let mut config = ControlConfig::default();
+    config.drain = Duration::from_secs(60);
+    let world = World::start_with(config).await?;
     let mut events = world.client().await?.events().await?;
+    // Nobody reads meanwhile, so that much is still to be told when the stop comes.
+    flood(&world.engine).await?;
     world.engine.stop().await?;
     world.stop();
 
@@ -87,6 +93,38 @@ async fn followers_get_what_happened_before_the_end() -> TestResult {
 
     let Some(EventLine::Event(event)) = last else { return Err("no event".into()) };
     assert_eq!((&*event.path, &*event.text), ("/agent", "finished"));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn more_clients_than_allowed_wait_for_a_place() -> TestResult {
+    let mut config = ControlConfig::default();
+    config.max_connections = 1;
+    let world = World::start_with(config).await?;
+    let client = world.client().await?;
+    let mut events = client.events().await?;
+    let mut report = std::pin::pin!(client.report(None));
+
+    // While the one place is taken, events come and the answer does not.
+    for _ in 0..100 {
+        world.engine.bounce(&STORE).await?;
+        let bounced = async {
+            while let Some(EventLine::Event(event)) = guarded(events.next()).await? {
+                if event.event["type"] == "started" {
+                    break;
+                }
+            }
+            Ok::<(), ClientError>(())
+        };
+        tokio::select! {
+            biased;
+            _ = &mut report => return Err("there was another place".into()),
+            bounced = bounced => bounced?,
+        }
+    }
+    drop(events);
+
+    assert!(guarded(report).await.is_ok());
     world.clean_kill().await
 }
 

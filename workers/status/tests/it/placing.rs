@@ -24,10 +24,10 @@ async fn the_socket_is_for_its_owner_only_and_goes_with_the_worker() -> TestResu
     let socket = world.socket();
 
     let mode = fs::symlink_metadata(&socket)?.permissions().mode() & 0o777;
-    world.clean_kill().await?;
+    let folder = world.into_folder().await?;
 
     assert_eq!(mode, 0o600);
-    assert!(!socket.exists());
+    assert!(folder.path().exists() && !socket.exists());
     Ok(())
 }
 
@@ -77,8 +77,8 @@ async fn a_path_that_is_too_long_gets_a_short_one() -> TestResult {
     assert_eq!(fs::symlink_metadata(&short)?.permissions().mode() & 0o777, 0o600);
     let runtime = std::path::Path::new(&short).parent().ok_or("no folder")?;
     assert_eq!(fs::metadata(runtime)?.mode() & 0o077, 0);
-    world.clean_kill().await?;
-    assert!(!fs::exists(short)?);
+    let _folder = world.into_folder().await?;
+    assert!(!fs::exists(short)? && !state_dir.join("control.path").exists());
     Ok(())
 }
 

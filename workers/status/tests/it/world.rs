@@ -68,11 +68,17 @@ impl World {
     }
 
     /// Stops the control socket and waits for its end.
-    pub(crate) async fn clean_kill(mut self) -> TestResult {
+    pub(crate) async fn clean_kill(self) -> TestResult {
+        self.into_folder().await.map(drop)
+    }
+
+    /// Stops all, and returns the folder as it was left.
+    pub(crate) async fn into_folder(mut self) -> Result<TempDir, Error> {
         self.stop();
         let ended = guarded(self.tasks.join_next()).await.ok_or("it had ended before")?;
         ended?.map_err(|exit| exit.to_string())?;
-        Ok(self.engine.stop().await?)
+        self.engine.stop().await?;
+        Ok(self.folder)
     }
 }
 
