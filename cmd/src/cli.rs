@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use crankcase_status::{StateDir, StateError};
 
-use crate::command::{bounce, events, graph, report, why};
+use crate::command::{apply, bounce, check, events, graph, plan, report, run, why};
 
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
+    2  with --detailed-exitcode only: done, and something changed or would change
     1  the run failed, something is in trouble (report --exit-status), or nothing has the path
    64  wrong usage
    65  invalid input: nothing was executed
@@ -78,6 +79,14 @@ pub(crate) enum LogFormat {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Keep this machine as declared, until a signal comes
+    Run(run::Args),
+    /// Validate a site, and do no more
+    Check(check::Args),
+    /// Show what would change
+    Plan(plan::Args),
+    /// Change it, once
+    Apply(apply::Args),
     /// Show what the running agent and its workers are doing
     Report(report::Args),
     /// Show the chain from a worker to the root cause

@@ -3,14 +3,27 @@
 use std::io;
 use std::process::ExitCode;
 
+use crankcase_manifolds::AgentError;
+use crankcase_resources::ManifestError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
+
+use crate::print;
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
 
 /// The run failed, or something is in trouble.
 pub(crate) const FAILED: u8 = 1;
+
+/// Done, and something changed or would change.
+pub(crate) const CHANGED: u8 = 2;
+
+/// A signal came before it was done.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Invalid input; nothing was executed.
+const INVALID: u8 = 65;
 
 /// Wrong usage.
 const USAGE: u8 = 64;
@@ -28,12 +41,27 @@ pub(crate) fn after_parsing(error: &clap::Error) -> ExitCode {
     ExitCode::from(if error.use_stderr() { USAGE } else { DONE })
 }
 
+/// Returns what is said of an error: its chain on one line, or all that is wrong with a manifest.
+pub(crate) fn text_of(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<ManifestError>() {
+        Some(error) => error.to_string(),
+        None => format!("crankcase: {}", print::one_line(&format!("{error:#}"))),
+    }
+}
+
 /// Returns the exit code that belongs to an error.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ClientError>() {
         return of_client(error);
     }
-    match error.downcast_ref::<StateError>() {
+    if error.is::<ManifestError>() {
+        return INVALID;
+    }
+    let state = match error.downcast_ref::<AgentError>() {
+        Some(AgentError::State(state)) => Some(state),
+        _ => error.downcast_ref::<StateError>(),
+    };
+    match state {
         Some(StateError::Held { .. }) => CONFLICT,
         Some(StateError::NoHome) => USAGE,
         _ => FAILED,

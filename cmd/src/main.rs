@@ -23,9 +23,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let text = format!("{error:#}");
             // Nobody can be told when stderr is closed.
-            drop(writeln!(anstream::stderr(), "crankcase: {}", print::one_line(&text)));
+            drop(writeln!(anstream::stderr(), "{}", exit::text_of(&error)));
             ExitCode::from(exit::code_of(&error))
         }
     }

@@ -28,6 +28,13 @@ pub(crate) fn data<T: Serialize>(
     Ok(out.flush()?)
 }
 
+/// Prints a text for people.
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
 /// Prints one value of many, in a line where the format allows that.
 pub(crate) fn line<T: Serialize>(
     format: Format,

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crankcase_resources::{Kinds, ManifestError, Overrides, Site, SiteFiles};
+
 /// Manifests and variables.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SiteArgs {
@@ -14,6 +16,19 @@ pub(crate) struct SiteArgs {
     /// Set the variables of a file that holds a map; a later one counts more
     #[arg(long = "var-file", value_name = "FILE")]
     pub(crate) var_files: Vec<PathBuf>,
+}
+
+impl SiteArgs {
+    /// Returns what the site is loaded from.
+    pub(crate) fn files(&self) -> SiteFiles {
+        let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
+        SiteFiles { paths: self.paths.clone(), overrides, kinds: Kinds::builtin() }
+    }
+
+    /// Loads the site; nothing is executed.
+    pub(crate) fn load(&self) -> Result<Site, ManifestError> {
+        self.files().load()
+    }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {

@@ -4,11 +4,13 @@
 //! the worker does is in the crates of the workers, which know no manifold.
 //!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
-//! [`site`] keeps the resources of a manifest as it declares them.
+//! [`site`] keeps the resources of a manifest as it declares them, and [`source`] loads it again when
+//! it changes.
 
 mod agent;
 pub mod control;
 pub mod file_watch;
 pub mod site;
+pub mod source;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};

@@ -14,8 +14,11 @@ use crankcase_workers::{Ledger, Watches, end_leftovers};
 
 use self::keeper::Keeper;
 
+pub use self::settled::{has_trouble, until_settled};
+
 mod keeper;
 mod resource;
+mod settled;
 mod wiring;
 
 /// How long the nested engine may take to stop: longer than a chain of resources that each use

@@ -147,7 +147,7 @@ fn layers(table: &Table) {
         let began = Instant::now();
         for _ in 0..ROUNDS {
             started.reset(1_000);
-            let bounce = names[..100].iter().fold(Change::new(), |all, name| all.bounce(name));
+            let bounce = names[..100].iter().fold(Change::new(), Change::bounce);
             engine.apply(bounce).await.unwrap();
             engine.settled().await.unwrap();
             starts += started.get();

@@ -15,6 +15,7 @@ mod plan;
 mod reconcile;
 mod resource;
 mod site;
+mod source;
 mod text;
 mod walk;
 
@@ -33,3 +34,4 @@ pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, pla
 pub use reconcile::{FULL_LOOK, Links, Notices, Reconcile, State, reconcile};
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 pub use site::Site;
+pub use source::{SiteFiles, SiteSource};

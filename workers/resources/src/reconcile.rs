@@ -23,6 +23,7 @@ use crate::kinds::Kinds;
 use self::reconciler::Reconciler;
 
 pub use self::notices::{Notices, State};
+pub(crate) use self::watching::{Watching, any};
 
 mod held;
 mod notices;

@@ -9,14 +9,14 @@ use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::resource::Watch;
 
-pub(super) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// How a worker learns that the state of its resource may have changed.
 ///
 /// It subscribes anew when the watcher was started anew. While there is none, the periodic full
 /// look is all there is.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(crate) struct Watching {
     paths: Vec<PathBuf>,
     /// How often to look, if that is the only way.
     pub(super) poll: Option<Duration>,
@@ -26,7 +26,7 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    pub(super) fn new(watch: Watch, watches: Live<Watches>) -> Self {
+    pub(crate) fn new(watch: Watch, watches: Live<Watches>) -> Self {
         let (paths, poll) = match watch {
             Watch::Never => (Vec::new(), None),
             Watch::Poll(interval) => (Vec::new(), Some(interval)),
@@ -36,7 +36,7 @@ impl Watching {
     }
 
     /// Subscribes, if that is still to be done. What is looked at afterwards is watched.
-    pub(super) async fn renew(&mut self, stop: &Stop) {
+    pub(crate) async fn renew(&mut self, stop: &Stop) {
         if self.is_current {
             return;
         }
@@ -53,7 +53,7 @@ impl Watching {
     }
 
     /// Returns a signal for each thing that is watched.
-    pub(super) fn signals(&mut self) -> Vec<Signal<'_>> {
+    pub(crate) fn signals(&mut self) -> Vec<Signal<'_>> {
         if self.paths.is_empty() {
             return Vec::new();
         }
@@ -90,7 +90,7 @@ pub(super) async fn changed<T: Clone + 'static>(live: &mut Live<T>) {
 }
 
 /// Waits until one of the signals is there, and takes all that are there by then.
-pub(super) async fn any(mut signals: Vec<Signal<'_>>) {
+pub(crate) async fn any(mut signals: Vec<Signal<'_>>) {
     poll_fn(|context| {
         let count = signals.len();
         signals.retain_mut(|signal| signal.as_mut().poll(context).is_pending());

@@ -1,0 +1,50 @@
+use crankcase_engine::Stop;
+use crankcase_resources::ApplyOptions;
+
+use crate::cli::Global;
+use crate::command::interrupted;
+use crate::site_args::SiteArgs;
+use crate::{exit, print};
+
+/// What is applied.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    site: SiteArgs,
+    /// Exit with 2 if anything was changed
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Begin nothing more after the first failure
+    #[arg(long)]
+    fail_fast: bool,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let site = args.site.load()?;
+    // Held until all is done: an agent that runs would undo and do the same things.
+    let _lock = global.state_dir()?.lock()?;
+    let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
+    let (stopper, stop) = Stop::pair();
+    let interrupt = interrupted()?;
+    let applying = site.apply(&options, stop);
+    tokio::pin!(interrupt, applying);
+    let (account, was_interrupted) = tokio::select! {
+        biased;
+        account = &mut applying => (account, false),
+        () = &mut interrupt => {
+            // What has begun is brought to its end, and the account says what was not attempted.
+            stopper.stop();
+            (applying.await, true)
+        }
+    };
+    print::data(global.output, &account, |account, out| write!(out, "{account}"))?;
+    Ok(if was_interrupted {
+        exit::INTERRUPTED
+    } else if account.failures() > 0 {
+        exit::FAILED
+    } else if args.detailed_exitcode && account.changes() > 0 {
+        exit::CHANGED
+    } else {
+        exit::DONE
+    })
+}

@@ -1,0 +1,34 @@
+use crankcase_resources::PlanOptions;
+
+use crate::cli::Global;
+use crate::command::interrupted;
+use crate::site_args::SiteArgs;
+use crate::{exit, print};
+
+/// What is planned.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    site: SiteArgs,
+    /// Exit with 2 if anything would change
+    #[arg(long)]
+    detailed_exitcode: bool,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let site = args.site.load()?;
+    let options = PlanOptions::default();
+    let plan = tokio::select! {
+        biased;
+        () = interrupted()? => return Ok(exit::INTERRUPTED),
+        plan = site.plan(&options) => plan,
+    };
+    print::data(global.output, &plan, |plan, out| write!(out, "{plan}"))?;
+    Ok(if plan.failures() > 0 {
+        exit::FAILED
+    } else if args.detailed_exitcode && plan.changes() + plan.may_change() > 0 {
+        exit::CHANGED
+    } else {
+        exit::DONE
+    })
+}

@@ -1,0 +1,49 @@
+//! The manifold of the worker that loads a site.
+
+use std::sync::Arc;
+
+use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
+use crankcase_resources::{Site, SiteFiles, SiteSource};
+use crankcase_workers::{SignalHandle, Watches};
+use tokio::sync::watch;
+
+/// What loading a site again needs.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What it is loaded from.
+    pub files: SiteFiles,
+    /// The site as it was loaded at first.
+    pub site: Arc<Site>,
+    /// What tells that SIGHUP has come.
+    pub signals: Name<SignalHandle>,
+    /// What tells that files have changed. It may come, go and come again.
+    pub watches: Name<Watches>,
+}
+
+/// Returns a manifold that offers the site that was loaded last, as a changing output.
+///
+/// The last good site outlives the worker.
+pub fn manifold(config: Config) -> Manifold {
+    let inputs = (config.signals.clone(), config.watches.live());
+    let last = watch::Sender::new(Arc::clone(&config.site));
+    Manifold::builder()
+        .inputs(inputs)
+        .start_with((config, last), |(config, last), inputs, ctx| async move {
+            let current = last.subscribe();
+            let source = SiteSource::new(config.files, last, inputs, ctx.health());
+            Ok(Source { source, current })
+        })
+        .changing(|source| source.current.clone())
+        .build()
+}
+
+struct Source {
+    source: SiteSource,
+    current: watch::Receiver<Arc<Site>>,
+}
+
+impl Worker for Source {
+    async fn run(self, stop: Stop) -> Outcome {
+        self.source.run(stop).await
+    }
+}

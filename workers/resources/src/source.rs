@@ -1,0 +1,131 @@
+//! The site that an agent keeps, loaded again when its manifest changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Health, Live, Outcome, Stop};
+use crankcase_workers::{Signal, SignalHandle, Watches};
+use tokio::sync::watch;
+
+use crate::kinds::Kinds;
+use crate::manifest::{ManifestError, Overrides};
+use crate::reconcile::{Watching, any};
+use crate::resource::Watch;
+use crate::site::Site;
+
+/// How long a manifest must have been left alone before it is loaded again.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What a site is loaded from.
+#[derive(Debug, Clone)]
+pub struct SiteFiles {
+    /// The manifests: files, or folders.
+    pub paths: Vec<PathBuf>,
+    /// What is set over their variables.
+    pub overrides: Overrides,
+    /// The kinds that resources may have.
+    pub kinds: Kinds,
+}
+
+impl SiteFiles {
+    /// Loads the site; see [`Site::load`].
+    ///
+    /// # Errors
+    ///
+    /// When anything is wrong with the manifest, with all that is.
+    pub fn load(&self) -> Result<Site, ManifestError> {
+        Site::load(&self.paths, &self.overrides, self.kinds.clone())
+    }
+}
+
+/// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
+/// changed and was left alone for 500 ms.
+///
+/// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
+/// before stays on offer.
+#[derive(Debug)]
+pub struct SiteSource {
+    files: SiteFiles,
+    signals: SignalHandle,
+    watching: Watching,
+    site: watch::Sender<Arc<Site>>,
+    health: Health,
+}
+
+impl SiteSource {
+    /// Returns the worker; the site is what was loaded last.
+    pub fn new(
+        files: SiteFiles,
+        site: watch::Sender<Arc<Site>>,
+        (signals, watches): (SignalHandle, Live<Watches>),
+        health: Health,
+    ) -> Self {
+        let paths = files.paths.iter().chain(&files.overrides.files).cloned().collect();
+        let watching = Watching::new(Watch::Paths(paths), watches);
+        Self { files, signals, watching, site, health }
+    }
+
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    ///
+    /// None: what is wrong with a manifest is reported, and the worker runs on.
+    pub async fn run(mut self, stop: Stop) -> Outcome {
+        let mut hangups = self.signals.counts().of(Signal::Hangup);
+        loop {
+            // Watched first, then looked at: what changes from here on is told.
+            self.watching.renew(&stop).await;
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+                () = any(self.watching.signals()) => {
+                    if !self.is_left_alone(&stop).await {
+                        return Ok(());
+                    }
+                }
+            }
+            self.load(&stop).await;
+        }
+    }
+
+    /// Waits until nothing more has changed for a while; returns whether it may go on.
+    async fn is_left_alone(&mut self, stop: &Stop) -> bool {
+        loop {
+            self.watching.renew(stop).await;
+            tokio::select! {
+                biased;
+                () = stop.wait() => return false,
+                () = any(self.watching.signals()) => {}
+                () = tokio::time::sleep(QUIET) => return true,
+            }
+        }
+    }
+
+    async fn load(&self, stop: &Stop) {
+        let files = self.files.clone();
+        match stop.blocking(move || files.load()).await {
+            Ok(Ok(site)) => {
+                self.health.good();
+                tracing::info!("the manifest was loaded again");
+                self.site.send_replace(Arc::new(site));
+            }
+            Ok(Err(error)) => self.refuse(&error.to_string()),
+            Err(panicked) => self.refuse(&panicked.to_string()),
+        }
+    }
+
+    fn refuse(&self, error: &str) {
+        tracing::error!(error, "the new manifest is rejected; the old one runs on");
+        self.health.degraded(format!("the new manifest is rejected: {error}"));
+    }
+}
+
+/// Waits for the next SIGHUP. Without a worker that listens none will ever come.
+async fn next_hangup(signals: &SignalHandle, seen: u64) -> u64 {
+    match signals.next(Signal::Hangup, seen).await {
+        Ok(count) => count,
+        Err(_) => std::future::pending().await,
+    }
+}
