@@ -21,7 +21,7 @@ use crate::stop::Stop;
 ///   well.
 /// - Do not retry, back off or reconnect in `run`: return the error, and the engine starts a fresh
 ///   worker with fresh inputs.
-/// - Do not block the thread: use [`blocking`](crate::blocking), or a blocking manifold.
+/// - Do not block the thread: use [`Stop::blocking`], or a blocking manifold.
 ///
 /// # Examples
 ///
