@@ -48,7 +48,6 @@ fn site() -> Manifold {
         })
         .report(|engine| engine.reporter())
         .build()
-        .beside_engine()
 }
 
 fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
@@ -70,10 +69,11 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
     }
 }
 
-/// Never yields.
+/// Never yields again after SIGHUP.
 fn spinning() -> Manifold {
-    Manifold::builder().run(|(), up| async move {
+    Manifold::builder().inputs(SIGNALS).run(|signals, up| async move {
         let _stop = up.ready(());
+        signals.next(Signal::Hangup, 0).await?;
         tracing::info!("spinning");
         loop {
             std::hint::spin_loop();

@@ -42,8 +42,7 @@ const LAST_GRACE: Duration = Duration::from_secs(2);
 /// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; the second
 ///   ends the agent at once.
 /// - The control socket in the state folder answers from the start until all workers have ended,
-///   also while every worker thread is taken by workers that never yield. Nested engines have to
-///   run [beside their engine](Manifold::beside_engine) for that.
+///   also while every worker thread is taken by workers that never yield.
 ///
 /// # Examples
 ///

@@ -7,7 +7,9 @@ use crate::process::{Agent, TestResult};
 async fn workers_that_never_yield_keep_no_one_from_the_report() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut agent = Agent::start(folder.path(), &["spinning"]).await?;
-    agent.until_all(&["spinning", "spinning", "the site is up"]).await?;
+    agent.until("the site is up").await?;
+    agent.send(Signal::HUP)?;
+    agent.until_all(&["spinning", "spinning"]).await?;
 
     let report = agent.client().await?.report(None).await?;
 
@@ -21,7 +23,9 @@ async fn workers_that_never_yield_keep_no_one_from_the_report() -> TestResult {
 async fn workers_that_never_yield_are_named_and_left_behind() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut agent = Agent::start(folder.path(), &["spinning"]).await?;
-    agent.until_all(&["spinning", "spinning", "the site is up"]).await?;
+    agent.until("the site is up").await?;
+    agent.send(Signal::HUP)?;
+    agent.until_all(&["spinning", "spinning"]).await?;
 
     agent.send(Signal::TERM)?;
 

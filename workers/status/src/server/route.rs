@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Engine, Name, Stop};
+use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WorkerReport};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -23,7 +23,7 @@ const MAX_ORIGIN: usize = 1000;
 #[serde(rename_all = "snake_case")]
 enum Subject<'a> {
     Engine(&'a crankcase_engine::Report),
-    Worker(&'a crankcase_engine::WorkerReport),
+    Worker(&'a WorkerReport),
 }
 
 #[derive(Serialize)]
@@ -114,13 +114,17 @@ impl Served {
     async fn report(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
-            let report = self.engine.report().await;
+            let mut report = self.engine.report().await;
+            ask_nested(&self.engine, report.workers.values_mut()).await;
             return Ok(json(StatusCode::OK, &Subject::Engine(&report)));
         }
         let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
         let mut report = engine.report().await;
         match report.workers.remove(&name) {
-            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
+            Some(mut worker) => {
+                ask_nested(&engine, [&mut worker]).await;
+                Ok(json(StatusCode::OK, &Subject::Worker(&worker)))
+            }
             None => Err(unknown(&engine, &name, path).await),
         }
     }
@@ -200,6 +204,18 @@ impl Served {
         })?;
         serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
+    }
+}
+
+/// Asks nested engines themselves of which no report came, as when no thread is left for the
+/// reporters of workers.
+async fn ask_nested(engine: &Engine, workers: impl IntoIterator<Item = &mut WorkerReport>) {
+    for worker in workers {
+        if worker.report.is_none()
+            && let Some(nested) = engine.engine_at(&worker.path)
+        {
+            worker.report = Some(nested.report().await.into());
+        }
     }
 }
 
