@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use crankcase_status::{StateDir, StateError};
+use tracing::Level;
 
 use crate::command::{apply, bounce, check, events, graph, plan, report, run, why};
 
@@ -91,10 +92,20 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Show the chain from a worker to the root cause
     Why(why::Args),
-    /// Show who depends on whom, for Graphviz
+    /// Show who depends on whom in a site or in the running agent, for Graphviz
     Graph(graph::Args),
     /// Follow what happens in the running agent
     Events(events::Args),
     /// Stop a worker and start it again
     Bounce(bounce::Args),
+}
+
+impl Command {
+    /// Returns what is logged when nothing is said: an agent tells what it does.
+    pub(crate) fn usual_log(&self) -> Level {
+        match self {
+            Self::Run(_) => Level::INFO,
+            _ => Level::WARN,
+        }
+    }
 }

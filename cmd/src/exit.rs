@@ -9,6 +9,7 @@ use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
 use crate::print;
+use crate::saved_plan::OutOfDate;
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -56,6 +57,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     if error.is::<ManifestError>() {
         return INVALID;
+    }
+    if error.is::<OutOfDate>() {
+        return CONFLICT;
     }
     let state = match error.downcast_ref::<AgentError>() {
         Some(AgentError::State(state)) => Some(state),

@@ -8,11 +8,11 @@ use tracing_subscriber::fmt;
 
 use crate::cli::{Global, LogFormat};
 
-/// Begins to write the log.
-pub(crate) fn begin(global: &Global) -> anyhow::Result<()> {
+/// Begins to write the log, from the usual level on unless the options say otherwise.
+pub(crate) fn begin(global: &Global, usual: Level) -> anyhow::Result<()> {
     let level = match (global.quiet, global.verbose) {
         (true, _) => Level::ERROR,
-        (false, 0) => Level::WARN,
+        (false, 0) => usual,
         (false, 1) => Level::DEBUG,
         (false, _) => Level::TRACE,
     };

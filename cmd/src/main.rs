@@ -5,6 +5,7 @@ mod command;
 mod exit;
 mod logging;
 mod print;
+mod saved_plan;
 mod site_args;
 
 use std::io::Write;
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::after_parsing(&error),
     };
-    match logging::begin(&cli.global).and_then(|()| command::run(cli)) {
+    match logging::begin(&cli.global, cli.command.usual_log()).and_then(|()| command::run(cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

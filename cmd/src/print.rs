@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub(crate) use dot::dot;
+pub(crate) use dot::{dot, site_dot};
 pub(crate) use report::report;
 
 use crate::cli::Format;

@@ -31,7 +31,8 @@ impl SiteArgs {
     }
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
+/// Splits NAME=VALUE.
+pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE".to_owned()),

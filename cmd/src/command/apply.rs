@@ -1,14 +1,17 @@
 use crankcase_engine::Stop;
-use crankcase_resources::ApplyOptions;
+use crankcase_resources::{ApplyOptions, PlanOptions};
 
 use crate::cli::Global;
 use crate::command::interrupted;
+use crate::saved_plan::{OutOfDate, SavedPlan};
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
 
 /// What is applied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// A site, or one plan that was saved by `plan -o`: it is carried out only if a plan made now is
+    /// the same
     #[command(flatten)]
     site: SiteArgs,
     /// Exit with 2 if anything was changed
@@ -20,10 +23,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let site = args.site.load()?;
+    let saved = SavedPlan::read(&args.site)?;
+    let site = saved.as_ref().map_or_else(|| args.site.load(), |saved| saved.site().load())?;
     // Held until all is done: an agent that runs would undo and do the same things.
     let _lock = global.state_dir()?.lock()?;
     let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
+    if let Some(saved) = saved
+        && site.plan(&PlanOptions::default()).await != saved.plan
+    {
+        return Err(OutOfDate.into());
+    }
     let (stopper, stop) = Stop::pair();
     let interrupt = interrupted()?;
     let applying = site.apply(&options, stop);

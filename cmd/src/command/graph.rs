@@ -1,20 +1,85 @@
+use std::path::PathBuf;
+
+use crankcase_resources::{OnChange, Site};
+use serde::Serialize;
+
 use crate::cli::Global;
+use crate::site_args::{SiteArgs, variable};
 use crate::{exit, print};
 
 /// Which graph is shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Manifests whose resources are shown: files, or folders
+    #[arg(value_name = "SITE", required_unless_present = "live", conflicts_with = "live")]
+    paths: Vec<PathBuf>,
+    /// Set a variable of the manifests, as a text
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable, requires = "paths")]
+    vars: Vec<(String, String)>,
+    /// Set the variables of a file that holds a map
+    #[arg(long = "var-file", value_name = "FILE", requires = "paths")]
+    var_files: Vec<PathBuf>,
     /// Show the graph of the running agent, with states
-    #[arg(long, required = true)]
+    #[arg(long)]
     live: bool,
     /// Only this engine, or what is next to this worker
-    #[arg(long)]
+    #[arg(long, requires = "live")]
     path: Option<String>,
 }
 
+/// Who uses whom in a site.
+#[derive(Debug, Serialize)]
+pub(crate) struct SiteGraph {
+    pub(crate) resources: Vec<SiteNode>,
+    pub(crate) edges: Vec<SiteEdge>,
+}
+
+/// One resource.
+#[derive(Debug, Serialize)]
+pub(crate) struct SiteNode {
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+}
+
+/// One use of a resource by another, or one notification.
+#[derive(Debug, Serialize)]
+pub(crate) struct SiteEdge {
+    pub(crate) user: String,
+    pub(crate) input: String,
+    /// Whether a change of the input is only checked, or the user is notified.
+    pub(crate) notifies: bool,
+}
+
+impl SiteGraph {
+    fn new(site: &Site) -> Self {
+        let mut graph = Self { resources: Vec::new(), edges: Vec::new() };
+        for declared in site.declarations() {
+            let name = &declared.name;
+            graph.resources.push(SiteNode { name: name.clone(), kind: declared.kind.clone() });
+            graph.edges.extend(declared.dependencies.iter().map(|dependency| SiteEdge {
+                user: name.clone(),
+                input: dependency.resource.clone(),
+                notifies: dependency.on_change == OnChange::Notify,
+            }));
+            graph.edges.extend(declared.notify.iter().map(|notified| SiteEdge {
+                user: notified.clone(),
+                input: name.clone(),
+                notifies: true,
+            }));
+        }
+        graph
+    }
+}
+
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let Args { live: _, path } = args;
-    let graphs = super::connect(global).await?.graph(path.as_deref()).await?;
-    print::data(global.output, &graphs, print::dot)?;
+    let Args { paths, vars, var_files, live, path } = args;
+    if live {
+        let graphs = super::connect(global).await?.graph(path.as_deref()).await?;
+        print::data(global.output, &graphs, print::dot)?;
+    } else {
+        let site = SiteArgs { paths, vars, var_files }.load()?;
+        print::data(global.output, &SiteGraph::new(&site), print::site_dot)?;
+    }
     Ok(exit::DONE)
 }

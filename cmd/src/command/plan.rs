@@ -1,7 +1,10 @@
+use std::path::PathBuf;
+
 use crankcase_resources::PlanOptions;
 
 use crate::cli::Global;
 use crate::command::interrupted;
+use crate::saved_plan::SavedPlan;
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
 
@@ -13,6 +16,9 @@ pub(crate) struct Args {
     /// Exit with 2 if anything would change
     #[arg(long)]
     detailed_exitcode: bool,
+    /// Save the plan, for `apply` to carry out as it was seen
+    #[arg(long, short = 'o', value_name = "PLAN")]
+    out: Option<PathBuf>,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
@@ -24,6 +30,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         plan = site.plan(&options) => plan,
     };
     print::data(global.output, &plan, |plan, out| write!(out, "{plan}"))?;
+    if let Some(path) = &args.out {
+        SavedPlan::new(&args.site, plan.clone())?.write(path)?;
+    }
     Ok(if plan.failures() > 0 {
         exit::FAILED
     } else if args.detailed_exitcode && plan.changes() + plan.may_change() > 0 {

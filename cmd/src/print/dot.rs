@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use crankcase_status::wire::{Graph, GraphNode, Graphs};
 
 use super::one_line;
+use crate::command::graph::{SiteEdge, SiteGraph, SiteNode};
 
 /// Writes graphs as one, each engine in a frame of its own: an arrow leads from a worker to its
 /// input, dashed for an optional and dotted for a live one.
@@ -13,6 +14,22 @@ pub(crate) fn dot(graphs: &Graphs, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  node [shape=box style=filled fillcolor=white]")?;
     for (index, graph) in graphs.graphs.iter().enumerate() {
         engine(index, graph, out)?;
+    }
+    writeln!(out, "}}")
+}
+
+/// Writes the graph of a site: an arrow leads from a resource to what it uses, dashed if it is
+/// notified as well.
+pub(crate) fn site_dot(graph: &SiteGraph, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "digraph site {{")?;
+    writeln!(out, "  node [shape=box style=filled fillcolor=white]")?;
+    for SiteNode { name, kind } in &graph.resources {
+        let label = quoted(&format!("{name}\n{kind}"));
+        writeln!(out, "  {} [label={label}]", quoted(name))?;
+    }
+    for SiteEdge { user, input, notifies } in &graph.edges {
+        let style = if *notifies { "dashed" } else { "solid" };
+        writeln!(out, "  {} -> {} [style={style}]", quoted(user), quoted(input))?;
     }
     writeln!(out, "}}")
 }

@@ -1,0 +1,105 @@
+//! A plan in a file, to be applied as it was seen or not at all.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use crankcase_resources::Plan;
+use serde::{Deserialize, Serialize};
+
+use crate::site_args::SiteArgs;
+
+/// The version of the file's format.
+const VERSION: u32 = 1;
+
+/// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// A plan, and what it was made of.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedPlan {
+    crankcase_plan: u32,
+    paths: Vec<PathBuf>,
+    vars: Vec<(String, String)>,
+    var_files: Vec<PathBuf>,
+    pub(crate) plan: Plan,
+}
+
+/// What was planned has moved since.
+#[derive(Debug, thiserror::Error)]
+#[error("the plan is out of date: the manifest or what was looked at has changed; plan again")]
+pub(crate) struct OutOfDate;
+
+impl SavedPlan {
+    pub(crate) fn new(site: &SiteArgs, plan: Plan) -> io::Result<Self> {
+        let absolute = |paths: &[PathBuf]| -> io::Result<Vec<PathBuf>> {
+            paths.iter().map(std::path::absolute).collect()
+        };
+        Ok(Self {
+            crankcase_plan: VERSION,
+            paths: absolute(&site.paths)?,
+            vars: site.vars.clone(),
+            var_files: absolute(&site.var_files)?,
+            plan,
+        })
+    }
+
+    /// Writes the plan to a file that only its owner can read: the old content or the new, never a
+    /// mix.
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let temporary = PathBuf::from(name);
+        let written = write_new(&temporary, &serde_json::to_vec_pretty(self)?)
+            .and_then(|()| fs::rename(&temporary, path));
+        if written.is_err() {
+            // What could not be finished is not left behind; that it cannot be removed either says
+            // no more than the first error.
+            drop(fs::remove_file(&temporary));
+        }
+        written.with_context(|| format!("cannot save the plan in {}", path.display()))
+    }
+
+    /// Reads a saved plan; `None` if the file is none, and so a manifest.
+    pub(crate) fn read(site: &SiteArgs) -> anyhow::Result<Option<Self>> {
+        let [path] = &*site.paths else { return Ok(None) };
+        let is_plain = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST);
+        if !is_plain {
+            return Ok(None);
+        }
+        let mut text = Vec::new();
+        fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+        let is_plan = text.trim_ascii_start().starts_with(b"{")
+            && text.windows(16).take(64).any(|part| part == b"\"crankcase_plan\"");
+        if !is_plan {
+            return Ok(None);
+        }
+        let saved: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("cannot read the saved plan {}", path.display()))?;
+        anyhow::ensure!(
+            saved.crankcase_plan == VERSION,
+            "the saved plan {} has version {}; expected {VERSION}",
+            path.display(),
+            saved.crankcase_plan,
+        );
+        Ok(Some(saved))
+    }
+
+    /// Returns what the plan was made of.
+    pub(crate) fn site(&self) -> SiteArgs {
+        SiteArgs {
+            paths: self.paths.clone(),
+            vars: self.vars.clone(),
+            var_files: self.var_files.clone(),
+        }
+    }
+}
+
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
