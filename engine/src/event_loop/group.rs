@@ -248,7 +248,12 @@ impl EventLoop {
     pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
         let linked = plan.linked.iter();
         let rewirings: Vec<_> = linked.map(|at| (plan.nodes[*at], &*plan.edges[*at])).collect();
-        let Some(cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
+        let Some(mut cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
+        // It is told from what is being installed, which closes it.
+        let first = cycle.iter().position(|node| {
+            rewirings.iter().any(|(rewired, edges)| rewired == node && !edges.is_empty())
+        });
+        cycle.rotate_left(first.unwrap_or(0));
         let name = |node: &NodeId| self.slots[node.index()].name().as_str().to_owned();
         Err(ChangeError::Cycle { path: cycle.iter().map(name).collect() })
     }

@@ -193,6 +193,7 @@ impl EventLoop {
             node.is_some_and(|node| self.machine.view(node).phase != Phase::Idle)
         });
         report.left_behind = live.map(|(_, worker)| worker.path.clone()).collect();
+        report.is_healthy &= report.left_behind.is_empty();
         report
     }
 

@@ -179,6 +179,21 @@ async fn a_cycle_is_refused_with_its_path() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cycle_is_told_from_the_manifold_that_closes_it() -> TestResult {
+    for (first, last) in [(A, B), (B, A)] {
+        let engine = test_engine().build()?;
+        engine.install(first.clone(), add_one(last.clone())).await?;
+
+        let refused = engine.install(last.clone(), add_one(first.clone())).await;
+
+        let text = refused.err().ok_or("it was installed")?.to_string();
+        assert!(text.ends_with(&format!("itself: {last} -> {first} -> {last}")), "{text}");
+        clean_kill(engine).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_manifold_that_is_its_own_input_is_refused() -> TestResult {
     let engine = test_engine().build()?;
 
