@@ -318,17 +318,12 @@ impl Log {
         self.followers.load(Ordering::Relaxed) > 0
     }
 
-    /// Enters events, the oldest first, and counts those that nobody followed.
-    pub(crate) fn push(&self, events: &mut Vec<Event>, unseen: u64) {
-        if events.is_empty() && unseen == 0 {
+    /// Enters events, the oldest first.
+    pub(crate) fn push(&self, events: &mut Vec<Event>) {
+        if events.is_empty() {
             return;
         }
         let mut ring = self.ring.lock();
-        if unseen > 0 {
-            // A gap in the ring would be taken for events that are there.
-            ring.events.clear();
-            ring.next += unseen;
-        }
         for mut event in events.drain(..) {
             event.sequence = ring.next;
             ring.next += 1;

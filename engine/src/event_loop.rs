@@ -113,9 +113,8 @@ pub(crate) struct EventLoop {
     ports: Map<TypeId, Port>,
     timers: Timers,
     reaper: Reaper,
-    /// Events that were made in this slice, and how many were not because nobody follows them.
+    /// Events that were made in this slice.
     events: Vec<Event>,
-    unseen: u64,
     job: Option<Job>,
     queue: VecDeque<Box<Apply>>,
     waiting: Waiting,
@@ -151,6 +150,22 @@ pub(crate) struct Beginning {
     pub(crate) linger: Option<Linger>,
 }
 
+/// A loop that does not come to its end, because its runtime goes or it panics, leaves no worker
+/// behind that nobody supervises.
+impl Drop for EventLoop {
+    fn drop(&mut self) {
+        for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
+            worker.end();
+        }
+        let slots = std::mem::take(&mut self.slots);
+        self.reaper.take_slots(slots);
+        for apply in self.queue.drain(..) {
+            self.reaper.take_ops(apply.ops);
+        }
+        self.reaper.flush();
+    }
+}
+
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
         let Beginning { shared, inbox, called, life, seed, kill_deadline, linger } = beginning;
@@ -175,7 +190,6 @@ impl EventLoop {
             killed_until: None,
             linger,
             events: Vec::new(),
-            unseen: 0,
             shared,
             inbox,
             called,
@@ -314,7 +328,7 @@ impl EventLoop {
             }
             Message::Ended { node, generation, finish } => self.on_ended(node, generation, finish),
             Message::Changed { node, generation, index, latest } => {
-                self.on_changed(node, generation, index, &latest);
+                self.on_changed(node, generation, index, latest);
             }
             Message::Health { node, generation, degraded } => {
                 self.on_health(node, generation, degraded);
@@ -332,7 +346,8 @@ impl EventLoop {
     ) {
         let is_overdue = self.machine.view(node).is_overdue;
         let Some(worker) = self.worker(node, generation).filter(|_| !is_overdue) else {
-            return self.reaper.take(outputs);
+            self.reaper.take(outputs);
+            return self.reaper.take_reporter(reporter);
         };
         worker.outputs = outputs;
         worker.is_up = true;
@@ -371,6 +386,7 @@ impl EventLoop {
             _ => Duration::ZERO,
         };
         self.reaper.take(worker.outputs);
+        self.reaper.take_ask(worker.ask);
         slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
         self.show(node);
@@ -423,12 +439,21 @@ impl EventLoop {
         self.begin_kill();
     }
 
-    fn on_changed(&mut self, node: NodeId, generation: Generation, index: usize, latest: &Latest) {
+    fn on_changed(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        index: usize,
+        latest: Arc<Latest>,
+    ) {
         let is_up = self.machine.view(node).status == Status::Up;
-        let Some(worker) = self.worker(node, generation).filter(|worker| worker.is_up) else {
-            return;
+        // Taken in any case: while a value waits here, no later one is told.
+        let value = latest.take();
+        self.reaper.take_latest(latest);
+        let worker = self.worker(node, generation).filter(|worker| worker.is_up);
+        let (Some(worker), Some(value)) = (worker, value.clone()) else {
+            return self.reaper.take(value.into_iter().collect());
         };
-        let Some(value) = latest.take() else { return };
         let old = worker.outputs.set(index, value);
         self.reaper.take(old.into_iter().collect());
         if !is_up {
@@ -490,7 +515,6 @@ impl EventLoop {
         kind: impl FnOnce() -> EventKind,
     ) {
         if !self.shared.log.is_followed() {
-            self.unseen += 1;
             return;
         }
         let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind());
@@ -505,7 +529,7 @@ impl EventLoop {
 
     /// Hands over what was made and taken in this slice.
     fn flush(&mut self) {
-        self.shared.log.push(&mut self.events, std::mem::take(&mut self.unseen));
+        self.shared.log.push(&mut self.events);
         self.reaper.flush();
     }
 

@@ -136,11 +136,11 @@ impl Stop {
         let linger = self.linger();
         let task = tokio::task::spawn_blocking(move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            drop(linger);
-            result
+            // In this order: what nobody waits for any more is dropped before the worker has ended.
+            (result, linger)
         });
         match task.await {
-            Ok(result) => result.map_err(Panicked::from_payload),
+            Ok((result, _linger)) => result.map_err(Panicked::from_payload),
             Err(error) => Err(Panicked::from_payload(Box::new(error.to_string()))),
         }
     }

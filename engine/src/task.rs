@@ -220,10 +220,15 @@ where
         };
         let this = self.as_mut().project();
         let mut stage = this.stage;
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| stage.set(Stage::Ended))) {
+        let (changes, late) = (this.changes, this.late);
+        let dropped = catch_unwind(AssertUnwindSafe(|| {
+            stage.set(Stage::Ended);
+            *changes = None;
+            *late = Late::default();
+        }));
+        if let Err(payload) = dropped {
             outcome = Err(panicked(payload));
         }
-        *this.changes = None;
         this.guard.finish(outcome);
         Poll::Ready(())
     }

@@ -1,7 +1,7 @@
 //! Asks the workers for their own reports, outside the engine's loop.
 //!
-//! Each reporter runs in a task of its own, and owes at most one answer: there are never more such
-//! tasks than workers.
+//! Each reporter runs in a task of its own, owes at most one answer, and is dropped with its worker:
+//! there are never more such tasks than workers.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,7 +47,8 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
             Some(format!("no answer within {}", humantime::format_duration(deadline)));
         *owing.entry(deadline).or_default() += 1;
         let answer = ask(Arc::clone(&asking.ask), index, sender.clone());
-        drop(asking.runtime.spawn(answer));
+        let task = asking.runtime.spawn(answer).abort_handle();
+        *asking.ask.task.lock() = Some(task);
     }
     while let Some((latest, _)) = owing.last_key_value()
         && let Ok(Some((index, answer))) = timeout_at(now + *latest, answers.recv()).await
@@ -80,6 +81,7 @@ async fn last_report(engine: &Engine) -> Report {
 
 /// Asks one reporter. Its code may panic when it is called and whenever it is polled.
 async fn ask(ask: Arc<Ask>, index: usize, sender: mpsc::UnboundedSender<Answer>) {
+    let owing = Owing(&ask);
     let called = catch_unwind(AssertUnwindSafe(|| (ask.reporter)()));
     let answer = match called {
         Err(payload) => Err(Panicked::from_payload(payload)),
@@ -93,7 +95,16 @@ async fn ask(ask: Arc<Ask>, index: usize, sender: mpsc::UnboundedSender<Answer>)
             .await
         }
     };
-    ask.is_owing.store(false, Ordering::Release);
+    drop(owing);
     // An answer that comes too late is dropped.
     drop(sender.send((index, answer)));
+}
+
+/// An answer that is owed; dropping it says that it is no longer.
+struct Owing<'a>(&'a Ask);
+
+impl Drop for Owing<'_> {
+    fn drop(&mut self) {
+        self.0.is_owing.store(false, Ordering::Release);
+    }
 }

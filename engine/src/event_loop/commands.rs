@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::slot::{Ask, LastError, Slot, WorkerSlot};
 use super::waiting::answer;
 use super::{EventLoop, stamp};
@@ -20,7 +22,7 @@ use crate::value::Outputs;
 
 impl Ask {
     pub(super) fn new(reporter: Reporter) -> Arc<Self> {
-        Arc::new(Self { reporter, is_owing: AtomicBool::new(false) })
+        Arc::new(Self { reporter, is_owing: AtomicBool::new(false), task: Mutex::new(None) })
     }
 }
 
@@ -205,6 +207,12 @@ impl EventLoop {
 }
 
 impl WorkerSlot {
+    /// Tells the worker to stop, and drops its future.
+    pub(super) fn end(&mut self) {
+        self.stopper.stop();
+        self.abort();
+    }
+
     fn abort(&mut self) {
         self.is_aborted = true;
         if let Some(task) = &self.task {

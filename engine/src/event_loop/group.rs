@@ -67,6 +67,7 @@ impl EventLoop {
     pub(super) fn begin_next_job(&mut self) -> bool {
         let Some(mut apply) = self.queue.pop_front() else { return false };
         if self.machine.is_killed() {
+            self.reaper.take_ops(std::mem::take(&mut apply.ops));
             answer(apply.reply, Err(ChangeError::Stopped));
             return true;
         }
@@ -90,7 +91,10 @@ impl EventLoop {
             match self.advance(&mut job) {
                 Ok(true) => {
                     self.machine.end_group();
-                    self.waiting.add(&job.ending, job.reply);
+                    // Who has ended meanwhile is not waited for.
+                    let mut ending = job.ending;
+                    ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
+                    self.waiting.add(&ending, job.reply);
                     // Letting go of a hundred thousand names takes longer than a slice.
                     self.reaper.take_ops(job.ops);
                     return;
@@ -264,9 +268,14 @@ impl EventLoop {
         if self.machine.view(asker).generation != generation {
             return Ok(());
         }
-        for (op, node) in job.ops.iter().zip(&job.plan.nodes) {
-            let stops = !matches!(op.action, Action::Unpark);
-            if stops && self.machine.bounced_with(&[*node]).contains(&asker) {
+        let stopped = |(op, _): &(&Op, &NodeId)| !matches!(op.action, Action::Unpark);
+        let ops = || job.ops.iter().zip(&job.plan.nodes).filter(stopped);
+        let roots: Vec<_> = ops().map(|(_, node)| *node).collect();
+        if !self.machine.bounced_with(&roots).contains(&asker) {
+            return Ok(());
+        }
+        for (op, node) in ops() {
+            if self.machine.bounced_with(&[*node]).contains(&asker) {
                 return Err(ChangeError::OwnEnd {
                     action: op.action.verb(),
                     name: op.name.as_str().to_owned(),

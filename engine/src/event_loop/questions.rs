@@ -316,7 +316,10 @@ impl EventLoop {
             WorkerState::Closing => {
                 let mut users = self.machine.users(node);
                 users
-                    .find(|(user, _)| self.machine.view(*user).phase != Phase::Idle)
+                    .find(|(user, input)| {
+                        let used = self.machine.inputs(*user).nth(*input);
+                        used.is_some_and(|(edge, is_held)| is_held && edge.need.bounces())
+                    })
                     .map(|(user, _)| user)
             }
             _ => None,

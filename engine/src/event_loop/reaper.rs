@@ -6,7 +6,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use super::slot::{Ask, Slot};
 use crate::change::Op;
+use crate::changes::Latest;
+use crate::detail::Reporter;
 use crate::exit::BoxError;
 use crate::finish::Finish;
 use crate::manifold::Manifold;
@@ -20,6 +23,10 @@ enum Remains {
     Finish(Finish),
     Fatal(Arc<BoxError>),
     Ops(Vec<Op>),
+    Reporter(Reporter),
+    Ask(Arc<Ask>),
+    Latest(Arc<Latest>),
+    Slots(Vec<Slot>),
 }
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
@@ -62,6 +69,26 @@ impl Reaper {
         if ops.len() > 1 || ops.iter().any(Op::has_manifold) {
             self.taken.push(Remains::Ops(ops));
         }
+    }
+
+    pub(super) fn take_reporter(&mut self, reporter: Option<Reporter>) {
+        self.taken.extend(reporter.map(Remains::Reporter));
+    }
+
+    /// Takes an ended worker's reporter, and lets go of the answer that it may owe.
+    pub(super) fn take_ask(&mut self, ask: Option<Arc<Ask>>) {
+        if let Some(ask) = ask {
+            ask.give_up();
+            self.taken.push(Remains::Ask(ask));
+        }
+    }
+
+    pub(super) fn take_latest(&mut self, latest: Arc<Latest>) {
+        self.taken.push(Remains::Latest(latest));
+    }
+
+    pub(super) fn take_slots(&mut self, slots: Vec<Slot>) {
+        self.taken.push(Remains::Slots(slots));
     }
 
     pub(super) fn take_finish(&mut self, finish: Finish) {

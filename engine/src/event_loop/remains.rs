@@ -35,15 +35,16 @@ impl LastReport {
         }
     }
 
+    /// Makes the report if it is still to be made. Who comes meanwhile waits for it.
     fn make(&self) {
-        let ended = std::mem::take(&mut *self.state.lock());
-        let made = match ended {
-            State::Ended(event_loop, verdict) => {
-                State::Made(event_loop.last_report(verdict.text()))
-            }
-            other => other,
-        };
-        *self.state.lock() = made;
+        let mut state = self.state.lock();
+        if let State::Ended(event_loop, verdict) = &*state {
+            let report = event_loop.last_report(verdict.text());
+            let ended = std::mem::replace(&mut *state, State::Made(report));
+            // What is let go may be much, and is nobody's to wait for.
+            drop(state);
+            drop(ended);
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hashbrown::HashTable;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -70,6 +71,17 @@ pub(super) struct LastError {
 pub(crate) struct Ask {
     pub(crate) reporter: Reporter,
     pub(crate) is_owing: AtomicBool,
+    /// The task that owes the answer.
+    pub(crate) task: Mutex<Option<AbortHandle>>,
+}
+
+impl Ask {
+    /// Ends the task that owes an answer: its worker is gone.
+    pub(super) fn give_up(&self) {
+        if let Some(task) = self.task.lock().take() {
+            task.abort();
+        }
+    }
 }
 
 impl Slot {

@@ -220,8 +220,9 @@ impl<O: Offers> BlockingUp<O> {
     /// [`Stop::wait_blocking`] and [`Stop::is_stopped`].
     pub fn ready(self, offers: O) -> Stop {
         let (born, changes) = bear(&self.ctx, offers);
-        *self.forwarder.lock() = changes.spawn(self.ctx.stop().clone());
+        // Told first: a change of a worker that is not known to be up would be lost.
         born.tell(self.ctx.identity());
+        *self.forwarder.lock() = changes.spawn(self.ctx.stop().clone());
         self.ctx.stop().clone()
     }
 
