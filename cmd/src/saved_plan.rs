@@ -34,17 +34,10 @@ pub(crate) struct SavedPlan {
 pub(crate) struct OutOfDate;
 
 impl SavedPlan {
-    pub(crate) fn new(site: &SiteArgs, plan: Plan) -> io::Result<Self> {
-        let absolute = |paths: &[PathBuf]| -> io::Result<Vec<PathBuf>> {
-            paths.iter().map(std::path::absolute).collect()
-        };
-        Ok(Self {
-            crankcase_plan: VERSION,
-            paths: absolute(&site.paths)?,
-            vars: site.vars.clone(),
-            var_files: absolute(&site.var_files)?,
-            plan,
-        })
+    /// Returns the plan of a site whose paths are absolute: it may be applied from elsewhere.
+    pub(crate) fn new(site: &SiteArgs, plan: Plan) -> Self {
+        let SiteArgs { paths, vars, var_files } = site.clone();
+        Self { crankcase_plan: VERSION, paths, vars, var_files, plan }
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a

@@ -1,11 +1,12 @@
 //! Which manifests a command reads, and what is set over their variables.
 
+use std::io;
 use std::path::PathBuf;
 
 use crankcase_resources::{Kinds, ManifestError, Overrides, Site, SiteFiles};
 
 /// Manifests and variables.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SiteArgs {
     /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
     #[arg(required = true, value_name = "SITE")]
@@ -23,6 +24,18 @@ impl SiteArgs {
     pub(crate) fn files(&self) -> SiteFiles {
         let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
         SiteFiles { paths: self.paths.clone(), overrides, kinds: Kinds::builtin() }
+    }
+
+    /// Returns the same with paths that hold in every folder.
+    pub(crate) fn absolute(&self) -> io::Result<Self> {
+        let absolute = |paths: &[PathBuf]| -> io::Result<Vec<PathBuf>> {
+            paths.iter().map(std::path::absolute).collect()
+        };
+        Ok(Self {
+            paths: absolute(&self.paths)?,
+            vars: self.vars.clone(),
+            var_files: absolute(&self.var_files)?,
+        })
     }
 
     /// Loads the site; nothing is executed.

@@ -201,7 +201,12 @@ impl fmt::Display for EventKind {
                 let delay = humantime::format_duration(Duration::from_millis(
                     u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
                 ));
-                write!(f, "waits {delay}, {failures} failures in a row")
+                write!(f, "waits {delay}")?;
+                match failures {
+                    0 => Ok(()),
+                    1 => f.write_str(" after a failure"),
+                    _ => write!(f, " after {failures} failures in a row"),
+                }
             }
             Self::Spent { failures } => write!(f, "parked after {failures} failures in a row"),
             Self::Health { degraded: Some(reason) } => write!(f, "degraded: {reason}"),

@@ -16,7 +16,8 @@ pub struct Report {
     pub path: String,
     /// Whether the engine runs.
     pub state: EngineState,
-    /// Whether all essential workers run in good health.
+    /// Whether all essential workers run in good health, those that are engines with all that is
+    /// essential in them.
     pub is_healthy: bool,
     /// When the report was taken.
     pub at: Timestamp,

@@ -12,7 +12,11 @@ pub(crate) struct Args {
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let site = args.site.load()?;
     if !global.quiet {
-        crate::print::text(&format!("{} resources are valid\n", site.declarations().len()))?;
+        let text = match site.declarations().len() {
+            1 => "1 resource is valid\n".to_owned(),
+            count => format!("{count} resources are valid\n"),
+        };
+        crate::print::text(&text)?;
     }
     Ok(exit::DONE)
 }

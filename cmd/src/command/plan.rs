@@ -22,7 +22,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let site = args.site.load()?;
+    // What is saved is compared with a plan that is made of the same paths.
+    let named = if args.out.is_some() { args.site.absolute()? } else { args.site };
+    let site = named.load()?;
     let options = PlanOptions::default();
     let plan = tokio::select! {
         biased;
@@ -31,7 +33,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     print::data(global.output, &plan, |plan, out| write!(out, "{plan}"))?;
     if let Some(path) = &args.out {
-        SavedPlan::new(&args.site, plan.clone())?.write(path)?;
+        SavedPlan::new(&named, plan.clone()).write(path)?;
     }
     Ok(if plan.failures() > 0 {
         exit::FAILED

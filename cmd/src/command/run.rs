@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     )?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
-        agent.install(SETTLED, site::until_settled(RESOURCES, settled.clone()))
+        agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
     } else {
         agent
     };
@@ -59,8 +59,8 @@ fn install(
     let keeping = site::Config::new(SITE, WATCHES, ledger.to_owned());
     Ok(agent
         .install(WATCHES, watches)
-        .install(SITE, source::manifold(config))
-        .install(RESOURCES, site::manifold(keeping)))
+        .install(SITE, source::manifold(config).essential())
+        .install(RESOURCES, site::manifold(keeping).essential()))
 }
 
 /// Shows the report of a run that ended because everything was settled.

@@ -62,7 +62,11 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         }
         if let Some(worker) = report.workers.get_mut(&asks[index].name) {
             match answer {
-                Ok(detail) => (worker.report, worker.reporter) = (Some(detail), None),
+                Ok(detail) => {
+                    let is_unwell = matches!(&detail, Detail::Engine(nested) if !nested.is_healthy);
+                    report.is_healthy &= !(is_unwell && worker.is_essential);
+                    (worker.report, worker.reporter) = (Some(detail), None);
+                }
                 Err(panic) => worker.reporter = Some(panic.to_string()),
             }
         }

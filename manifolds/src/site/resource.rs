@@ -44,5 +44,5 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             reconcile(setting, links, offer, stop).await
         },
     );
-    Ok(manifold.backoff(backoff).start_timeout(START_TIMEOUT).grace(GRACE))
+    Ok(manifold.essential().backoff(backoff).start_timeout(START_TIMEOUT).grace(GRACE))
 }

@@ -5,20 +5,26 @@ use std::sync::Arc;
 use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Manifold, Name, Report, WorkerReport, WorkerState,
 };
+use crankcase_resources::Site;
 use tokio::sync::watch;
 
 /// Returns a manifold that waits until every resource is as declared or says why it is not, hands
-/// over the agent's report, and then asks the agent to end.
-pub fn until_settled(resources: Name<Engine>, done: watch::Sender<Option<Report>>) -> Manifold {
+/// over the agent's report of that moment, and then asks the agent to end.
+pub fn until_settled(
+    site: Name<Arc<Site>>,
+    resources: Name<Engine>,
+    done: watch::Sender<Option<Report>>,
+) -> Manifold {
+    let inputs = (site, resources, EngineInput);
     let done = Arc::new(done);
-    Manifold::builder().inputs((resources, EngineInput)).offers::<()>().run_with(
+    Manifold::builder().inputs(inputs).offers::<()>().run_with(
         done,
-        |done, (resources, agent), up| async move {
+        |done, (site, resources, agent), up| async move {
             let stop = up.ready(());
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = settled(&resources, &agent) => {
+                report = settled(&site, &resources, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "everything is settled").kill();
                     stop.wait().await;
@@ -29,13 +35,13 @@ pub fn until_settled(resources: Name<Engine>, done: watch::Sender<Option<Report>
     )
 }
 
-async fn settled(resources: &Engine, agent: &Engine) -> Result<Report, Exit> {
+async fn settled(site: &Site, resources: &Engine, agent: &Engine) -> Result<Report, Exit> {
     let mut events = resources.events();
     loop {
         // Followed first, then looked at: what happens after the look is told.
-        let report = resources.report().await;
-        if report.workers.values().all(has_said_all) {
-            return Ok(agent.report().await);
+        let report = agent.report().await;
+        if nested(&report, resources.path()).is_some_and(|nested| is_settled(site, nested)) {
+            return Ok(report);
         }
         if events.next().await.is_none() {
             return Err(Exit::missing("the engine of the resources has ended"));
@@ -43,13 +49,30 @@ async fn settled(resources: &Engine, agent: &Engine) -> Result<Report, Exit> {
     }
 }
 
-/// Whether nothing more is to be expected of a resource for now.
+/// Returns the report of an engine among the workers of another.
+fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
+    report.workers.values().find_map(|worker| match &worker.report {
+        Some(Detail::Engine(nested)) if nested.path == path => Some(&**nested),
+        _ => None,
+    })
+}
+
+/// Whether every resource of the site is there, and nothing more is to be expected of it for now.
+fn is_settled(site: &Site, report: &Report) -> bool {
+    let names = site.declarations().iter().map(|declaration| &declaration.name);
+    let mut workers = names.map(|name| report.workers.get(name));
+    workers.all(|worker| worker.is_some_and(has_said_all))
+}
+
 fn has_said_all(worker: &WorkerReport) -> bool {
     match worker.state {
         WorkerState::Starting => worker.degraded.is_some(),
+        // Waits for one that is not up; whether that one has said all is asked of it.
+        WorkerState::Waiting => {
+            worker.inputs.iter().any(|input| input.state != WorkerState::Running)
+        }
         WorkerState::Running
         | WorkerState::Done
-        | WorkerState::Waiting
         | WorkerState::BackingOff
         | WorkerState::Missing
         | WorkerState::Spent

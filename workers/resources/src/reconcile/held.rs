@@ -31,6 +31,8 @@ pub(super) struct Judgement {
     pub(super) is_changed: bool,
     /// The actions that were done.
     pub(super) actions: Vec<String>,
+    /// What the actions said, the failed one included.
+    pub(super) output: Vec<String>,
     pub(super) failure: Option<String>,
     /// Why the resource is not as declared, though nothing failed.
     pub(super) remark: Option<String>,
@@ -48,10 +50,13 @@ impl Judgement {
         let convergence = Convergence { opened, halting, noop, is_notified };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
-        let mut judgement = Self { is_changed: !actions.is_empty(), actions, ..Self::default() };
+        let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
+        let is_changed = !actions.is_empty();
+        let mut judgement = Self { is_changed, actions, output, ..Self::default() };
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
                 judgement.failure = Some(format!("{}: {error}", done.action));
+                judgement.output.extend(done.log);
             }
             Outcome::Failed { at: None, error } => judgement.failure = Some(error),
             Outcome::Noop => {

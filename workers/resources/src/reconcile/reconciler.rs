@@ -101,6 +101,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut judgement =
             Judgement::converge(&held.opened, &self.halting, declaration.noop, told.is_some())
                 .await;
+        for line in &judgement.output {
+            tracing::info!(resource = self.name, line, "an action said");
+        }
         let state = judgement.state.take().map(|value| self.links.notices.state(value));
         if judgement.is_changed {
             tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
