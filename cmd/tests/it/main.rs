@@ -5,5 +5,6 @@ mod asking;
 mod exits;
 mod machine;
 mod once;
+mod saved_plans;
 mod site_files;
 mod world;
