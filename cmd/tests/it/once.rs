@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::machine::{Machine, runs, signal};
+use crate::machine::{Machine, gone, signal};
 use crate::world::TestResult;
 
 /// A folder, a page in it, and a command that leaves a mark.
@@ -193,7 +193,39 @@ async fn an_interrupted_apply_ends_what_runs_and_says_what_was_not_attempted() -
         ] {
             assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
         }
-        assert!(!runs(&pid) && !machine.path("last").exists());
+        gone(&pid).await?;
+        assert!(!machine.path("last").exists());
+    }
+    Ok(())
+}
+
+/// A guard that takes as long as it is let.
+const GUARDED: &str = r#"resources:
+  slow:
+    type: exec
+    config:
+      command: [/bin/sh, -c, ": > @/mark"]
+      unless: [/bin/sh, -c, "test -e @/quick || { echo $$ > @/pid; exec sleep 1000; }; exit 1"]
+"#;
+
+#[tokio::test]
+async fn an_interrupted_plan_ends_its_guards() -> TestResult {
+    let machine = Machine::new(GUARDED)?;
+    machine.write("quick", "")?;
+    let saved = machine.run(&["plan", "site.yaml", "-o", "plan"]).await?;
+    assert_eq!(saved.code, Some(0), "{saved:?}");
+    std::fs::remove_file(machine.path("quick"))?;
+
+    for arguments in [["plan", "site.yaml"], ["apply", "plan"]] {
+        let child = machine.begin(&arguments)?;
+        let pid = machine.lines("pid", 1).await?.remove(0);
+        std::fs::remove_file(machine.path("pid"))?;
+        signal(&child.id().ok_or("ended")?.to_string(), Signal::INT)?;
+        let ran = machine.ended(child).await?;
+
+        assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
+        gone(&pid).await?;
+        assert!(!machine.path("mark").exists(), "{arguments:?}");
     }
     Ok(())
 }
