@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Stop, Stopper, Worker};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
@@ -58,6 +59,12 @@ impl Machine {
         let new = self.path(&format!("{name}.new"));
         fs::write(&new, self.text(text))?;
         Ok(fs::rename(new, self.path(name))?)
+    }
+
+    /// Makes a pipe that can be found by its name.
+    pub(crate) fn fifo(&self, name: &str) -> TestResult {
+        let mode = Mode::RUSR | Mode::WUSR;
+        Ok(mknodat(CWD, self.path(name), FileType::Fifo, mode, 0)?)
     }
 
     pub(crate) fn read(&self, name: &str) -> Option<String> {

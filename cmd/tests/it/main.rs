@@ -5,6 +5,7 @@ mod asking;
 mod exits;
 mod machine;
 mod once;
+mod refusing;
 mod saved_plans;
 mod site_files;
 mod world;
