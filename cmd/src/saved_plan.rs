@@ -33,6 +33,17 @@ pub(crate) struct SavedPlan {
 #[error("the plan is out of date: the manifest or what was looked at has changed; plan again")]
 pub(crate) struct OutOfDate;
 
+/// A file is no plan that can be carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InvalidPlan {
+    /// It is cut off, or was changed by hand.
+    #[error("cannot read the saved plan {}", path.display())]
+    Syntax { path: PathBuf, source: serde_json::Error },
+    /// Another version of the program has saved it.
+    #[error("the saved plan {} has version {version}; expected {VERSION}", path.display())]
+    Version { path: PathBuf, version: u32 },
+}
+
 impl SavedPlan {
     /// Returns the plan of a site whose paths are absolute: it may be applied from elsewhere.
     pub(crate) fn new(site: &SiteArgs, plan: Plan) -> Self {
@@ -71,13 +82,11 @@ impl SavedPlan {
             return Ok(None);
         }
         let saved: Self = serde_json::from_slice(&text)
-            .with_context(|| format!("cannot read the saved plan {}", path.display()))?;
-        anyhow::ensure!(
-            saved.crankcase_plan == VERSION,
-            "the saved plan {} has version {}; expected {VERSION}",
-            path.display(),
-            saved.crankcase_plan,
-        );
+            .map_err(|source| InvalidPlan::Syntax { path: path.clone(), source })?;
+        let version = saved.crankcase_plan;
+        if version != VERSION {
+            return Err(InvalidPlan::Version { path: path.clone(), version }.into());
+        }
         Ok(Some(saved))
     }
 

@@ -27,16 +27,23 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let site = saved.as_ref().map_or_else(|| args.site.load(), |saved| saved.site().load())?;
     // Held until all is done: an agent that runs would undo and do the same things.
     let _lock = global.state_dir()?.lock()?;
-    let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
-    if let Some(saved) = saved
-        && site.plan(&PlanOptions::default()).await != saved.plan
-    {
-        return Err(OutOfDate.into());
-    }
-    let (stopper, stop) = Stop::pair();
     let interrupt = interrupted()?;
+    tokio::pin!(interrupt);
+    if let Some(saved) = saved {
+        let options = PlanOptions::default();
+        let plan = tokio::select! {
+            biased;
+            () = &mut interrupt => return Ok(exit::INTERRUPTED),
+            plan = site.plan(&options) => plan,
+        };
+        if plan != saved.plan {
+            return Err(OutOfDate.into());
+        }
+    }
+    let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
+    let (stopper, stop) = Stop::pair();
     let applying = site.apply(&options, stop);
-    tokio::pin!(interrupt, applying);
+    tokio::pin!(applying);
     let (account, was_interrupted) = tokio::select! {
         biased;
         account = &mut applying => (account, false),

@@ -1,0 +1,231 @@
+//! Checking, planning and applying a site once.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::machine::{Machine, gone, signal};
+use crate::world::TestResult;
+
+/// A folder, a page in it, and a command that leaves a mark.
+const SITE: &str = r#"resources:
+  docroot: {type: file, config: {path: "@/www/", mode: "0755"}}
+  page:
+    type: file
+    dependencies: {dir: docroot}
+    config: {path: "{{ deps.dir.state.path }}page", content: "one\ntwo\n", mode: "0644"}
+  mark:
+    type: exec
+    dependencies: [page]
+    config: {command: [/bin/sh, -c, "echo marked; : > @/mark"], creates: "@/mark"}
+  server: {type: process, config: {command: [/bin/sleep, "1000"]}}
+"#;
+
+#[tokio::test]
+async fn check_counts_the_resources_and_touches_nothing() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let ran = machine.run(&["check", "site.yaml"]).await?;
+
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "4 resources are valid\n"), "{ran:?}");
+    assert!(!machine.path("www").exists() && !machine.path("state").exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn plan_shows_the_differences_and_changes_nothing() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let ran = machine.run(&["plan", "site.yaml"]).await?;
+    let again = machine.run(&["plan", "site.yaml", "--detailed-exitcode"]).await?;
+
+    let expected = r#"~ docroot (file) would change
+    state: "absent" -> "exists"
+    mode: absent -> "0755"
+    1. create_folder path="@/www/"
+? page (file) may change after docroot: its config is known after apply
+~ mark (exec) would change
+    creates: absent -> "@/mark"
+    1. run command=["/bin/sh","-c","echo marked; : > @/mark"]
+= server (process) is supervised by run only
+plan: 2 to change, 1 may change, 1 unchanged
+"#;
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    assert_eq!((again.code, &*again.stdout), (Some(2), expected), "{again:?}");
+    assert!(!machine.path("www").exists() && !machine.path("mark").exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn apply_does_what_was_planned_and_nothing_the_second_time() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let first = machine.run(&["apply", "site.yaml", "--detailed-exitcode"]).await?;
+    let second = machine.run(&["apply", "site.yaml", "--detailed-exitcode"]).await?;
+    let plan = machine.run(&["plan", "site.yaml", "--detailed-exitcode"]).await?;
+
+    let expected = r#"~ docroot (file) changed
+    state: "absent" -> "exists"
+    mode: absent -> "0755"
+    done: create_folder path="@/www/"
+~ page (file) changed
+    state: "absent" -> "exists"
+    content: absent -> "8 bytes, sha256 c3f9c8c283a2"
+      @@ -0,0 +1,2 @@
+      +one
+      +two
+    mode: absent -> "0644"
+    done: create path="@/www/page"
+~ mark (exec) changed
+    creates: absent -> "@/mark"
+    done: run command=["/bin/sh","-c","echo marked; : > @/mark"]
+      | marked
+= server (process) is supervised by run only
+apply: 3 changed, 1 unchanged
+"#;
+    assert_eq!((first.code, &*first.stdout), (Some(2), expected), "{first:?}");
+    let expected = "= server (process) is supervised by run only\napply: 0 changed, 4 unchanged\n";
+    assert_eq!((second.code, &*second.stdout), (Some(0), expected), "{second:?}");
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    assert_eq!(machine.read("www/page").as_deref(), Some("one\ntwo\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn json_and_yaml_tell_the_same_plan_and_account() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    for command in ["plan", "apply", "apply", "graph"] {
+        let text = machine.run(&[command, "site.yaml", "--output", "json"]).await?;
+        let json: Value = serde_json::from_str(&text.stdout)?;
+        let names: Vec<_> =
+            json["resources"].as_array().ok_or("no list")?.iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["docroot", "page", "mark", "server"], "{command}: {json}");
+    }
+    for command in ["plan", "apply", "graph"] {
+        let json = machine.run(&[command, "site.yaml", "--output", "json"]).await?;
+        let yaml = machine.run(&[command, "site.yaml", "--output", "yaml"]).await?;
+        let json: Value = serde_json::from_str(&json.stdout)?;
+        let yaml: Value = serde_saphyr::from_str(&yaml.stdout)?;
+        assert_eq!(json, yaml, "{command}");
+    }
+    Ok(())
+}
+
+/// One command that fails, what depends on it, and what does not.
+const FAILING: &str = r#"resources:
+  bad: {type: exec, config: {command: [/bin/sh, -c, "echo no luck >&2; exit 3"]}}
+  after: {type: exec, dependencies: [bad], config: {command: [/bin/sh, -c, ": > @/after"]}}
+  other: {type: exec, config: {command: [/bin/sh, -c, ": > @/other"], creates: "@/other"}}
+"#;
+
+#[tokio::test]
+async fn a_failed_command_stops_what_depends_on_it_and_nothing_else() -> TestResult {
+    let machine = Machine::new(FAILING)?;
+
+    let ran = machine.run(&["apply", "site.yaml", "--detailed-exitcode"]).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for part in [
+        "! bad (exec) failed at run command=[",
+        "the command exited with code 3\n",
+        "      | no luck\n",
+        "- after (exec) was skipped because of bad\n",
+        "~ other (exec) changed\n",
+        "apply: 1 changed, 0 unchanged, 2 failed or skipped\n",
+    ] {
+        assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+    }
+    assert!(machine.path("other").exists() && !machine.path("after").exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn fail_fast_begins_nothing_after_a_failure() -> TestResult {
+    // Sixteen run side by side, so the last one can begin only when another has failed.
+    let mut site = "resources:\n".to_owned();
+    for index in 0..16 {
+        let bad = format!("  bad{index}: {{type: exec, config: {{command: [/bin/false]}}}}\n");
+        site.push_str(&bad);
+    }
+    site.push_str("  last: {type: exec, config: {command: [/bin/sh, -c, ': > @/last']}}\n");
+    let machine = Machine::new(&site)?;
+
+    let fast = machine.run(&["apply", "site.yaml", "--fail-fast"]).await?;
+    let was_begun = machine.path("last").exists();
+    let slow = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert_eq!(fast.code, Some(1), "{fast:?}");
+    let expected = "- last (exec) was not attempted: another resource failed\n";
+    assert!(fast.stdout.contains(expected) && !was_begun, "{fast:?}");
+    assert_eq!(slow.code, Some(1), "{slow:?}");
+    assert!(slow.stdout.contains("~ last (exec) changed\n"), "{slow:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_interrupted_apply_ends_what_runs_and_says_what_was_not_attempted() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  first: {type: exec, config: {command: [/bin/sh, -c, ": > @/first"], creates: "@/first"}}
+  long:
+    type: exec
+    dependencies: [first]
+    config: {command: [/bin/sh, -c, "echo $$ > @/pid; exec sleep 1000"]}
+  last: {type: exec, dependencies: [long], config: {command: [/bin/sh, -c, ": > @/last"]}}
+"#,
+    )?;
+    for (asked, count) in
+        [(Signal::INT, "1 changed, 0 unchanged"), (Signal::TERM, "0 changed, 1 unchanged")]
+    {
+        let child = machine.begin(&["apply", "site.yaml"])?;
+        let pid = machine.lines("pid", 1).await?.remove(0);
+        std::fs::remove_file(machine.path("pid"))?;
+
+        signal(&child.id().ok_or("ended")?.to_string(), asked)?;
+        let ran = machine.ended(child).await?;
+
+        assert_eq!(ran.code, Some(130), "{ran:?}");
+        for part in [
+            "- long (exec) is unfinished: apply was told to stop\n",
+            "    interrupted: run command=",
+            "- last (exec) was not attempted: apply was told to stop\n",
+            &format!("apply: {count}, 2 not attempted or interrupted\n"),
+        ] {
+            assert!(ran.stdout.contains(part), "{part}: {}", ran.stdout);
+        }
+        gone(&pid).await?;
+        assert!(!machine.path("last").exists());
+    }
+    Ok(())
+}
+
+/// A guard that takes as long as it is let.
+const GUARDED: &str = r#"resources:
+  slow:
+    type: exec
+    config:
+      command: [/bin/sh, -c, ": > @/mark"]
+      unless: [/bin/sh, -c, "test -e @/quick || { echo $$ > @/pid; exec sleep 1000; }; exit 1"]
+"#;
+
+#[tokio::test]
+async fn an_interrupted_plan_ends_its_guards() -> TestResult {
+    let machine = Machine::new(GUARDED)?;
+    machine.write("quick", "")?;
+    let saved = machine.run(&["plan", "site.yaml", "-o", "plan"]).await?;
+    assert_eq!(saved.code, Some(0), "{saved:?}");
+    std::fs::remove_file(machine.path("quick"))?;
+
+    for arguments in [["plan", "site.yaml"], ["apply", "plan"]] {
+        let child = machine.begin(&arguments)?;
+        let pid = machine.lines("pid", 1).await?.remove(0);
+        std::fs::remove_file(machine.path("pid"))?;
+        signal(&child.id().ok_or("ended")?.to_string(), Signal::INT)?;
+        let ran = machine.ended(child).await?;
+
+        assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
+        gone(&pid).await?;
+        assert!(!machine.path("mark").exists(), "{arguments:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! Bad input: nothing is executed, and the error says where it is.
+
+use std::fmt::Write;
+use std::fs::{self, File};
+
+use crate::machine::Machine;
+use crate::world::{Error, TestResult};
+
+/// The commands that load a site.
+const COMMANDS: [&str; 5] = ["check", "plan", "apply", "run", "graph"];
+
+/// The first two lines of a manifest. Its resource would leave a mark if anything of it were
+/// executed, guards included.
+const MARK: &str = "resources:\n  mark: {type: exec, config: {command: [/bin/sh, -c, ': > @/mark'], \
+                    unless: [/bin/sh, -c, ': > @/mark; exit 1']}}\n";
+
+/// Resources that may not follow the one that leaves a mark, and what is said of each.
+const RESOURCES: &[(&str, &str)] = &[
+    ("  a: [", "site.yaml:3:6: not YAML: "),
+    ("  a: {type: noop}\n---\nvars: {}", "site.yaml:4:1: a second document begins here"),
+    ("  a: {type: noop}\n  a: {type: noop}", "site.yaml:4:3: duplicate key \"a\", first on line 3"),
+    ("  a: {type: noop, tpe: x}", "site.yaml:3:19: unknown key \"tpe\""),
+    ("  a: {config: {}}", "site.yaml:3:3: resource \"a\" has no \"type\""),
+    ("  a: {type: fil}", "site.yaml:3:13: unknown type \"fil\""),
+    ("  a: {type: [file]}", "site.yaml:3:13: "),
+    ("  a: 3", "site.yaml:3:6: "),
+    ("  a: {type: noop, when: yes}", "site.yaml:3:19: \"when\" is not yet supported"),
+    ("  a: {type: file, config: {path: /a, mdoe: '0644'}}", "site.yaml:3:38: mdoe: "),
+    ("  a: {type: file, config: {path: /a, mode: 0644}}", "site.yaml:3:44: \"0644\" is a number"),
+    ("  a: {type: file, config: {path: /a, mode: '9999'}}", "site.yaml:3:38: mode: "),
+    ("  a: {type: file, config: {path: 7}}", "site.yaml:3:28: path: "),
+    ("  a: {type: file, config: {path: a/b}}", "site.yaml:3:28: path: "),
+    ("  a: {type: file, config: {path: /a/../b}}", "site.yaml:3:28: path: "),
+    ("  a: {type: file, config: {}}", "site.yaml:3:3: path: is missing"),
+    ("  a: {type: exec, config: {command: echo}}", "site.yaml:3:28: command: "),
+    ("  a: {type: exec, config: {command: [x], timeout: soon}}", "site.yaml:3:42: timeout: "),
+    ("  a: {type: noop, dependencies: [b]}", "site.yaml:3:34: unknown resource \"b\""),
+    ("  a: {type: noop, notify: [b]}", "site.yaml:3:28: unknown resource \"b\""),
+    ("  a: {type: noop, dependencies: [a]}", "site.yaml:3:34: resource \"a\" refers to itself"),
+    (
+        "  a: {type: noop, dependencies: [b]}\n  b: {type: noop, notify: [c]}\n  c: {type: noop, \
+         notify: [a], dependencies: [a]}",
+        "site.yaml:3:3: circular dependency: a -> c -> a",
+    ),
+    (
+        "  a: {type: print, config: {message: '{{ 1 + }}'}}",
+        "site.yaml:3:46: the expression does not parse: ",
+    ),
+    (
+        "  a: {type: print, config: {message: '{{ nobody }}'}}",
+        "site.yaml:3:42: unknown name \"nobody\"",
+    ),
+    (
+        "  a: {type: print, config: {message: 'so {{ vars.nobody }} it is'}}",
+        "site.yaml:3:45: unknown variable \"nobody\"",
+    ),
+    (
+        "  a: {type: print, config: {message: 'so {% if %} it is'}}",
+        "site.yaml:3:48: the expression does not parse: ",
+    ),
+    (
+        "  a: {type: print, config: {message: '{{ deps.b.state }}'}}",
+        "site.yaml:3:42: unknown dependency \"b\"",
+    ),
+    (
+        "  a: {type: noop}\nvars: {x: '{{ y }}', y: '{{ x }}'}",
+        "site.yaml:4:8: circular variables: x -> y -> x",
+    ),
+    ("  a: {type: noop, config: &all [*all]}", "site.yaml:3:33: an alias inside the value"),
+    ("  a: {type: noop, config: {x: .nan}}", "site.yaml:3:31: "),
+];
+
+/// Returns the texts of manifests that may not be, and what is said of each.
+fn texts() -> Vec<(Vec<u8>, String)> {
+    let mark = MARK.as_bytes();
+    let deep = ["  a: ", &"[".repeat(100_000), &"]".repeat(100_000)].concat();
+    let mut bomb = "  a:\n    type: noop\n    config:\n      a0: &a0 [x, x]\n".to_owned();
+    for level in 1..40 {
+        writeln!(bomb, "      a{level}: &a{level} [*a{0}, *a{0}]", level - 1).unwrap();
+    }
+    let mut texts = vec![
+        (Vec::new(), "site.yaml:1:1: the file is empty".to_owned()),
+        ([mark, b"  a: {type: \xff}"].concat(), "site.yaml:3:13: not UTF-8 at byte ".to_owned()),
+        ([mark, deep.as_bytes()].concat(), "site.yaml:3:".to_owned()),
+        ([mark, bomb.as_bytes()].concat(), "site.yaml:".to_owned()),
+    ];
+    let resources = RESOURCES.iter();
+    texts.extend(
+        resources.map(|(text, said)| ([mark, text.as_bytes(), b"\n"].concat(), (*said).to_owned())),
+    );
+    texts
+}
+
+/// Has the site refused by all commands that load it.
+async fn is_refused(machine: &Machine, said: &str) -> Result<(), Error> {
+    for command in COMMANDS {
+        let ran = machine.run(&[command, "site.yaml"]).await?;
+
+        assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{command}: {said}: {ran:?}");
+        assert!(ran.stderr.contains(said), "{command}: {said}: {ran:?}");
+        assert!(ran.stderr.starts_with("site.yaml:"), "{command}: {ran:?}");
+        assert!(!machine.path("mark").exists(), "{command}: {said}: something was executed");
+        assert!(!machine.path("state").exists(), "{command}: {said}: a folder was made");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bad_manifest_is_refused_by_every_command_before_anything_is_executed() -> TestResult {
+    let machine = Machine::new(MARK)?;
+    for (text, said) in texts() {
+        let text = String::from_utf8(text)
+            .map(|text| machine.text(&text).into_bytes())
+            .unwrap_or_else(|error| error.into_bytes());
+        fs::write(machine.path("site.yaml"), text)?;
+        is_refused(&machine, &said).await?;
+    }
+
+    // The mark is one that would have been left.
+    machine.write("site.yaml", MARK)?;
+    let ran = machine.run(&["plan", "site.yaml"]).await?;
+    assert_eq!((ran.code, machine.path("mark").exists()), (Some(0), true), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_regular_file_of_16_mib_is_refused_by_every_command() -> TestResult {
+    let machine = Machine::new(MARK)?;
+    let path = machine.path("site.yaml");
+
+    fs::remove_file(&path)?;
+    is_refused(&machine, "site.yaml: cannot read the file: it does not exist").await?;
+
+    machine.fifo("site.yaml")?;
+    is_refused(&machine, "site.yaml: not a regular file").await?;
+
+    fs::remove_file(&path)?;
+    fs::create_dir(&path)?;
+    is_refused(&machine, "site.yaml: the folder holds no *.yaml, *.yml or *.json file").await?;
+
+    fs::remove_dir(&path)?;
+    File::create(&path)?.set_len(100 * 1024 * 1024)?;
+    is_refused(&machine, "site.yaml: the file is larger than 16 MiB").await
+}
+
+#[tokio::test]
+async fn variables_that_cannot_be_used_are_refused_by_every_command() -> TestResult {
+    let machine = Machine::new(MARK)?;
+    machine.write("list.yaml", "[a]\n")?;
+    machine.fifo("pipe")?;
+
+    for (arguments, said) in [
+        (["--var-file", "none.yaml"], "none.yaml: cannot read the file: it does not exist\n"),
+        (["--var-file", "list.yaml"], "list.yaml:1:1: "),
+        (["--var-file", "pipe"], "pipe: not a regular file\n"),
+        (["--var", "vars=x"], "\"vars\""),
+        (["--var", "7=x"], "\"7\""),
+    ] {
+        for command in COMMANDS {
+            let ran = machine.run(&[&[command, "site.yaml"], &arguments[..]].concat()).await?;
+
+            assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{command}: {ran:?}");
+            assert!(ran.stderr.contains(said), "{command}: {said}: {ran:?}");
+            assert!(!machine.path("mark").exists(), "{command}: something was executed");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_said_at_once_with_the_line_and_the_nearest_name() -> TestResult
+{
+    let machine = Machine::new(
+        "resources:\n  a: {type: file, config: {path: a, mdoe: x}}\n  b: {type: noop, dependencies: \
+         [aa]}\n",
+    )?;
+
+    let ran = machine.run(&["check", "site.yaml"]).await?;
+
+    let expected = r#"site.yaml:2:28: path: "a" is not absolute; begin it with /
+  |   a: {type: file, config: {path: a, mdoe: x}}
+  |                            ^
+site.yaml:2:37: mdoe: there is no such attribute; did you mean "mode"?
+  |   a: {type: file, config: {path: a, mdoe: x}}
+  |                                     ^
+site.yaml:3:34: unknown resource "aa"
+  |   b: {type: noop, dependencies: [aa]}
+  |                                  ^
+  help: did you mean "a"?
+"#;
+    assert_eq!((ran.code, &*ran.stderr), (Some(65), expected), "{ran:?}");
+    Ok(())
+}

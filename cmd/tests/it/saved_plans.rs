@@ -1,0 +1,131 @@
+//! Plans that are saved, and carried out as they were seen or not at all.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::machine::Machine;
+use crate::world::{Ran, TestResult};
+
+const SITE: &str = r#"vars: {text: one}
+resources:
+  page: {type: file, config: {path: "@/page", content: "{{ text }}", mode: "0644"}}
+  other: {type: file, config: {path: "@/other", content: "as is", mode: "0644"}}
+"#;
+
+async fn saved() -> Result<Machine, crate::world::Error> {
+    let machine = Machine::new(SITE)?;
+    machine.write("other", "as is")?;
+    let ran = machine.run(&["plan", "site.yaml", "-o", "plan"]).await?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    Ok(machine)
+}
+
+fn is_refused(machine: &Machine, ran: &Ran) {
+    let expected = "crankcase: the plan is out of date: the manifest or what was looked at has \
+                    changed; plan again\n";
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(75), "", expected));
+    assert!(!machine.path("page").exists(), "something was done");
+}
+
+#[tokio::test]
+async fn a_saved_plan_is_carried_out_as_it_was_seen() -> TestResult {
+    let machine = saved().await?;
+    let mode = fs::metadata(machine.path("plan"))?.permissions().mode() & 0o777;
+
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    assert_eq!(mode, 0o600, "others can read what a plan shows");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.ends_with("apply: 1 changed, 1 unchanged\n"), "{ran:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("one"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_remembers_the_variables_and_where_its_manifest_is() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.write("vars.yaml", "text: of a file\n")?;
+    let arguments =
+        ["plan", "site.yaml", "--var-file", "vars.yaml", "--var", "text=two", "-o", "plan"];
+    machine.run(&arguments).await?;
+    fs::create_dir(machine.path("elsewhere"))?;
+    let mut apply = machine.program(&["apply", "../plan"]);
+    apply.current_dir(machine.path("elsewhere"));
+
+    let ran = crate::world::ran(apply).await?;
+
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("two"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_is_refused_when_the_manifest_has_changed() -> TestResult {
+    let machine = saved().await?;
+    machine.write("site.yaml", &SITE.replace("text: one", "text: two"))?;
+
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    is_refused(&machine, &ran);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_is_refused_when_what_was_looked_at_has_changed() -> TestResult {
+    let machine = saved().await?;
+    fs::set_permissions(machine.path("other"), Permissions::from_mode(0o600))?;
+
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    is_refused(&machine, &ran);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_that_was_carried_out_is_out_of_date() -> TestResult {
+    let machine = saved().await?;
+    machine.run(&["apply", "plan"]).await?;
+
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    assert_eq!(ran.code, Some(75), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_that_was_spoiled_is_invalid_input() -> TestResult {
+    let machine = saved().await?;
+    let text = machine.read("plan").ok_or("no plan")?;
+
+    for spoiled in [
+        text[..text.len() / 2].to_owned(),
+        text.replace("\"crankcase_plan\": 1", "\"crankcase_plan\": 999"),
+        text.replace("\"crankcase_plan\": 1", "\"crankcase_plan\": \"x\""),
+        text.replace("\"paths\"", "\"pats\""),
+    ] {
+        machine.write("plan", &spoiled)?;
+        let ran = machine.run(&["apply", "plan"]).await?;
+
+        assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{ran:?}");
+        assert!(ran.stderr.contains("the saved plan plan"), "{ran:?}");
+        assert!(!machine.path("page").exists(), "something was done");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_that_cannot_be_saved_leaves_no_part_of_it() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    fs::create_dir(machine.path("taken"))?;
+
+    let ran = machine.run(&["plan", "site.yaml", "-o", "taken"]).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.starts_with("crankcase: cannot save the plan in taken: "), "{ran:?}");
+    let mut left: Vec<_> = fs::read_dir(machine.path(""))?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect::<std::io::Result<_>>()?;
+    left.sort();
+    assert_eq!(left, ["site.yaml", "taken"]);
+    Ok(())
+}
