@@ -76,8 +76,9 @@ impl Manifest {
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
         let document = Document::read(paths, &mut problems);
+        let before = problems.count();
         let vars = vars::evaluate(document.vars, overrides, &mut problems);
-        let has_vars = problems.count() == 0;
+        let has_vars = problems.count() == before;
         let known = vars.keys().map(String::as_str).collect();
         let mut drafts = Vec::with_capacity(document.resources.len());
         let mut is_right = Vec::with_capacity(document.resources.len());

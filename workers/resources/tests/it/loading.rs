@@ -40,6 +40,27 @@ fn the_manifest_and_its_configs_are_refused_together_with_their_places()
     Ok(())
 }
 
+#[test]
+fn what_cannot_be_read_hides_nothing_that_is_wrong_elsewhere() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  a:\n    type: file\n    config: {path: /a, mode: 0755}\n  b:\n    type: \
+         file\n    config: {path: /b, mode: 755}\n",
+    )?;
+
+    let said = load(&site).expect_err("it is refused");
+
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("site.yaml")).collect();
+    assert_eq!(
+        lines,
+        [
+            "site.yaml:4:31: \"0755\" is a number with a leading zero, which some read as octal",
+            "site.yaml:7:31: mode: 755 is a number; quote it and write it in octal, as \"0644\"",
+        ],
+        "{said}"
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_config_that_is_wrong_only_once_it_is_known_is_told_with_its_place()
 -> Result<(), Box<dyn Error>> {
