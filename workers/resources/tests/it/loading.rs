@@ -53,8 +53,8 @@ fn what_cannot_be_read_hides_nothing_that_is_wrong_elsewhere() -> Result<(), Box
     assert_eq!(
         lines,
         [
-            "site.yaml:4:31: \"0755\" is a number with a leading zero, which some read as octal",
-            "site.yaml:7:31: mode: 755 is a number; quote it and write it in octal, as \"0644\"",
+            "site.yaml:4:30: \"0755\" is a number with a leading zero, which some read as octal",
+            "site.yaml:7:24: mode: 755 is a number; quote it and write it in octal, as \"0644\"",
         ],
         "{said}"
     );
