@@ -1,11 +1,15 @@
 //! The program: against a control socket that answers for a small engine, and on real files with
 //! real processes.
 
+mod agent;
 mod asking;
 mod exits;
+mod keeping;
 mod machine;
 mod once;
+mod processes;
 mod refusing;
+mod reloading;
 mod saved_plans;
 mod site_files;
 mod world;

@@ -4,4 +4,5 @@ mod conflict;
 mod ending;
 mod process;
 mod site;
+mod source;
 mod spinning;

@@ -40,7 +40,8 @@ impl SiteFiles {
 }
 
 /// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
-/// changed and was left alone for 500 ms.
+/// changed and was left alone for 500 ms; and once at its start, as the site that it is given may be
+/// out of date by then.
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
 /// before stays on offer.
@@ -73,6 +74,9 @@ impl SiteSource {
     /// None: what is wrong with a manifest is reported, and the worker runs on.
     pub async fn run(mut self, stop: Stop) -> Outcome {
         let mut hangups = self.signals.counts().of(Signal::Hangup);
+        self.watching.renew(&stop).await;
+        // What has changed between the load before and now was told to nobody.
+        self.load(&stop).await;
         loop {
             // Watched first, then looked at: what changes from here on is told.
             self.watching.renew(&stop).await;

@@ -1,0 +1,138 @@
+//! An agent that keeps files, on a real machine.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use rustix::process::Signal;
+
+use crate::agent::Agent;
+use crate::machine::Machine;
+use crate::world::TestResult;
+
+const SITE: &str = r#"resources:
+  page: {type: file, config: {path: "@/page", content: right, mode: "0644"}}
+  other: {type: file, config: {path: "@/other", content: right, mode: "0644"}}
+"#;
+
+#[tokio::test]
+async fn until_settled_shows_the_report_and_ends() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+
+    let expected = "\
+/agent running, 5 workers
+  resources  running
+    other  running
+    page   running
+  settled    running
+  signals    running
+  site       running
+  watches    running
+";
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("right"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn until_settled_is_1_when_something_cannot_be_as_declared() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    fs::create_dir(machine.path("page"))?;
+
+    let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let expected = "    page   starting, degraded: \"@/page\" is a folder and not a file; it is left \
+                    as it is\n";
+    assert!(ran.stdout.contains(expected), "{ran:?}");
+    assert_eq!(machine.read("other").as_deref(), Some("right"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_was_changed_or_removed_by_hand_is_repaired() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let agent = Agent::start(&machine).await?;
+    machine.until("page", |text| text == "right").await?;
+
+    machine.write("page", "wrong")?;
+    machine.until("page", |text| text == "right").await?;
+    fs::remove_file(machine.path("page"))?;
+    machine.until("page", |text| text == "right").await?;
+
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn what_stands_in_the_place_of_a_file_is_left_alone_and_told() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  folder: {type: file, config: {path: "@/folder", content: right}}
+  link: {type: file, config: {path: "@/link", content: right}}
+  well: {type: file, config: {path: "@/well", content: right}}
+"#,
+    )?;
+    fs::create_dir(machine.path("folder"))?;
+    machine.write("target", "not ours")?;
+    symlink(machine.path("target"), machine.path("link"))?;
+    let mut agent = Agent::start(&machine).await?;
+    let mut told = vec!["folder", "link"];
+    while !told.is_empty() {
+        let line = agent.until_logged(&["a worker is degraded"]).await?;
+        told.retain(|name| !line.contains(&format!("/agent/resources/{name}\"")));
+    }
+    machine.until("well", |text| text == "right").await?;
+
+    let folder = machine.run(&["why", "resources/folder"]).await?;
+    let link = machine.run(&["why", "resources/link"]).await?;
+    let status = machine.run(&["report", "--exit-status"]).await?;
+
+    let expected = "/agent/resources/folder is starting: \"@/folder\" is a folder and not a file; \
+                    it is left as it is\n";
+    assert_eq!((folder.code, &*folder.stdout), (Some(0), expected));
+    let expected = "/agent/resources/link is starting: \"@/link\" is a symlink and not a file; it \
+                    is left as it is\n";
+    assert_eq!((link.code, &*link.stdout), (Some(0), expected));
+    assert_eq!(status.code, Some(1), "{status:?}");
+    assert_eq!(machine.read("target").as_deref(), Some("not ours"));
+
+    // It is mended as soon as the way is free.
+    fs::remove_dir(machine.path("folder"))?;
+    machine.until("folder", |text| text == "right").await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_second_agent_on_the_same_state_folder_is_75_and_names_the_first() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let agent = Agent::start(&machine).await?;
+    machine.until("page", |text| text == "right").await?;
+    let pid = agent.pid()?;
+
+    for command in ["run", "apply"] {
+        let ran = machine.run(&[command, "site.yaml"]).await?;
+
+        let expected =
+            format!("crankcase: the state folder \"@/state\" is held by process {pid}\n");
+        assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(75), "", &*expected));
+    }
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn an_interrupted_agent_ends_with_0_and_gives_its_folder_free() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    for asked in [Signal::INT, Signal::TERM] {
+        let agent = Agent::start(&machine).await?;
+
+        agent.signal(asked)?;
+        let ran = agent.ended(&machine).await?;
+
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("asked to end: stopping all workers in order"), "{ran:?}");
+        let report = machine.run(&["report"]).await?;
+        assert_eq!(report.code, Some(69), "{report:?}");
+    }
+    Ok(())
+}
