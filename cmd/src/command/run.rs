@@ -39,7 +39,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     )?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
-        agent.install(SETTLED, site::until_settled(RESOURCES, settled.clone()))
+        agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
     } else {
         agent
     };

@@ -3,22 +3,27 @@
 use std::sync::Arc;
 
 use crankcase_engine::{
-    Detail, Engine, EngineInput, Exit, Manifold, Name, Report, WorkerReport, WorkerState,
+    Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Report, WorkerReport, WorkerState,
 };
+use crankcase_resources::Site;
 use tokio::sync::watch;
 
-/// Returns a manifold that waits until every resource is as declared or says why it is not, hands
-/// over the agent's report, and then asks the agent to end.
-pub fn until_settled(resources: Name<Engine>, done: watch::Sender<Option<Report>>) -> Manifold {
-    let done = Arc::new(done);
-    Manifold::builder().inputs((resources, EngineInput)).offers::<()>().run_with(
-        done,
-        |done, (resources, agent), up| async move {
+/// Returns a manifold that waits until every resource of the site is as declared or says why it is
+/// not, hands over the agent's report, and then asks the agent to end.
+pub fn until_settled(
+    site: Name<Arc<Site>>,
+    resources: Name<Engine>,
+    done: watch::Sender<Option<Report>>,
+) -> Manifold {
+    let inputs = (site.live().required(), resources, EngineInput);
+    Manifold::builder().inputs(inputs).offers::<()>().run_with(
+        Arc::new(done),
+        |done, (mut site, resources, agent), up| async move {
             let stop = up.ready(());
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = settled(&resources, &agent) => {
+                report = settled(&mut site, &resources, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "everything is settled").kill();
                     stop.wait().await;
@@ -29,18 +34,28 @@ pub fn until_settled(resources: Name<Engine>, done: watch::Sender<Option<Report>
     )
 }
 
-async fn settled(resources: &Engine, agent: &Engine) -> Result<Report, Exit> {
+async fn settled(
+    site: &mut Live<Arc<Site>>,
+    resources: &Engine,
+    agent: &Engine,
+) -> Result<Report, Exit> {
     let mut events = resources.events();
     loop {
         // Followed first, then looked at: what happens after the look is told.
         let report = resources.report().await;
-        if report.workers.values().all(has_said_all) {
+        // The engine is up before the resources are in it.
+        let are_there = site.get().is_some_and(|site| are_installed(&site, &report));
+        if are_there && report.workers.values().all(has_said_all) {
             return Ok(agent.report().await);
         }
         if events.next().await.is_none() {
             return Err(Exit::missing("the engine of the resources has ended"));
         }
     }
+}
+
+fn are_installed(site: &Site, report: &Report) -> bool {
+    site.declarations().iter().all(|declared| report.workers.contains_key(&declared.name))
 }
 
 /// Whether nothing more is to be expected of a resource for now.
