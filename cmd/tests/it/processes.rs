@@ -53,9 +53,9 @@ async fn what_a_killed_agent_left_is_ended_by_the_next_before_one_is_started_ane
         - /bin/sh
         - -c
         - |
-          echo $$ >> @/pids
           test -e @/second || exec 3> @/held
           sleep 1000 &
+          echo $$ >> @/pids
           exec sleep 1000
 "#,
     )?;
@@ -63,7 +63,6 @@ async fn what_a_killed_agent_left_is_ended_by_the_next_before_one_is_started_ane
     let mut held = pipe::OpenOptions::new().open_receiver(machine.path("held"))?;
     let agent = Agent::start(&machine).await?;
     let first = machine.lines("pids", 1).await?.remove(0);
-    // The server has opened the pipe once it can be asked for what was written into it.
     machine.write("second", "")?;
     agent.dirty_kill().await?;
 

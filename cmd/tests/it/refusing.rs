@@ -1,6 +1,5 @@
 //! Bad input: nothing is executed, and the error says where it is.
 
-use std::fmt::Write;
 use std::fs::{self, File};
 
 use crate::machine::Machine;
@@ -76,7 +75,8 @@ fn texts() -> Vec<(Vec<u8>, String)> {
     let deep = ["  a: ", &"[".repeat(100_000), &"]".repeat(100_000)].concat();
     let mut bomb = "  a:\n    type: noop\n    config:\n      a0: &a0 [x, x]\n".to_owned();
     for level in 1..40 {
-        writeln!(bomb, "      a{level}: &a{level} [*a{0}, *a{0}]", level - 1).unwrap();
+        let below = level - 1;
+        bomb.push_str(&format!("      a{level}: &a{level} [*a{below}, *a{below}]\n"));
     }
     let mut texts = vec![
         (Vec::new(), "site.yaml:1:1: the file is empty".to_owned()),
@@ -111,7 +111,7 @@ async fn a_bad_manifest_is_refused_by_every_command_before_anything_is_executed(
     for (text, said) in texts() {
         let text = String::from_utf8(text)
             .map(|text| machine.text(&text).into_bytes())
-            .unwrap_or_else(|error| error.into_bytes());
+            .unwrap_or_else(std::string::FromUtf8Error::into_bytes);
         fs::write(machine.path("site.yaml"), text)?;
         is_refused(&machine, &said).await?;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{
-    Detail, Engine, EngineInput, Exit, Manifold, Name, Report, WorkerReport, WorkerState,
+    Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Report, WorkerReport, WorkerState,
 };
 use crankcase_resources::Site;
 use tokio::sync::watch;
@@ -15,16 +15,16 @@ pub fn until_settled(
     resources: Name<Engine>,
     done: watch::Sender<Option<Report>>,
 ) -> Manifold {
-    let inputs = (site, resources, EngineInput);
+    let inputs = (site.live().required(), resources, EngineInput);
     let done = Arc::new(done);
     Manifold::builder().inputs(inputs).offers::<()>().run_with(
         done,
-        |done, (site, resources, agent), up| async move {
+        |done, (mut site, resources, agent), up| async move {
             let stop = up.ready(());
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = settled(&site, &resources, &agent) => {
+                report = settled(&mut site, &resources, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "everything is settled").kill();
                     stop.wait().await;
@@ -35,12 +35,18 @@ pub fn until_settled(
     )
 }
 
-async fn settled(site: &Site, resources: &Engine, agent: &Engine) -> Result<Report, Exit> {
+async fn settled(
+    site: &mut Live<Arc<Site>>,
+    resources: &Engine,
+    agent: &Engine,
+) -> Result<Report, Exit> {
     let mut events = resources.events();
     loop {
         // Followed first, then looked at: what happens after the look is told.
         let report = agent.report().await;
-        if nested(&report, resources.path()).is_some_and(|nested| is_settled(site, nested)) {
+        if let (Some(site), Some(nested)) = (site.get(), nested(&report, resources.path()))
+            && is_settled(&site, nested)
+        {
             return Ok(report);
         }
         if events.next().await.is_none() {
