@@ -44,7 +44,8 @@ impl fmt::Display for Origin {
 /// One transition in an engine or in one that is nested in it.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Counts the events of an engine and those nested in it, from 0, without gaps.
+    /// Counts the events of an engine and those nested in it that anyone followed, from 0, without
+    /// gaps.
     pub sequence: u64,
     /// When it happened.
     pub at: Timestamp,

@@ -7,7 +7,9 @@
 //!    own.
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
-//! 3. The loop never works longer than a slice without looking at its messages.
+//! 3. Changes, waves and kills are worked on in slices, with a look at the messages in between. What
+//!    is not sliced is a report, a graph, a preview, a group's check for cycles, and what one hub
+//!    shows its users: each is one walk.
 
 mod commands;
 mod group;

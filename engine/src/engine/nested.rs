@@ -10,7 +10,8 @@ use crate::worker::Worker;
 /// [`EngineBuilder::build_nested`](super::EngineBuilder::build_nested).
 ///
 /// It is stopped like any worker, and killed when it is dropped. The outer engine does not take it
-/// for ended before its last worker has. A fatal error in it is an ordinary failure to the outer
+/// for ended before its last worker has, those aside that are stuck: like any engine it leaves them
+/// behind. A fatal error in it is an ordinary failure to the outer
 /// engine. Give its manifold a grace that is longer than those of its workers together.
 ///
 /// # Examples
