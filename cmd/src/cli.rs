@@ -16,7 +16,8 @@ Exit codes:
    64  wrong usage
    65  invalid input: nothing was executed
    69  no agent is reachable
-   75  conflict: another process holds the state folder, or the engine refused
+   75  conflict: another process holds the state folder, a saved plan is out of date, or the
+       engine refused
   130  interrupted";
 
 /// Keeps a machine as its manifest declares, and says why anything is not.

@@ -235,6 +235,16 @@ pub enum ChangeError {
         /// The types on offer.
         offered: Vec<&'static str>,
     },
+    /// A value is asked for from outside that the manifold under its name does not offer.
+    #[error("cannot follow {name:?} as {asked}: it offers {}", list(offered))]
+    OutputMismatch {
+        /// The name.
+        name: String,
+        /// The type asked for.
+        asked: &'static str,
+        /// The types on offer.
+        offered: Vec<&'static str>,
+    },
     /// The change would make manifolds depend on themselves.
     #[error("cannot install manifold {:?}: it would depend on itself: {}", path[0], arrows(path))]
     Cycle {

@@ -1,6 +1,8 @@
 //! Bad input: nothing is executed, and the error says where it is.
 
+use std::fmt::Write;
 use std::fs::{self, File};
+use std::string::FromUtf8Error;
 
 use crate::machine::Machine;
 use crate::world::{Error, TestResult};
@@ -70,13 +72,12 @@ const RESOURCES: &[(&str, &str)] = &[
 ];
 
 /// Returns the texts of manifests that may not be, and what is said of each.
-fn texts() -> Vec<(Vec<u8>, String)> {
+fn texts() -> Result<Vec<(Vec<u8>, String)>, Error> {
     let mark = MARK.as_bytes();
     let deep = ["  a: ", &"[".repeat(100_000), &"]".repeat(100_000)].concat();
     let mut bomb = "  a:\n    type: noop\n    config:\n      a0: &a0 [x, x]\n".to_owned();
     for level in 1..40 {
-        let below = level - 1;
-        bomb.push_str(&format!("      a{level}: &a{level} [*a{below}, *a{below}]\n"));
+        writeln!(bomb, "      a{level}: &a{level} [*a{0}, *a{0}]", level - 1)?;
     }
     let mut texts = vec![
         (Vec::new(), "site.yaml:1:1: the file is empty".to_owned()),
@@ -88,7 +89,7 @@ fn texts() -> Vec<(Vec<u8>, String)> {
     texts.extend(
         resources.map(|(text, said)| ([mark, text.as_bytes(), b"\n"].concat(), (*said).to_owned())),
     );
-    texts
+    Ok(texts)
 }
 
 /// Has the site refused by all commands that load it.
@@ -108,10 +109,10 @@ async fn is_refused(machine: &Machine, said: &str) -> Result<(), Error> {
 #[tokio::test]
 async fn a_bad_manifest_is_refused_by_every_command_before_anything_is_executed() -> TestResult {
     let machine = Machine::new(MARK)?;
-    for (text, said) in texts() {
+    for (text, said) in texts()? {
         let text = String::from_utf8(text)
             .map(|text| machine.text(&text).into_bytes())
-            .unwrap_or_else(std::string::FromUtf8Error::into_bytes);
+            .unwrap_or_else(FromUtf8Error::into_bytes);
         fs::write(machine.path("site.yaml"), text)?;
         is_refused(&machine, &said).await?;
     }

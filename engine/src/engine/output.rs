@@ -26,7 +26,8 @@ impl<T: Clone + Send + Sync + 'static> OutputRequest<T> {
     ///
     /// # Errors
     ///
-    /// When the engine has ended.
+    /// When the engine has ended, and when a manifold is installed under the name that does not
+    /// offer the type.
     pub async fn follow(self) -> Result<OutputWatch<T>, ChangeError> {
         let name = self.name.into_text();
         let question = |reply| Question::Follow(name, Kind::of::<T>(), reply);

@@ -438,7 +438,7 @@ fn check_manifold(
 }
 
 /// Every manifold offers `()`: it runs.
-fn is_offered(kind: &Kind, offers: &[&'static Kind]) -> bool {
+pub(super) fn is_offered(kind: &Kind, offers: &[&'static Kind]) -> bool {
     kind.id() == std::any::TypeId::of::<()>() || offers.iter().any(|other| other.id() == kind.id())
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::group::Plan;
+use super::group::{Plan, is_offered};
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
 use super::{EventLoop, Followed, Question};
@@ -58,6 +58,9 @@ impl EventLoop {
 
     fn follow(&mut self, name: &Text, kind: &'static Kind) -> Result<Followed, ChangeError> {
         let node = self.intern(name);
+        if let Some(manifold) = &self.slots[node.index()].manifold {
+            check_offered(name, kind, manifold.blueprint.offers())?;
+        }
         self.machine.pin(node);
         let receiver = self.slots[node.index()].follow(kind.id());
         // Dropped with the answer, if nobody waits for it any more.
@@ -337,6 +340,22 @@ impl EventLoop {
         self.check_cycles(&plan)?;
         Ok(plan)
     }
+}
+
+/// Compares what is asked for from outside with what is on offer.
+fn check_offered(
+    name: &Text,
+    kind: &'static Kind,
+    offers: &[&'static Kind],
+) -> Result<(), ChangeError> {
+    if is_offered(kind, offers) {
+        return Ok(());
+    }
+    Err(ChangeError::OutputMismatch {
+        name: name.as_str().to_owned(),
+        asked: kind.name(),
+        offered: offers.iter().map(|kind| kind.name()).collect(),
+    })
 }
 
 /// Says what a node is doing in one word.

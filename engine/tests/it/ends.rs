@@ -68,7 +68,7 @@ async fn a_failed_worker_is_started_again_after_its_backoff() -> TestResult {
 
     let tail = [
         "/a ended, failed: no route to host",
-        "/a waits 1s, 1 failures in a row",
+        "/a waits 1s after a failure",
         "/a starting, generation 2",
         "/a started, generation 2",
     ];
@@ -114,7 +114,7 @@ async fn a_bounce_waits_the_bounce_delay_and_is_no_failure() -> TestResult {
     events.wait_for_kind("/a", is_started(2)).await?;
 
     let lines = events.lines();
-    assert!(lines.contains(&"/a waits 10ms, 0 failures in a row".to_owned()), "{events:?}");
+    assert!(lines.contains(&"/a waits 10ms".to_owned()), "{events:?}");
     assert!(engine.report().await.workers["a"].error.is_none());
     Ok(clean_kill(engine).await?)
 }

@@ -272,3 +272,15 @@ async fn an_output_of_an_engine_that_ends_is_an_error() -> TestResult {
     assert_eq!(output, Err(ChangeError::Stopped));
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_not_on_offer_is_refused_to_those_outside() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+
+    let refused = engine.output(A.output::<String>()).await;
+
+    let text = refused.err().ok_or("it was offered")?.to_string();
+    assert_eq!(text, "cannot follow \"a\" as alloc::string::String: it offers u32");
+    Ok(clean_kill(engine).await?)
+}

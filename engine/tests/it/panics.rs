@@ -220,7 +220,7 @@ async fn a_panic_in_an_errors_text_is_reported() -> TestResult {
 }
 
 /// Panics when it is dropped, unless the thread panics already.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Bomb;
 
 impl Drop for Bomb {
@@ -269,6 +269,30 @@ async fn a_value_whose_drop_panics_harms_nothing() -> TestResult {
 
     engine.running(&BOMB).await?;
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changing_value_whose_drop_panics_is_its_workers_own_failure() -> TestResult {
+    struct Followed(watch::Receiver<Bomb>);
+    impl Worker for Followed {
+        async fn run(self, _stop: Stop) -> Outcome {
+            Ok(())
+        }
+    }
+    let (sender, receiver) = watch::channel(Bomb);
+    // The test's own value never goes.
+    std::mem::forget(sender);
+    let engine = test_engine().build()?;
+    let manifold = Manifold::builder()
+        .start_with(receiver, |receiver, (), _| async move { Ok(Followed(receiver)) })
+        .output(|_| 1_u32)
+        .changing(|worker| worker.0.clone())
+        .build();
+
+    let text = panic_of(&engine, manifold).await?;
+
+    assert_eq!(text, "panicked: dropped");
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
