@@ -3,12 +3,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Exit, Manifold, Name};
 use crankcase_manifolds::{Agent, AgentBuilder, Ended, SIGNALS};
 use crankcase_status::StateDir;
 use crankcase_workers::Signal;
+use tokio::sync::Notify;
 
 /// As many as there are workers that never yield: no thread is left for the others.
 const THREADS: usize = 2;
@@ -56,9 +58,10 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
             let agent = agent
                 .stop_deadline(Duration::from_secs(1))
                 .engine(|engine| engine.grace(Duration::from_millis(200)));
+            let turns: Arc<[Notify]> = (0..THREADS).map(|_| Notify::new()).collect();
             (0..THREADS).fold(agent, |agent, index| {
                 let name = Name::parse(&format!("spinning-{index}"));
-                agent.install::<()>(name.expect("a name"), spinning())
+                agent.install::<()>(name.expect("a name"), spinning(index, &turns))
             })
         }
         "deaf" => agent.install(Name::<()>::new("deaf"), deaf()),
@@ -69,12 +72,21 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
     }
 }
 
-/// Never yields again after SIGHUP.
-fn spinning() -> Manifold {
-    Manifold::builder().inputs(SIGNALS).run(|signals, up| async move {
+/// Never yields again: the first after SIGHUP, the others each after the one before.
+///
+/// Woken at once, two might be queued on one thread, where the second never gets its turn. So each
+/// is woken from a thread that runs no tasks.
+fn spinning(index: usize, turns: &Arc<[Notify]>) -> Manifold {
+    let config = (index, Arc::clone(turns));
+    let builder = Manifold::builder().inputs(SIGNALS).offers::<()>();
+    builder.run_with(config, |(index, turns), signals, up| async move {
         let _stop = up.ready(());
-        signals.next(Signal::Hangup, 0).await?;
+        match index {
+            0 => drop(signals.next(Signal::Hangup, 0).await?),
+            _ => turns[index].notified().await,
+        }
         tracing::info!("spinning");
+        drop(std::thread::spawn(move || turns.get(index + 1).map(Notify::notify_one)));
         loop {
             std::hint::spin_loop();
         }
