@@ -360,8 +360,7 @@ impl Engine {
         let engine = self.clone();
         move || {
             let engine = engine.clone();
-            // Within the outer engine's deadline, so that it gets all that was answered.
-            let limit = engine.shared.policy.report_deadline / 10 * 9;
+            let limit = collect::inner_limit(&engine);
             Box::pin(async move { collect::report(&engine, limit).await.into() })
         }
     }

@@ -22,6 +22,18 @@ use crate::report::Report;
 /// An answer, or the panic instead of it, with the index of who was asked.
 type Answer = (usize, Result<Detail, Panicked>);
 
+tokio::task_local! {
+    /// How long the reporter that runs has to answer.
+    static LIMIT: Duration;
+}
+
+/// Returns how long the reporters of an engine have that is reported as a part of another: less
+/// than it has itself, so that it can say which of them did not answer.
+pub(super) fn inner_limit(engine: &Engine) -> Duration {
+    let outer = LIMIT.try_with(|limit| *limit).unwrap_or(engine.shared.policy.report_deadline);
+    outer / 10 * 9
+}
+
 /// Takes a report; no reporter is waited for longer than the limit.
 pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
     let Some(snapshot) = engine.ask(Question::Snapshot).await else {
@@ -46,7 +58,7 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         worker.reporter =
             Some(format!("no answer within {}", humantime::format_duration(deadline)));
         *owing.entry(deadline).or_default() += 1;
-        let answer = ask(Arc::clone(&asking.ask), index, sender.clone());
+        let answer = ask(Arc::clone(&asking.ask), (index, deadline), sender.clone());
         let task = asking.runtime.spawn(answer).abort_handle();
         *asking.ask.task.lock() = Some(task);
     }
@@ -84,9 +96,13 @@ async fn last_report(engine: &Engine) -> Report {
 }
 
 /// Asks one reporter. Its code may panic when it is called and whenever it is polled.
-async fn ask(ask: Arc<Ask>, index: usize, sender: mpsc::UnboundedSender<Answer>) {
+async fn ask(
+    ask: Arc<Ask>,
+    (index, limit): (usize, Duration),
+    sender: mpsc::UnboundedSender<Answer>,
+) {
     let owing = Owing(&ask);
-    let called = catch_unwind(AssertUnwindSafe(|| (ask.reporter)()));
+    let called = catch_unwind(AssertUnwindSafe(|| LIMIT.sync_scope(limit, || (ask.reporter)())));
     let answer = match called {
         Err(payload) => Err(Panicked::from_payload(payload)),
         Ok(mut future) => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crankcase_engine::{
     Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
-    Stop, Worker, WorkerState,
+    Report, Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 
@@ -86,6 +86,31 @@ async fn a_silent_reporter_in_a_nested_engine_does_not_silence_the_engine() -> T
         return Err("no nested report".into());
     };
     assert_eq!(nested.workers["silent"].reporter.as_deref(), Some("no answer within 900ms"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_reporter_two_engines_deep_silences_none_above_it() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    let middle = engine.output(SITE).await?;
+    middle.install(SITE, site(&Script::new(), &Script::new())).await?;
+    let silent = Manifold::builder()
+        .start(|(), _ctx| async { Ok(Idle) })
+        .report(|_| std::future::pending::<serde_json::Value>)
+        .build();
+    let (inner, name) = (middle.output(SITE).await?, Name::<()>::new("silent"));
+    inner.install(name.clone(), silent).await?;
+    inner.running(&name).await?;
+
+    let report = engine.report().await;
+
+    let nested = |report: &Report| match &report.workers["site"].report {
+        Some(Detail::Engine(nested)) => Ok((**nested).clone()),
+        other => Err(format!("no nested report: {other:?}")),
+    };
+    let inner = nested(&nested(&report)?)?;
+    assert_eq!(inner.workers["silent"].reporter.as_deref(), Some("no answer within 810ms"));
     Ok(clean_kill(engine).await?)
 }
 
