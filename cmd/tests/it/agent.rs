@@ -11,6 +11,9 @@ use crate::world::{Error, Ran, TestResult};
 pub(crate) struct Agent {
     child: Child,
     log: Lines<BufReader<ChildStderr>>,
+    seen: Vec<String>,
+    /// How many of the lines that were seen were looked through.
+    looked: usize,
 }
 
 impl Agent {
@@ -22,27 +25,33 @@ impl Agent {
     pub(crate) async fn start_with(machine: &Machine, arguments: &[&str]) -> Result<Self, Error> {
         let mut child = machine.begin(arguments)?;
         let log = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
-        let mut agent = Self { child, log };
+        let mut agent = Self { child, log, seen: Vec::new(), looked: 0 };
         agent.until_logged(&["the control socket listens"]).await?;
+        // What else has come up by now may stand before that line, and was not waited for yet.
+        agent.looked = 0;
         Ok(agent)
     }
 
-    /// Reads the log up to a line that has all these parts, and returns it.
+    /// Waits for the next line of the log that has all these parts, and returns it.
     pub(crate) async fn until_logged(&mut self, parts: &[&str]) -> Result<String, Error> {
-        let mut read = Vec::new();
-        let found = within(async {
-            while let Some(line) = self.log.next_line().await? {
-                if parts.iter().all(|part| line.contains(part)) {
-                    return Ok::<_, Error>(line);
-                }
-                read.push(line);
+        loop {
+            if self.looked == self.seen.len() && !self.read().await? {
+                let log = self.seen.join("\n");
+                return Err(format!("the agent ended without {parts:?}:\n{log}").into());
             }
-            Err("the agent has ended".into())
-        });
-        let found = found.await;
-        found
-            .and_then(|line| line)
-            .map_err(|error| format!("no line has {parts:?}: {error}\n{}", read.join("\n")).into())
+            let line = &self.seen[self.looked];
+            self.looked += 1;
+            if parts.iter().all(|part| line.contains(part)) {
+                return Ok(line.clone());
+            }
+        }
+    }
+
+    /// Reads a line of the log; returns whether there was one.
+    async fn read(&mut self) -> Result<bool, Error> {
+        let line = within(self.log.next_line()).await;
+        let line = line.map_err(|error| format!("{error}:\n{}", self.seen.join("\n")))??;
+        Ok(line.map(|line| self.seen.push(line)).is_some())
     }
 
     pub(crate) fn pid(&self) -> Result<String, Error> {
@@ -55,11 +64,9 @@ impl Agent {
 
     /// Waits for the agent's end; what it has logged since is on stderr.
     pub(crate) async fn ended(mut self, machine: &Machine) -> Result<Ran, Error> {
-        let mut stderr = String::new();
-        while let Some(line) = within(self.log.next_line()).await?? {
-            stderr.push_str(&line);
-            stderr.push('\n');
-        }
+        let since = self.looked;
+        while self.read().await? {}
+        let stderr: String = self.seen[since..].iter().map(|line| format!("{line}\n")).collect();
         let ran = machine.ended(self.child).await?;
         Ok(Ran { stderr: machine.generic(&stderr), ..ran })
     }

@@ -18,6 +18,8 @@ pub(crate) struct Agent {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
     seen: Vec<String>,
+    /// How many of the lines that were seen were looked through.
+    looked: usize,
 }
 
 impl Agent {
@@ -32,13 +34,15 @@ impl Agent {
             .spawn()?;
         let stderr = child.stderr.take().ok_or("no stderr")?;
         let lines = BufReader::new(stderr).lines();
-        Ok(Self { state_dir: state_dir.to_owned(), child, lines, seen: Vec::new() })
+        Ok(Self { state_dir: state_dir.to_owned(), child, lines, seen: Vec::new(), looked: 0 })
     }
 
     /// Starts an agent and waits until it answers.
     pub(crate) async fn start(state_dir: &Path, ways: &[&str]) -> Result<Self, Error> {
         let mut agent = Self::spawn(state_dir, ways)?;
         agent.until("the control socket listens").await?;
+        // What else has come up by now may stand before that line, and was not waited for yet.
+        agent.looked = 0;
         Ok(agent)
     }
 
@@ -46,7 +50,7 @@ impl Agent {
         Ok(self.child.id().ok_or("it has ended")?)
     }
 
-    /// Waits for a line of its log.
+    /// Waits for a line of its log after those that were waited for before.
     pub(crate) async fn until(&mut self, text: &str) -> TestResult {
         self.until_all(&[text]).await
     }
@@ -55,16 +59,23 @@ impl Agent {
     pub(crate) async fn until_all(&mut self, texts: &[&str]) -> TestResult {
         let mut missing = texts.to_vec();
         while !missing.is_empty() {
-            let Some(line) = guarded(self.lines.next_line()).await? else {
+            if self.looked == self.seen.len() && !self.read().await? {
                 let log = self.seen.join("\n");
                 return Err(format!("it ended without {missing:?}:\n{log}").into());
-            };
+            }
+            let line = &self.seen[self.looked];
             if let Some(index) = missing.iter().position(|text| line.contains(text)) {
                 missing.remove(index);
             }
-            self.seen.push(line);
+            self.looked += 1;
         }
         Ok(())
+    }
+
+    /// Reads a line; returns whether there was one.
+    async fn read(&mut self) -> Result<bool, Error> {
+        let line = guarded(self.lines.next_line()).await?;
+        Ok(line.map(|line| self.seen.push(line)).is_some())
     }
 
     pub(crate) async fn client(&self) -> Result<Client, Error> {
@@ -78,9 +89,7 @@ impl Agent {
 
     /// Waits for its end; returns how it ended and its log.
     pub(crate) async fn end(mut self) -> Result<(ExitStatus, String), Error> {
-        while let Some(line) = guarded(self.lines.next_line()).await? {
-            self.seen.push(line);
-        }
+        while self.read().await? {}
         let status = guarded(self.child.wait()).await?;
         Ok((status, self.seen.join("\n")))
     }

@@ -17,6 +17,16 @@ use crate::site::Site;
 /// How long a manifest must have been left alone before it is loaded again.
 const QUIET: Duration = Duration::from_millis(500);
 
+const LOADED: &str = "the manifest was loaded again";
+
+/// What loading a site again has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loaded {
+    Same,
+    Other,
+    Refused,
+}
+
 /// What a site is loaded from.
 #[derive(Debug, Clone)]
 pub struct SiteFiles {
@@ -76,7 +86,9 @@ impl SiteSource {
         let mut hangups = self.signals.counts().of(Signal::Hangup);
         self.watching.renew(&stop).await;
         // What has changed between the load before and now was told to nobody.
-        self.load(&stop).await;
+        if self.load(&stop).await == Loaded::Other {
+            tracing::info!("{LOADED}");
+        }
         loop {
             // Watched first, then looked at: what changes from here on is told.
             self.watching.renew(&stop).await;
@@ -90,7 +102,9 @@ impl SiteSource {
                     }
                 }
             }
-            self.load(&stop).await;
+            if self.load(&stop).await != Loaded::Refused {
+                tracing::info!("{LOADED}");
+            }
         }
     }
 
@@ -107,22 +121,27 @@ impl SiteSource {
         }
     }
 
-    async fn load(&self, stop: &Stop) {
+    async fn load(&self, stop: &Stop) -> Loaded {
         let files = self.files.clone();
         match stop.blocking(move || files.load()).await {
             Ok(Ok(site)) => {
                 self.health.good();
-                tracing::info!("the manifest was loaded again");
-                self.site.send_replace(Arc::new(site));
+                let is_other = self.site.send_if_modified(|before| {
+                    let is_other = **before != site;
+                    *before = Arc::new(site);
+                    is_other
+                });
+                if is_other { Loaded::Other } else { Loaded::Same }
             }
             Ok(Err(error)) => self.refuse(&error.to_string()),
             Err(panicked) => self.refuse(&panicked.to_string()),
         }
     }
 
-    fn refuse(&self, error: &str) {
+    fn refuse(&self, error: &str) -> Loaded {
         tracing::error!(error, "the new manifest is rejected; the old one runs on");
         self.health.degraded(format!("the new manifest is rejected: {error}"));
+        Loaded::Refused
     }
 }
 
