@@ -89,7 +89,7 @@ pub use input::{
 };
 pub use manifold::{
     BlockingUp, Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder,
-    Start, Up,
+    Start, Step, Up, Wrap, Wrapped, WrappedInput,
 };
 pub use name::{Name, NameError};
 pub use observe::Metrics;

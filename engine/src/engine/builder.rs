@@ -14,7 +14,7 @@ use crate::error::ConfigError;
 use crate::event::Log;
 use crate::event_loop::{Beginning, EventLoop, LastReport};
 use crate::exit::{Exit, Outcome};
-use crate::manifold::{Classifier, Filter, Severity, no_classifier};
+use crate::manifold::{Classifier, Filter, Severity, Wrap, no_classifier};
 use crate::name::Name;
 use crate::observe::Metrics;
 use crate::policy::Policy;
@@ -31,6 +31,7 @@ pub struct EngineBuilder {
     filter: Option<Filter>,
     classifier: Classifier,
     metrics: Option<Arc<dyn Metrics>>,
+    wrap: Option<Arc<dyn Wrap>>,
     workers: Option<Handle>,
     seed: u64,
     event_capacity: usize,
@@ -44,6 +45,7 @@ struct Outer {
     tree: Arc<Tree>,
     workers: Handle,
     driver: Handle,
+    wrap: Option<Arc<dyn Wrap>>,
     linger: Linger,
 }
 
@@ -56,6 +58,7 @@ impl Default for EngineBuilder {
             filter: None,
             classifier: Arc::new(no_classifier),
             metrics: None,
+            wrap: None,
             workers: None,
             seed: 0,
             event_capacity: 4096,
@@ -125,6 +128,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Puts something around all workers, also those of nested engines, to see and disturb them in
+    /// tests. Default: nothing.
+    pub fn wrap(mut self, wrap: Arc<dyn Wrap>) -> Self {
+        self.wrap = Some(wrap);
+        self
+    }
+
     /// Runs the workers on another runtime than the engine's own loop.
     ///
     /// Then as many workers that never yield as that runtime has threads do not keep the engine
@@ -185,6 +195,7 @@ impl EngineBuilder {
             filter: self.filter,
             classifier: self.classifier,
             metrics: self.metrics,
+            wrap: self.wrap.or_else(|| outer.as_ref().and_then(|outer| outer.wrap.clone())),
             workers: self
                 .workers
                 .or_else(|| outer.as_ref().map(|outer| outer.workers.clone()))
@@ -226,6 +237,7 @@ impl EngineBuilder {
             tree: Arc::clone(&shared.tree),
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
+            wrap: shared.wrap.clone(),
             linger: ctx.stop().linger(),
         });
         self.build().map(NestedEngine::new)

@@ -268,7 +268,7 @@ where
     }
 
     fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
-        launch.spawn_thread(move |mut given, ctx| {
+        launch.spawn_thread(Arc::clone(&self) as Arc<dyn Blueprint>, move |mut given, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));
             let values = self.inputs.take(&mut given);

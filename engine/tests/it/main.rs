@@ -13,6 +13,7 @@ mod seeing;
 mod stops;
 mod threads;
 mod tree;
+mod wrapping;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 
