@@ -119,6 +119,15 @@ impl Given {
         Self { gifts: gifts.into_iter(), engine }
     }
 
+    /// Returns for each input that was not taken yet whether there is a value of it.
+    pub(crate) fn present(&self) -> impl Iterator<Item = bool> {
+        self.gifts.as_slice().iter().map(|gift| match gift {
+            Gift::Value(_) => true,
+            Gift::Absent => false,
+            Gift::Live(receiver) => receiver.borrow().is_some(),
+        })
+    }
+
     fn value<T: Clone + 'static>(&mut self) -> Option<T> {
         match self.gifts.next() {
             Some(Gift::Value(value)) => Some(downcast::<T>(&value).clone()),

@@ -106,7 +106,7 @@ impl Launch {
             let outcome = match guard.stop.start_ended() {
                 true => Ok(Ok(())),
                 false => catch_unwind(AssertUnwindSafe(|| {
-                    let mut wrapped = wrap(&ctx, &*manifold);
+                    let mut wrapped = wrap(&ctx, &given, &*manifold);
                     let mut cx = TaskContext::from_waker(Waker::noop());
                     match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
                         Some(Poll::Ready(Some(outcome))) => outcome,
@@ -181,13 +181,15 @@ impl Drop for Guard {
 }
 
 /// Returns what stands around a worker, if anything does.
-fn wrap(ctx: &Context, manifold: &dyn Blueprint) -> Option<Box<dyn Wrapped>> {
+fn wrap(ctx: &Context, given: &Given, manifold: &dyn Blueprint) -> Option<Box<dyn Wrapped>> {
     let wrap = ctx.identity().shared.wrap.as_ref()?;
-    let inputs = manifold.inputs().iter().map(|input| WrappedInput {
-        name: input.name.as_str(),
-        need: input.need.as_str(),
-        output: input.kind.name(),
-    });
+    let inputs =
+        manifold.inputs().iter().zip(given.present()).map(|(input, is_present)| WrappedInput {
+            name: input.name.as_str(),
+            need: input.need.as_str(),
+            output: input.kind.name(),
+            is_present,
+        });
     Some(wrap.wrap(ctx, &inputs.collect::<Vec<_>>()))
 }
 
@@ -271,9 +273,9 @@ where
     fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let this = self.project();
         let step = match &*this.stage {
-            Stage::New { launch: Some((_, ctx)) } => {
+            Stage::New { launch: Some((given, ctx)) } => {
                 if this.wrapped.is_none() {
-                    *this.wrapped = wrap(ctx, &*this.steps.manifold);
+                    *this.wrapped = wrap(ctx, given, &*this.steps.manifold);
                 }
                 Step::Begin
             }

@@ -68,6 +68,7 @@ mod journal;
 mod kill;
 mod recorder;
 mod script;
+mod simulation;
 mod started;
 mod stubs;
 
@@ -78,5 +79,6 @@ pub use journal::Journal;
 pub use kill::{Running, check_alive, clean_kill, dirty_kill};
 pub use recorder::{EventRecorder, wait_for_event, wait_for_state};
 pub use script::Script;
+pub use simulation::{Broken, Faults, Mode, Notes, Setup, Simulation, Tally, Trace, View};
 pub use started::{StartError, Started, start};
 pub use stubs::Stubs;

@@ -46,6 +46,8 @@ struct Outer {
     workers: Handle,
     driver: Handle,
     wrap: Option<Arc<dyn Wrap>>,
+    /// What the outer engine takes for the time of day.
+    wall: SystemTime,
     linger: Linger,
 }
 
@@ -207,7 +209,10 @@ impl EngineBuilder {
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
             life: life_receiver,
             last_report: LastReport::default(),
-            clock: Clock { began: Instant::now(), wall: wall_clock() },
+            clock: Clock {
+                began: Instant::now(),
+                wall: outer.as_ref().map_or_else(wall_clock, |outer| outer.wall),
+            },
         });
         shared.tree.enter(&shared);
         let beginning = Beginning {
@@ -238,6 +243,7 @@ impl EngineBuilder {
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
             wrap: shared.wrap.clone(),
+            wall: shared.clock.now().0,
             linger: ctx.stop().linger(),
         });
         self.build().map(NestedEngine::new)
@@ -254,7 +260,7 @@ impl fmt::Debug for EngineBuilder {
     }
 }
 
-/// Reads the wall clock, once for each engine.
+/// Reads the wall clock, once for each tree of engines.
 #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock comes in")]
 fn wall_clock() -> SystemTime {
     SystemTime::now()

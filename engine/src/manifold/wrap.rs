@@ -91,4 +91,6 @@ pub struct WrappedInput<'a> {
     pub need: &'static str,
     /// The type that is asked for.
     pub output: &'static str,
+    /// Whether there is a value of it now; an optional input without one is given as `None`.
+    pub is_present: bool,
 }

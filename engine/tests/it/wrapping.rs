@@ -32,7 +32,8 @@ struct Worker {
 
 impl Wrap for Around {
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
-        let inputs: Vec<_> = inputs.iter().map(|input| (input.name, input.need)).collect();
+        let inputs: Vec<_> =
+            inputs.iter().map(|input| (input.name, input.need, input.is_present)).collect();
         self.journal.note(format!("wrap {} {inputs:?}", ctx.path()));
         Box::new(Worker {
             path: ctx.path(),
@@ -96,8 +97,14 @@ async fn the_declared_inputs_are_seen() -> TestResult {
 
     engine.install(TOP, journal.manifold(BASE.optional())).await?;
     engine.running(&TOP).await?;
+    engine.install(BASE, journal.manifold(())).await?;
+    engine.settled().await?;
 
-    assert_eq!(journal.lines()[0], r#"wrap /top [("base", "optional")]"#);
+    let wraps: Vec<_> =
+        journal.lines().into_iter().filter(|line| line.starts_with("wrap /top")).collect();
+    let expected =
+        [r#"wrap /top [("base", "optional", false)]"#, r#"wrap /top [("base", "optional", true)]"#];
+    assert_eq!(wraps, expected);
     Ok(clean_kill(engine).await?)
 }
 

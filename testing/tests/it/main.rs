@@ -1,6 +1,7 @@
 //! The kit's own tests: that it tells the truth, above all of what fails.
 
 mod kills;
+mod simulation;
 mod starts;
 mod waits;
 

@@ -1,0 +1,130 @@
+//! What happens in a run, in its order: entered into the trace, and judged at once.
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::SystemTime;
+
+use crankcase_engine::{Events, Notice};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::judge::{Judge, Judged, Seen};
+use super::trace::{Trace, What};
+
+/// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
+///
+/// Give it to workers, so that the trace of a failure tells what they did.
+#[derive(Clone)]
+pub struct Notes {
+    record: Arc<Mutex<Record>>,
+    began: Instant,
+}
+
+struct Record {
+    trace: Trace,
+    judge: Judge,
+    /// The engine's events, and the wall clock when it began.
+    source: Option<(Events, SystemTime)>,
+    /// What was found first.
+    found: Option<String>,
+}
+
+impl Record {
+    /// Enters the events that have come.
+    fn catch_up(&mut self) {
+        let Some((events, wall)) = &mut self.source else { return };
+        while let Some(notice) = next_now(events) {
+            let judged = match notice {
+                Notice::Event(event) => {
+                    let at = event.at.0.duration_since(*wall).unwrap_or_default();
+                    let judged = self.judge.event(at, &event);
+                    self.trace.push(at, What::Event(event));
+                    judged
+                }
+                Notice::Missed(missed) => Err(format!("{missed} events were missed")),
+            };
+            if let Err(found) = judged {
+                self.found.get_or_insert(found);
+            }
+        }
+    }
+}
+
+impl Notes {
+    pub(super) fn new() -> Self {
+        let (trace, judge) = (Trace::new(), Judge::default());
+        let record = Record { trace, judge, source: None, found: None };
+        Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
+    }
+
+    /// Follows an engine, whose wall clock began at this moment.
+    pub(super) fn follow(&self, events: Events, wall: SystemTime) {
+        self.record.lock().source = Some((events, wall));
+    }
+
+    /// Writes a line.
+    pub fn note(&self, line: impl Into<String>) {
+        self.push(What::Note(line.into()));
+    }
+
+    pub(super) fn fault(&self, path: &Arc<str>, text: &'static str) {
+        self.push(What::Fault(Arc::clone(path), text));
+    }
+
+    /// Enters something after all events that have come before it.
+    fn push(&self, what: What) {
+        let mut record = self.record.lock();
+        record.catch_up();
+        record.trace.push(self.began.elapsed(), what);
+    }
+
+    /// Judges what was seen in a worker's task, after the events that have led to it.
+    pub(super) fn seen(&self, seen: Seen) {
+        let mut record = self.record.lock();
+        record.catch_up();
+        if let Err(found) = record.judge.seen(seen) {
+            record.found.get_or_insert(found);
+        }
+    }
+
+    /// Enters the events that have come; returns what was found up to now.
+    pub(super) fn catch_up(&self) -> Judged {
+        let mut record = self.record.lock();
+        record.catch_up();
+        record.found.clone().map_or(Ok(()), Err)
+    }
+
+    /// Looks at what is known. It is taken out meanwhile, so that who looks may write notes.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Judge) -> T) -> T {
+        let judge = std::mem::take(&mut self.record.lock().judge);
+        let seen = look(&judge);
+        self.record.lock().judge = judge;
+        seen
+    }
+
+    /// Returns the time since the beginning.
+    pub(super) fn elapsed(&self) -> std::time::Duration {
+        self.began.elapsed()
+    }
+
+    /// Returns all that was written so far.
+    pub(super) fn trace(&self) -> Trace {
+        self.record.lock().trace.clone()
+    }
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notes").finish_non_exhaustive()
+    }
+}
+
+/// Returns the next event if there is one already.
+fn next_now(events: &mut Events) -> Option<Notice> {
+    match pin!(events.next()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(notice) => notice,
+        Poll::Pending => None,
+    }
+}
