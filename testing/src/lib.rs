@@ -62,8 +62,11 @@
 //! blocking workers and multi-threaded runtimes with a clock that runs, and wait for events.
 
 mod bare;
+mod conformance;
 mod engine;
 mod failure;
+mod harness;
+mod input;
 mod journal;
 mod kill;
 mod recorder;
@@ -71,14 +74,19 @@ mod script;
 mod simulation;
 mod started;
 mod stubs;
+mod watcher;
 
 pub use bare::Bare;
+pub use conformance::Conformance;
 pub use engine::test_engine;
 pub use failure::Failure;
+pub use harness::Harness;
+pub use input::Input;
 pub use journal::Journal;
-pub use kill::{Running, check_alive, clean_kill, dirty_kill};
+pub use kill::{Running, check_alive, check_kill, check_killed, clean_kill, dirty_kill};
 pub use recorder::{EventRecorder, wait_for_event, wait_for_state};
 pub use script::Script;
 pub use simulation::{Broken, Faults, Mode, Notes, Setup, Simulation, Tally, Trace, View};
 pub use started::{StartError, Started, start};
 pub use stubs::Stubs;
+pub use watcher::{FakeNotifyWatcher, FakeStringsWatcher, FakeWatcher, Watching};

@@ -1,4 +1,6 @@
 use std::fmt;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use crankcase_engine::{Engine, Event, EventKind, Events, Notice, WorkerState};
 
@@ -76,6 +78,28 @@ impl EventRecorder {
             self.next().await?;
         }
         Ok(())
+    }
+
+    /// Looks through the events that have come, up to the first that is as wanted.
+    pub(crate) fn take_now(
+        &mut self,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Option<Event>, Failure> {
+        while let Some(notice) = next_now(&mut self.events) {
+            match notice {
+                Notice::Missed(missed) => {
+                    let text = format!("{missed} events were missed");
+                    return Err(Failure::with_seen(&text, &self.lines()));
+                }
+                Notice::Event(event) => {
+                    self.seen.push(event.clone());
+                    if is_wanted(&event) {
+                        return Ok(Some(event));
+                    }
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the events seen so far.
@@ -194,6 +218,14 @@ pub async fn wait_for_state(
             _ = events.next() => {}
             _ = engine.wait() => {}
         }
+    }
+}
+
+/// Returns the next event if there is one already.
+pub(crate) fn next_now(events: &mut Events) -> Option<Notice> {
+    match pin!(events.next()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(notice) => notice,
+        Poll::Pending => None,
     }
 }
 

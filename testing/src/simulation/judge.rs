@@ -93,6 +93,8 @@ pub(super) struct Seat {
     /// When each output last changed.
     changes: Vec<(&'static str, u64)>,
     holds: Vec<Hold>,
+    /// The inputs that its live worker follows.
+    follows: Vec<usize>,
     users: Vec<usize>,
 }
 
@@ -137,6 +139,8 @@ pub(super) struct Judge {
     pub(super) seats: Vec<Seat>,
     index: HashMap<String, usize>,
     killed: BTreeMap<String, bool>,
+    /// The outermost engine was at rest when it was killed.
+    pub(super) is_killed_at_rest: bool,
     /// Users whose input has ended by itself, and who must be told at once: user and input.
     owed: Vec<(usize, usize)>,
     /// How many events there were.
@@ -245,6 +249,7 @@ impl Judge {
         (seat.phase, seat.generation, seat.began) = (Phase::Starting, generation, count);
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
+        seat.follows.clear();
         Ok(())
     }
 
@@ -264,6 +269,13 @@ impl Judge {
                 user.path,
                 user.generation
             );
+            let is_followed = self.is_killed_at_rest && user.follows.contains(&index);
+            ensure!(
+                !user.is_live() || !is_followed,
+                "P6: {} is told to stop at a kill while {} follows it",
+                seat.path,
+                user.path
+            );
         }
         Ok(())
     }
@@ -278,6 +290,7 @@ impl Judge {
         (seat.phase, seat.end) = (Phase::Idle, Some(end));
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
+        seat.follows.clear();
         if matches!(end, "fatal" | "dropped") {
             self.killed.insert(seat.engine.clone(), true);
         }
@@ -352,6 +365,9 @@ impl Judge {
                 up.is_some() || !is_needed || !is_live,
                 "P2: {path}, generation {generation}, is started while its input {name} is not up"
             );
+            if !need.bounces && is_live {
+                self.seats[index].follows.push(input);
+            }
             let is_held = need.bounces && need.is_present && is_live;
             let Some(up) = up.filter(|_| is_held) else { continue };
             let was_told = up.was_told;

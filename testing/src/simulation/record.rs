@@ -1,9 +1,7 @@
 //! What happens in a run, in its order: entered into the trace, and judged at once.
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::SystemTime;
 
 use crankcase_engine::{Events, Notice};
@@ -12,6 +10,7 @@ use tokio::time::Instant;
 
 use super::judge::{Judge, Judged, Seen};
 use super::trace::{Trace, What};
+use crate::recorder::next_now;
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
 ///
@@ -104,6 +103,11 @@ impl Notes {
         seen
     }
 
+    /// Says that the engine is at rest, and will be killed next.
+    pub(super) fn is_at_rest(&self) {
+        self.record.lock().judge.is_killed_at_rest = true;
+    }
+
     /// Returns the time since the beginning.
     pub(super) fn elapsed(&self) -> std::time::Duration {
         self.began.elapsed()
@@ -118,13 +122,5 @@ impl Notes {
 impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Notes").finish_non_exhaustive()
-    }
-}
-
-/// Returns the next event if there is one already.
-fn next_now(events: &mut Events) -> Option<Notice> {
-    match pin!(events.next()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(notice) => notice,
-        Poll::Pending => None,
     }
 }

@@ -292,6 +292,7 @@ impl Run {
             }
             self.rest().await?;
             if self.missing(baseline).is_none() {
+                self.notes.is_at_rest();
                 return Ok(());
             }
         }
