@@ -54,8 +54,10 @@ use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
 
-/// How long the loop works before it looks at its messages again.
-const SLICE: Duration = Duration::from_millis(1);
+/// How long the loop works before it lets others run and looks at its messages again: not much
+/// longer than it takes to start as many workers as the processor's cache holds, so that they are
+/// polled, and their messages handled, while they are in it.
+const SLICE: Duration = Duration::from_micros(100);
 /// How many messages are taken at once.
 const BATCH: usize = 256;
 /// How many steps are taken between two looks at the clock.
