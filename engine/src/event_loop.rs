@@ -39,8 +39,9 @@ use slot::{LastError, Names, Slot, Stamp};
 use timers::Timers;
 use waiting::Waiting;
 
-use crate::change::{ChangeError, Op, Preview};
+use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
+use crate::chunks::Chunks;
 use crate::detail::Reporter;
 use crate::engine::{Caller, Life, Verdict};
 use crate::event::{Event, EventKind, Origin};
@@ -65,6 +66,9 @@ const STEPS: usize = 64;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
+/// The answer to a change. Refusals are rare and large, so that they are boxed.
+pub(crate) type ChangeReply = Reply<Result<(), Box<ChangeError>>>;
+
 /// What a worker tells, or a handle that is dropped.
 pub(crate) enum Message {
     Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
@@ -77,20 +81,20 @@ pub(crate) enum Message {
 /// What is asked from outside.
 pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
-    Apply(Box<Apply>),
+    Apply(Apply),
     Ask(Box<Question>),
 }
 
 /// A group of changes, who asks for it, and where the answer goes.
 pub(crate) struct Apply {
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Ops,
     pub(crate) caller: Caller,
-    pub(crate) reply: Reply<Result<(), ChangeError>>,
+    pub(crate) reply: ChangeReply,
 }
 
 /// Something that is looked up without a change.
 pub(crate) enum Question {
-    Preview(Vec<Op>, Reply<Result<Preview, ChangeError>>),
+    Preview(Ops, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
     Settled(Reply<()>),
     /// The path of a worker, if this generation of it is live.
@@ -113,14 +117,14 @@ pub(crate) struct EventLoop {
     life: watch::Sender<Life>,
     machine: Machine,
     names: Names,
-    slots: Vec<Slot>,
+    slots: Chunks<Slot>,
     ports: Map<TypeId, Port>,
     timers: Timers,
     reaper: Reaper,
     /// Events that were made in this slice.
     events: Vec<Event>,
     job: Option<Job>,
-    queue: VecDeque<Box<Apply>>,
+    queue: VecDeque<Apply>,
     waiting: Waiting,
     fatal: Option<Fatal>,
     began: Instant,
@@ -177,7 +181,7 @@ impl EventLoop {
         Self {
             machine: Machine::new(Arc::clone(&shared.policy), seed),
             names: Names::default(),
-            slots: Vec::new(),
+            slots: Chunks::default(),
             ports: Map::default(),
             timers: Timers::new(began),
             reaper: Reaper::new(&shared.workers),
@@ -284,10 +288,8 @@ impl EventLoop {
             if self.carry_out() {
                 return true;
             }
-            if self.job.is_none() && !self.begin_next_job() {
-                break;
-            }
-            self.advance_job();
+            let Some(job) = self.job.take().or_else(|| self.begin_next_job()) else { break };
+            self.job = self.advance_job(job);
             if self.job.is_some() {
                 return true;
             }
@@ -494,7 +496,7 @@ impl EventLoop {
 
     /// Returns the live worker of a generation, if it is still the present one.
     fn worker(&mut self, node: NodeId, generation: Generation) -> Option<&mut slot::WorkerSlot> {
-        let worker = self.slots.get_mut(node.index())?.worker.as_mut();
+        let worker = self.slots[node.index()].worker.as_mut();
         worker.filter(|worker| worker.generation == generation)
     }
 

@@ -61,10 +61,6 @@ impl Acts {
         self.nodes.is_empty()
     }
 
-    pub(super) fn reserve(&mut self, more: usize) {
-        self.nodes.reserve(more);
-    }
-
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.nodes.capacity()
