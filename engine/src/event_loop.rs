@@ -46,6 +46,7 @@ use crate::detail::Reporter;
 use crate::engine::{Caller, Life, Verdict};
 use crate::event::{Event, EventKind, Origin};
 use crate::finish::Finish;
+use crate::follow;
 use crate::graph::Graph;
 use crate::hash::Map;
 use crate::machine::{End, EndKind, Generation, Machine, NodeId, Port, Rest, Stage, Status, Step};
@@ -106,7 +107,7 @@ pub(crate) enum Question {
 
 /// A name that is followed, and the pin that keeps it.
 pub(crate) struct Followed {
-    pub(crate) receiver: watch::Receiver<Option<Value>>,
+    pub(crate) receiver: follow::Receiver<Option<Value>>,
     pub(crate) pinned: Pinned,
 }
 

@@ -2,9 +2,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use tokio::sync::watch;
-
 use crate::engine::Engine;
+use crate::follow;
 use crate::machine::Need;
 use crate::name::{Name, Text};
 use crate::value::{Kind, Value, downcast};
@@ -105,7 +104,7 @@ pub(crate) struct Declaration {
 pub(crate) enum Gift {
     Value(Value),
     Absent,
-    Live(watch::Receiver<Option<Value>>),
+    Live(follow::Receiver<Option<Value>>),
 }
 
 /// The values that one start is given, in the order of its inputs.
@@ -124,7 +123,7 @@ impl Given {
         self.gifts.as_slice().iter().map(|gift| match gift {
             Gift::Value(_) => true,
             Gift::Absent => false,
-            Gift::Live(receiver) => receiver.borrow().is_some(),
+            Gift::Live(receiver) => receiver.peek(Option::is_some),
         })
     }
 
@@ -139,7 +138,7 @@ impl Given {
         match self.gifts.next() {
             Some(Gift::Live(receiver)) => Live::new(receiver),
             // Only a `take` that does not follow its `declare` comes here: nothing will ever come.
-            _ => Live::new(watch::channel(None).1),
+            _ => Live::new(follow::channel(None).1),
         }
     }
 }
@@ -290,19 +289,18 @@ impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
 ///
 /// Following keeps nothing alive. A slow reader misses values in between, never the last.
 pub struct Live<T> {
-    receiver: watch::Receiver<Option<Value>>,
+    receiver: follow::Receiver<Option<Value>>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T: Clone + 'static> Live<T> {
-    pub(crate) fn new(receiver: watch::Receiver<Option<Value>>) -> Self {
+    pub(crate) fn new(receiver: follow::Receiver<Option<Value>>) -> Self {
         Self { receiver, value: PhantomData }
     }
 
     /// Returns the present value and counts it as seen.
     pub fn get(&mut self) -> Option<T> {
-        let value = self.receiver.borrow_and_update().clone();
-        value.map(|value| downcast::<T>(&value).clone())
+        self.receiver.get().map(|value| downcast::<T>(&value).clone())
     }
 
     /// Waits until there is another value than the last seen, and returns it.
@@ -325,13 +323,17 @@ impl<T: Clone + 'static> Live<T> {
     ///
     /// Cancel safe.
     pub async fn value(&mut self) -> Option<T> {
-        let value = self.receiver.wait_for(Option::is_some).await.ok()?.clone()?;
-        Some(downcast::<T>(&value).clone())
+        loop {
+            if let Some(value) = self.get() {
+                return Some(value);
+            }
+            self.receiver.changed().await.ok()?;
+        }
     }
 
     /// Returns whether the engine is gone: no other value will ever come.
     pub fn is_closed(&self) -> bool {
-        self.receiver.has_changed().is_err()
+        self.receiver.is_closed()
     }
 }
 
@@ -343,7 +345,7 @@ impl<T> Clone for Live<T> {
 
 impl<T> fmt::Debug for Live<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").field("is_some", &self.receiver.borrow().is_some()).finish()
+        f.debug_struct("Live").field("is_some", &self.receiver.peek(Option::is_some)).finish()
     }
 }
 

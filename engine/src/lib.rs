@@ -58,6 +58,7 @@ mod event;
 mod event_loop;
 mod exit;
 mod finish;
+mod follow;
 mod graph;
 mod hash;
 mod input;

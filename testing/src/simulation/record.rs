@@ -26,6 +26,8 @@ struct Record {
     judge: Judge,
     /// The engine's events, and the wall clock when it began.
     source: Option<(Events, SystemTime)>,
+    /// No fault strikes, not yet or not any more.
+    is_calm: bool,
     /// What was found first.
     found: Option<String>,
 }
@@ -54,13 +56,23 @@ impl Record {
 impl Notes {
     pub(super) fn new() -> Self {
         let (trace, judge) = (Trace::new(), Judge::default());
-        let record = Record { trace, judge, source: None, found: None };
+        let record = Record { trace, judge, source: None, is_calm: false, found: None };
         Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
     }
 
     /// Follows an engine, whose wall clock began at this moment.
     pub(super) fn follow(&self, events: Events, wall: SystemTime) {
         self.record.lock().source = Some((events, wall));
+    }
+
+    /// Returns whether no fault strikes: they have stopped, or the run has none. What fails by itself,
+    /// such as stubs of the simulation's own, should not do so then.
+    pub fn is_calm(&self) -> bool {
+        self.record.lock().is_calm
+    }
+
+    pub(super) fn calm(&self) {
+        self.record.lock().is_calm = true;
     }
 
     /// Writes a line.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crankcase_engine::{Change, Engine, EngineState, Events, Name, Report};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Simulation;
 use super::chaos::{Around, Chaos};
@@ -23,6 +23,9 @@ use super::view::View;
 
 /// How far a judge may be behind: as much as an engine does at one moment.
 const CAPACITY: usize = 1 << 20;
+
+/// How often it is looked at what comes to hold without an event.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// What a run found: what does not hold.
 pub(super) type Found<T = ()> = Result<T, String>;
@@ -39,6 +42,12 @@ pub(super) struct Bounds {
 /// What was so without faults: who was up, and who was done.
 pub(super) type Baseline = Vec<(String, bool)>;
 
+/// What is not yet as it should be after the faults have stopped.
+enum Missing {
+    Worker(String),
+    Demand(String),
+}
+
 pub(super) struct Run {
     engine: Engine,
     /// Wakes when something has happened.
@@ -48,6 +57,7 @@ pub(super) struct Run {
     chaos: Arc<Chaos>,
     notes: Notes,
     invariants: Vec<Invariant>,
+    recovered: Vec<Invariant>,
     inputs: Vec<(String, SendValue)>,
     bounds: Bounds,
     random: SmallRng,
@@ -64,7 +74,7 @@ impl Run {
     ) -> Found<Self> {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
-        let Setup { change, invariants, inputs, spared, .. } = setup;
+        let Setup { change, invariants, recovered, inputs, spared, .. } = setup;
         let chaos = Chaos::new(seed, faults, spared, notes.clone());
         let builder = (simulation.configure)(Engine::builder()).seed(seed).event_capacity(CAPACITY);
         let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
@@ -78,6 +88,7 @@ impl Run {
             chaos,
             notes,
             invariants,
+            recovered,
             inputs,
             bounds: simulation.bounds,
             random: SmallRng::seed_from_u64(seed),
@@ -208,7 +219,8 @@ impl Run {
         let count = self.inputs.len();
         if count > 0 {
             let (index, number) = (self.random.random_range(0..count), self.random.random());
-            let path = self.inputs[index].0.clone();
+            let engine = self.engine.path().trim_end_matches('/');
+            let path = format!("{engine}/{}", self.inputs[index].0);
             self.strikes(&path, "gets another value");
             (self.inputs[index].1)(number);
         }
@@ -263,6 +275,7 @@ impl Run {
 
     /// Runs without faults until rest, and returns who is up then, and who is done.
     pub(super) async fn baseline(&mut self) -> Found<Baseline> {
+        self.notes.calm();
         self.rest().await?;
         let known = |seat: &Seat| {
             (seat.is_up() || seat.is_done()).then(|| (seat.path.clone(), seat.is_up()))
@@ -273,21 +286,26 @@ impl Run {
     /// Stops the faults, and waits until all is as it is without any.
     pub(super) async fn recover(&mut self, baseline: &Baseline) -> Found {
         self.notes.note("the faults stop");
+        self.notes.calm();
         self.chaos.calm();
         while let Some(path) = self.parked.pop_front() {
             self.ask(&path, "is unparked", Change::unpark);
         }
         let end = Instant::now() + self.bounds.settles_within;
         loop {
-            while let Some(path) = self.missing(baseline) {
+            while let Some(missing) = self.missing(baseline) {
+                if Instant::now() >= end {
+                    return Err(self.not_recovered(missing).await);
+                }
                 let is_over = tokio::select! {
                     biased;
                     woken = self.woken.next() => woken.is_none(),
-                    () = sleep_until(end) => return Err(self.not_recovered(&path).await),
+                    // What the simulation's own stubs do is no event.
+                    () = sleep(LOOK) => false,
                 };
                 self.on_woken(is_over)?;
                 if is_over {
-                    return Err(format!("P5: the engine has ended before {path} was up again"));
+                    return Err("P5: the engine has ended after the faults have stopped".to_owned());
                 }
             }
             self.rest().await?;
@@ -298,20 +316,38 @@ impl Run {
         }
     }
 
-    /// Returns who is not yet as it was without faults.
-    fn missing(&self, baseline: &Baseline) -> Option<String> {
+    /// Returns who is not yet as it was without faults, or what does not hold yet.
+    fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
+        let at = self.notes.elapsed();
+        let recovered = &mut self.recovered;
         self.notes.look(|judge| {
-            let is_as_it_was =
-                |seat: &Seat, was_up: bool| seat.is_up() || (!was_up && seat.is_done());
+            let is_as_it_was = |seat: &Seat, was_up: bool| {
+                // Who was taken out is not missed.
+                !seat.is_installed() || seat.is_up() || (!was_up && seat.is_done())
+            };
             let is_missing = |(path, was_up): &&(String, bool)| {
                 !judge.seat(path).is_some_and(|seat| is_as_it_was(seat, *was_up))
             };
-            baseline.iter().find(is_missing).map(|(path, _)| path.clone())
+            let missing = baseline.iter().find(is_missing);
+            let missing = missing.map(|(path, _)| Missing::Worker(path.clone()));
+            missing.or_else(|| {
+                let view = View::new(judge, at);
+                let unmet = recovered
+                    .iter_mut()
+                    .find_map(|demand| (!(demand.holds)(&view)).then(|| demand.text.clone()));
+                unmet.map(Missing::Demand)
+            })
         })
     }
 
-    async fn not_recovered(&self, path: &str) -> String {
+    async fn not_recovered(&self, missing: Missing) -> String {
         let limit = self.bounds.settles_within;
+        let path = match missing {
+            Missing::Worker(path) => path,
+            Missing::Demand(text) => {
+                return format!("not within {limit:?} after the faults have stopped: {text}");
+            }
+        };
         let (engine, name) = path.rsplit_once('/').unwrap_or_default();
         let why = match self.engine.engine_at(engine) {
             Some(engine) => engine.why(name).await.map(|why| why.to_string()),

@@ -27,6 +27,8 @@ pub struct Setup {
     notes: Notes,
     pub(super) change: Change,
     pub(super) invariants: Vec<Invariant>,
+    /// What must come to hold once the faults have stopped.
+    pub(super) recovered: Vec<Invariant>,
     pub(super) inputs: Vec<(String, SendValue)>,
     pub(super) spared: Vec<String>,
 }
@@ -39,6 +41,7 @@ impl Setup {
             notes,
             change: Change::new(),
             invariants: Vec::new(),
+            recovered: Vec::new(),
             inputs: Vec::new(),
             spared: Vec::new(),
         }
@@ -92,9 +95,8 @@ impl Setup {
         assert!(!values.is_empty(), "input {:?} needs a value", name.as_str());
         let sender = watch::Sender::new(values[0].clone());
         let receiver = sender.subscribe();
-        let path = format!("/{}", name.as_str());
         self.inputs.push((
-            path,
+            name.as_str().to_owned(),
             Box::new(move |number| {
                 let index = usize::try_from(number % values.len() as u64).unwrap_or(0);
                 sender.send_replace(values[index].clone());
@@ -118,6 +120,16 @@ impl Setup {
         holds: impl FnMut(&View<'_>) -> bool + 'static,
     ) {
         self.invariants.push(Invariant { text: text.into(), holds: Box::new(holds) });
+    }
+
+    /// Demands that something comes to hold once the faults have stopped; the text says what. It is
+    /// of use in [`liveness`](super::Simulation::liveness) runs.
+    pub fn recovered(
+        &mut self,
+        text: impl Into<String>,
+        holds: impl FnMut(&View<'_>) -> bool + 'static,
+    ) {
+        self.recovered.push(Invariant { text: text.into(), holds: Box::new(holds) });
     }
 
     /// Lets no fault strike the worker with this path. Its inputs may fail all the same.

@@ -61,7 +61,8 @@ fn varied(setup: &mut Setup) {
         let name_at = |index| names[usize::try_from(index).expect("it is small")].clone();
         let (first, second) = (name_at(first), name_at(other));
         let inputs = Manifold::builder();
-        let manifold = match setup.number(0..4) {
+        let notes = setup.notes();
+        let manifold = match setup.number(0..5) {
             0 => inputs.inputs(first).offers::<(u32,)>().run(|value, up| async move {
                 up.ready((value,)).wait().await;
                 Ok(())
@@ -76,6 +77,24 @@ fn varied(setup: &mut Setup) {
                 |_, up| async move {
                     up.ready((7,)).wait().await;
                     Ok(())
+                },
+            ),
+            3 => inputs.inputs(first.live()).offers::<(u32,)>().run_with(
+                (notes, index),
+                |(notes, index), mut value, up| async move {
+                    let stop = up.ready((3,));
+                    loop {
+                        tokio::select! {
+                            biased;
+                            () = stop.wait() => return Ok(()),
+                            value = value.changed() => {
+                                notes.note(format!("worker-{index} sees {value:?}"));
+                                if value.is_none() {
+                                    tokio::time::sleep(Duration::from_millis(5)).await;
+                                }
+                            }
+                        }
+                    }
                 },
             ),
             _ => inputs.inputs((first.live().required(),)).offers::<(u32,)>().run(
@@ -358,6 +377,40 @@ fn shares_that_are_none_are_refused() -> TestResult {
         too_many.validate().err().ok_or("it is right")?.to_string(),
         "stop_slow is 1.2; expected a share that with the others of its moment is at most 1"
     );
+    Ok(())
+}
+
+#[test]
+fn what_must_come_to_hold_is_waited_for_and_told_if_it_does_not() -> TestResult {
+    let simulation = |enough: u64| {
+        Simulation::new(move |setup| {
+            let notes = setup.notes();
+            let count = Arc::new(AtomicU64::new(0));
+            // It works only when all is calm.
+            let working = Manifold::builder().offers::<()>().run_with(
+                (notes, Arc::clone(&count)),
+                |(notes, count), (), up| async move {
+                    let stop = up.ready(());
+                    loop {
+                        tokio::select! {
+                            biased;
+                            () = stop.wait() => return Ok(()),
+                            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+                        }
+                        count.fetch_add(u64::from(notes.is_calm()), Ordering::Relaxed);
+                    }
+                },
+            );
+            setup.install(SITE, working);
+            setup.recovered("enough was done", move |_| count.load(Ordering::Relaxed) >= enough);
+        })
+    };
+    simulation(50).run(0, Mode::Liveness)?;
+
+    let broken = simulation(70).run(0, Mode::Liveness).err().ok_or("it was done")?;
+
+    let text = "not within 3600s after the faults have stopped: enough was done";
+    assert_eq!(broken.what(), text);
     Ok(())
 }
 
