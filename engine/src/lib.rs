@@ -47,6 +47,8 @@
 //! - Run on anything but tokio.
 
 mod backoff;
+#[cfg(feature = "bare-machine")]
+mod bare;
 mod change;
 mod changes;
 mod chunks;
@@ -76,6 +78,9 @@ mod value;
 mod worker;
 
 pub use backoff::{Backoff, Intensity};
+#[cfg(feature = "bare-machine")]
+#[doc(hidden)]
+pub use bare::drive_bare_machine;
 pub use change::{Change, ChangeError, Preview};
 pub use context::{Context, Health};
 pub use detail::Detail;

@@ -1,6 +1,4 @@
 use std::fmt;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 use crankcase_engine::{Engine, Event, EventKind, Events, Notice, WorkerState};
 
@@ -85,7 +83,7 @@ impl EventRecorder {
         &mut self,
         is_wanted: impl Fn(&Event) -> bool,
     ) -> Result<Option<Event>, Failure> {
-        while let Some(notice) = next_now(&mut self.events) {
+        while let Some(notice) = self.events.try_next() {
             match notice {
                 Notice::Missed(missed) => {
                     let text = format!("{missed} events were missed");
@@ -218,14 +216,6 @@ pub async fn wait_for_state(
             _ = events.next() => {}
             _ = engine.wait() => {}
         }
-    }
-}
-
-/// Returns the next event if there is one already.
-pub(crate) fn next_now(events: &mut Events) -> Option<Notice> {
-    match pin!(events.next()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(notice) => notice,
-        Poll::Pending => None,
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Chaos {
 
 #[derive(Default)]
 struct State {
-    paths: HashMap<Arc<str>, Lives>,
+    paths: HashMap<Arc<str>, Lives, foldhash::fast::FixedState>,
     /// Who is held up until the faults stop.
     held: Vec<Waker>,
 }

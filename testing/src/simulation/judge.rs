@@ -137,7 +137,7 @@ impl Seat {
 #[derive(Default)]
 pub(super) struct Judge {
     pub(super) seats: Vec<Seat>,
-    index: HashMap<String, usize>,
+    index: HashMap<String, usize, foldhash::fast::FixedState>,
     killed: BTreeMap<String, bool>,
     /// The outermost engine was at rest when it was killed.
     pub(super) is_killed_at_rest: bool,
@@ -167,13 +167,12 @@ impl Judge {
     }
 
     /// Enters an event and judges it.
-    pub(super) fn event(&mut self, at: Duration, event: &Event) -> Judged {
+    pub(super) fn event(&mut self, at: Duration, event: &Event, path: &str) -> Judged {
         if at > self.at {
             self.at = at;
             self.judge_owed()?;
         }
         self.count += 1;
-        let path = event.path();
         match event.kind {
             EventKind::Killed => {
                 self.killed.insert(path.trim_end_matches('/').to_owned(), true);
@@ -182,7 +181,7 @@ impl Judge {
             EventKind::Finished => return self.finished(path.trim_end_matches('/')),
             _ => {}
         }
-        let index = self.index_of(&path);
+        let index = self.index_of(path);
         self.worker_event(index, &event.kind)
     }
 

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::judge::{Judge, Judged, Seen};
 use super::trace::{Trace, What};
-use crate::recorder::next_now;
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
 ///
@@ -36,12 +35,13 @@ impl Record {
     /// Enters the events that have come.
     fn catch_up(&mut self) {
         let Some((events, wall)) = &mut self.source else { return };
-        while let Some(notice) = next_now(events) {
+        while let Some(notice) = events.try_next() {
             let judged = match notice {
                 Notice::Event(event) => {
                     let at = event.at.0.duration_since(*wall).unwrap_or_default();
-                    let judged = self.judge.event(at, &event);
-                    self.trace.push(at, What::Event(event));
+                    let path = event.path();
+                    let judged = self.judge.event(at, &event, &path);
+                    self.trace.push(at, What::Event(event), &path);
                     judged
                 }
                 Notice::Missed(missed) => Err(format!("{missed} events were missed")),
@@ -77,18 +77,18 @@ impl Notes {
 
     /// Writes a line.
     pub fn note(&self, line: impl Into<String>) {
-        self.push(What::Note(line.into()));
+        self.push(What::Note(line.into()), "");
     }
 
     pub(super) fn fault(&self, path: &Arc<str>, text: &'static str) {
-        self.push(What::Fault(Arc::clone(path), text));
+        self.push(What::Fault(Arc::clone(path), text), path);
     }
 
     /// Enters something after all events that have come before it.
-    fn push(&self, what: What) {
+    fn push(&self, what: What, path: &str) {
         let mut record = self.record.lock();
         record.catch_up();
-        record.trace.push(self.began.elapsed(), what);
+        record.trace.push(self.began.elapsed(), what, path);
     }
 
     /// Judges what was seen in a worker's task, after the events that have led to it.

@@ -1,11 +1,12 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Event, EventKind};
+use foldhash::fast::FixedState;
 
 /// How many entries are kept: the last ones.
 const KEPT: usize = 4096;
@@ -65,19 +66,14 @@ pub(super) enum What {
 
 impl Trace {
     pub(super) fn new() -> Self {
-        let hasher = DefaultHasher::new();
-        Self {
-            entries: VecDeque::new(),
-            count: 0,
-            digest: hasher.finish(),
-            tally: Tally::default(),
-        }
+        Self { entries: VecDeque::new(), count: 0, digest: 0, tally: Tally::default() }
     }
 
-    pub(super) fn push(&mut self, at: Duration, what: What) {
+    /// Enters something about a path.
+    pub(super) fn push(&mut self, at: Duration, what: What, path: &str) {
         self.count_in(&what);
-        let mut hasher = DefaultHasher::new();
-        (self.digest, at).hash(&mut hasher);
+        let mut hasher = FixedState::with_seed(self.digest).build_hasher();
+        (at, path).hash(&mut hasher);
         match &what {
             What::Event(event) => {
                 discriminant(&event.kind).hash(&mut hasher);
@@ -88,9 +84,8 @@ impl Trace {
                     EventKind::Health { degraded } => degraded.hash(&mut hasher),
                     _ => {}
                 }
-                event.path().hash(&mut hasher);
             }
-            What::Fault(path, text) => (path, text).hash(&mut hasher),
+            What::Fault(_, text) => text.hash(&mut hasher),
             What::Note(text) => text.hash(&mut hasher),
         }
         self.digest = hasher.finish();

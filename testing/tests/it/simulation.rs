@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Engine, Exit, Manifold, Name};
-use crankcase_testing::{Broken, Faults, Mode, Setup, Simulation};
+use crankcase_testing::{Broken, Faults, Mode, Notes, Setup, Simulation};
 
 use crate::TestResult;
 
@@ -27,7 +27,7 @@ fn base() -> Manifold {
 /// Returns a manifold that adds one to its input.
 fn add_one(input: Name<u32>) -> Manifold {
     Manifold::builder().inputs(input).offers::<(u32,)>().run(|value, up| async move {
-        up.ready((value + 1,)).wait().await;
+        up.ready((value % 1_000 + 1,)).wait().await;
         Ok(())
     })
 }
@@ -48,6 +48,46 @@ fn site(seed: u64) -> Manifold {
         .grace(Duration::from_secs(300))
 }
 
+/// Returns a manifold that follows an input and notes what it sees.
+fn following(input: Name<u32>, notes: Notes, index: u64) -> Manifold {
+    Manifold::builder().inputs(input.live()).offers::<(u32,)>().run_with(
+        (notes, index),
+        |(notes, index), mut value, up| async move {
+            let stop = up.ready((3,));
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.wait() => return Ok(()),
+                    value = value.changed() => notes.note(format!("{index} sees {value:?}")),
+                }
+            }
+        },
+    )
+}
+
+/// Returns a manifold that is slow to start and to stop, and waits for an input to be there.
+fn slow(input: Name<u32>) -> Manifold {
+    Manifold::builder().inputs(input.live().required()).offers::<(u32,)>().run(
+        |mut value, up| async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let stop = up.ready((value.get().unwrap_or(0),));
+            stop.wait().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok(())
+        },
+    )
+}
+
+/// Returns a manifold that does without its second input.
+fn frugal(first: Name<u32>, second: Name<u32>) -> Manifold {
+    Manifold::builder().inputs((first.live(), second.optional())).offers::<(u32,)>().run(
+        |(_, value), up| async move {
+            up.ready((value.unwrap_or(0),)).wait().await;
+            Ok(())
+        },
+    )
+}
+
 /// Installs workers of all kinds, in a graph that the seed decides.
 fn varied(setup: &mut Setup) {
     setup.input(LIMIT, vec![1, 2, 3]);
@@ -60,52 +100,17 @@ fn varied(setup: &mut Setup) {
         let other = (first + setup.number(1..count)) % count;
         let name_at = |index| names[usize::try_from(index).expect("it is small")].clone();
         let (first, second) = (name_at(first), name_at(other));
-        let inputs = Manifold::builder();
-        let notes = setup.notes();
         let manifold = match setup.number(0..5) {
-            0 => inputs.inputs(first).offers::<(u32,)>().run(|value, up| async move {
-                up.ready((value,)).wait().await;
-                Ok(())
-            }),
-            1 => inputs.inputs((first.live(), second.optional())).offers::<(u32,)>().run(
-                |(_, value), up| async move {
-                    up.ready((value.unwrap_or(0),)).wait().await;
-                    Ok(())
-                },
-            ),
-            2 => inputs.inputs(vec![second.output::<()>()]).offers::<(u32,)>().run(
+            0 => add_one(first),
+            1 => frugal(first, second),
+            2 => Manifold::builder().inputs(vec![second.output::<()>()]).offers::<(u32,)>().run(
                 |_, up| async move {
                     up.ready((7,)).wait().await;
                     Ok(())
                 },
             ),
-            3 => inputs.inputs(first.live()).offers::<(u32,)>().run_with(
-                (notes, index),
-                |(notes, index), mut value, up| async move {
-                    let stop = up.ready((3,));
-                    loop {
-                        tokio::select! {
-                            biased;
-                            () = stop.wait() => return Ok(()),
-                            value = value.changed() => {
-                                notes.note(format!("worker-{index} sees {value:?}"));
-                                if value.is_none() {
-                                    tokio::time::sleep(Duration::from_millis(5)).await;
-                                }
-                            }
-                        }
-                    }
-                },
-            ),
-            _ => inputs.inputs((first.live().required(),)).offers::<(u32,)>().run(
-                |(mut value,), up| async move {
-                    tokio::time::sleep(Duration::from_millis(300)).await;
-                    let stop = up.ready((value.get().unwrap_or(0),));
-                    stop.wait().await;
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                    Ok(())
-                },
-            ),
+            3 => following(first, setup.notes(), index),
+            _ => slow(first),
         };
         setup.install(name.clone(), manifold);
         names.push(name);
