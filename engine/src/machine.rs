@@ -131,6 +131,11 @@ impl Machine {
         }
     }
 
+    /// Makes room for more names at once.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.graph.reserve(more);
+    }
+
     /// Adds a name that nothing is installed at. It is freed once nothing installs, uses or pins it.
     pub(crate) fn add(&mut self) -> NodeId {
         let id = self.graph.add();

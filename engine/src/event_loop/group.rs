@@ -77,7 +77,9 @@ impl EventLoop {
         self.complete(&mut apply.ops);
         let count = apply.ops.len();
         if count > 1 {
+            self.machine.reserve(count);
             self.names.reserve(count);
+            self.slots.reserve(count);
         }
         self.machine.begin_group();
         let mut job = Job::new(apply);

@@ -14,6 +14,7 @@ mod seeing;
 mod stops;
 mod threads;
 mod tree;
+mod trees;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 
