@@ -88,8 +88,7 @@ pub use input::{
     Declared, DefaultedInput, EngineInput, Given, Inputs, Live, LiveInput, OptionalInput,
 };
 pub use manifold::{
-    BlockingUp, Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder,
-    Start, Up,
+    Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder, Start, Up,
 };
 pub use name::{Name, NameError};
 pub use observe::Metrics;

@@ -10,14 +10,14 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 
 pub use builder::{Builder, OfferingBuilder};
-pub use closure::{BlockingUp, Changing, Offers, Up};
+pub use closure::{Changing, Offers, Up};
 pub use settings::Severity;
 pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};
 pub use staged::{StagedBuilder, Start};
 
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
-use crate::input::Declaration;
+use crate::input::{Declaration, Declared, Inputs};
 use crate::task::Launch;
 use crate::value::Kind;
 
@@ -67,6 +67,37 @@ pub struct Manifold {
     pub(crate) settings: Option<Arc<Settings>>,
 }
 
+/// What a manifold declares and offers, and what starts its workers.
+struct Plan<B> {
+    declared: Box<[Declaration]>,
+    offers: Box<[&'static Kind]>,
+    body: B,
+}
+
+/// The way a kind of manifold starts its workers.
+trait Body: Sized + Send + Sync + 'static {
+    type Inputs: Inputs;
+
+    fn inputs(&self) -> &Self::Inputs;
+
+    /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle>;
+}
+
+impl<B: Body> Blueprint for Plan<B> {
+    fn inputs(&self) -> &[Declaration] {
+        &self.declared
+    }
+
+    fn offers(&self) -> &[&'static Kind] {
+        &self.offers
+    }
+
+    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
+        B::launch(self, launch)
+    }
+}
+
 /// A manifold with the types of its inputs and its worker erased.
 pub(crate) trait Blueprint: Send + Sync {
     fn inputs(&self) -> &[Declaration];
@@ -84,8 +115,11 @@ impl Manifold {
         Builder::new()
     }
 
-    pub(crate) fn new(blueprint: impl Blueprint + 'static) -> Self {
-        Self { blueprint: Arc::new(blueprint), settings: None }
+    fn new<B: Body>(offers: Box<[&'static Kind]>, body: B) -> Self {
+        let mut declared = Declared::default();
+        body.inputs().declare(&mut declared);
+        let plan = Plan { declared: declared.inputs.into_boxed_slice(), offers, body };
+        Self { blueprint: Arc::new(plan), settings: None }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

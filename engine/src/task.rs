@@ -275,7 +275,7 @@ where
                 },
                 StageProjection::Run { run } => {
                     let outcome = run.poll(cx);
-                    if let Some(changes) = this.late.take() {
+                    if let Some(changes) = this.late.take(cx) {
                         *this.changes = Some(Box::new(changes));
                     }
                     if let Some(changes) = this.changes {

@@ -170,6 +170,33 @@ async fn a_closure_can_offer_a_changing_value() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_closure_that_is_ready_in_another_task_can_offer_a_changing_value() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    let closure = Manifold::builder().offers::<(Changing<u32>,)>().run_with(
+        load.subscribe(),
+        |load, (), up| async move {
+            let stop = up.context().stop().clone();
+            let mut tasks = tokio::task::JoinSet::new();
+            tasks.spawn(async move { up.ready((Changing::new(load),)) });
+            // Nothing but its stop wakes the worker's own task.
+            stop.wait().await;
+            Ok(())
+        },
+    );
+    engine.install(A, closure).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+
+    load.send(2)?;
+    tokio::task::yield_now().await;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines().last().map(String::as_str), Some("start b 2"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.provide(A, 1).await?;
