@@ -82,7 +82,7 @@ pub use engine::{
 };
 pub use error::ConfigError;
 pub use event::{Event, EventKind, Events, Notice, Origin, Timestamp};
-pub use exit::{BoxError, Exit, Outcome, Panicked};
+pub use exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 pub use graph::{Graph, GraphEdge, GraphNode};
 pub use input::{
     Declared, DefaultedInput, EngineInput, Given, Inputs, Live, LiveInput, OptionalInput,

@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use crate::{A, TestResult};
 
-/// So many that the last report takes a while to be made.
-const MANY: usize = 2_000;
+/// Enough for the last report to take a while to be made.
+const MANY: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn all_who_ask_for_the_last_report_get_the_same() -> TestResult {
@@ -20,10 +20,10 @@ async fn all_who_ask_for_the_last_report_get_the_same() -> TestResult {
     }
     engine.settled().await?;
     let mut asking = JoinSet::new();
-    for is_early in [true, false].repeat(8) {
+    for asker in 0..16 {
         let engine = engine.clone();
         asking.spawn(async move {
-            if !is_early {
+            if asker > 1 {
                 // What it answers is another test's.
                 engine.wait().await.ok();
                 return engine.report().await;

@@ -310,12 +310,13 @@ impl Drop for Heavy {
 }
 
 /// Says that it is being dropped, then waits until the test lets it go.
-struct Telling(tokio::sync::mpsc::UnboundedSender<()>, Heavy);
+struct Telling(tokio::sync::mpsc::UnboundedSender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
 
 impl Drop for Telling {
     fn drop(&mut self) {
         // The test waits for it.
         self.0.send(()).ok();
+        self.1.lock().recv().ok();
     }
 }
 
@@ -334,7 +335,7 @@ async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestR
     let held = Arc::new(Mutex::new(held));
     let late = Manifold::builder()
         .start_blocking(move |(), ctx| {
-            let worker = Telling(telling.clone(), Heavy(Arc::clone(&held)));
+            let worker = Telling(telling.clone(), Arc::clone(&held));
             ctx.stop().wait_blocking();
             Ok(worker)
         })
