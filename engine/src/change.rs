@@ -65,6 +65,8 @@ pub(crate) enum Mode {
     Nothing,
     Something,
     Anything,
+    /// Nothing but a value that was handed in from outside.
+    Provided,
 }
 
 impl Change {
@@ -114,6 +116,13 @@ impl Change {
         T: Clone + Send + Sync + 'static,
     {
         self.put(&name, manifold, Mode::Anything)
+    }
+
+    pub(crate) fn provide<T>(self, name: &Name<T>, value: T) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.put(name, Manifold::provided(value), Mode::Provided)
     }
 
     /// Takes a manifold out; its dependents lose their input and wait for it.
@@ -167,6 +176,13 @@ pub enum ChangeError {
     /// Install on a name that has a manifold: use replace.
     #[error("cannot install manifold {name:?}: already installed")]
     AlreadyInstalled {
+        /// The name.
+        name: String,
+    },
+    /// A value was handed in under a name that has a manifold: uninstall that first, or use another
+    /// name.
+    #[error("cannot provide {name:?}: a manifold is installed there")]
+    NotProvided {
         /// The name.
         name: String,
     },

@@ -298,17 +298,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When those who use the name ask for another type.
+    /// When a manifold is installed under the name, and when those who use it ask for another type.
     pub async fn provide<T>(&self, name: Name<T>, value: T) -> Result<(), ChangeError>
     where
         T: Clone + Send + Sync + 'static,
     {
-        let provider =
-            Manifold::builder().offers::<(T,)>().run_with(value, |value, (), up| async move {
-                up.ready((value,)).wait().await;
-                Ok(())
-            });
-        self.apply(Change::new().install_or_replace(name, provider)).await
+        self.apply(Change::new().provide(&name, value)).await
     }
 
     /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.

@@ -107,6 +107,32 @@ pub(crate) trait Blueprint: Send + Sync {
     /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
     /// A thread cannot be aborted.
     fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle>;
+
+    /// Whether it only hands in a value from outside.
+    fn is_provided(&self) -> bool {
+        false
+    }
+}
+
+/// A manifold that only hands in a value from outside.
+struct Provided(Arc<dyn Blueprint>);
+
+impl Blueprint for Provided {
+    fn inputs(&self) -> &[Declaration] {
+        self.0.inputs()
+    }
+
+    fn offers(&self) -> &[&'static Kind] {
+        self.0.offers()
+    }
+
+    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
+        Arc::clone(&self.0).launch(launch)
+    }
+
+    fn is_provided(&self) -> bool {
+        true
+    }
 }
 
 impl Manifold {
@@ -120,6 +146,15 @@ impl Manifold {
         body.inputs().declare(&mut declared);
         let plan = Plan { declared: declared.inputs.into_boxed_slice(), offers, body };
         Self { blueprint: Arc::new(plan), settings: None }
+    }
+
+    /// Returns a manifold that hands in a value from outside.
+    pub(crate) fn provided<T: Clone + Send + Sync + 'static>(value: T) -> Self {
+        let provider = Self::builder().offers::<(T,)>().run_with(value, |value, (), up| async {
+            up.ready((value,)).wait().await;
+            Ok(())
+        });
+        Self { blueprint: Arc::new(Provided(provider.blueprint)), settings: None }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

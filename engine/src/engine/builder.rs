@@ -33,9 +33,12 @@ pub struct EngineBuilder {
     metrics: Option<Arc<dyn Metrics>>,
     workers: Option<Handle>,
     seed: u64,
-    event_capacity: usize,
+    event_capacity: Option<usize>,
     kill_deadline: Option<Duration>,
 }
+
+/// How many events a slow subscriber may be behind.
+const EVENT_CAPACITY: usize = 4096;
 
 /// The worker that the engine is, in another engine.
 struct Outer {
@@ -58,7 +61,7 @@ impl Default for EngineBuilder {
             metrics: None,
             workers: None,
             seed: 0,
-            event_capacity: 4096,
+            event_capacity: None,
             kill_deadline: None,
         }
     }
@@ -142,7 +145,7 @@ impl EngineBuilder {
 
     /// Sets how many events a slow subscriber may be behind before it misses some. Default 4096.
     pub fn event_capacity(mut self, events: usize) -> Self {
-        self.event_capacity = events;
+        self.event_capacity = Some(events);
         self
     }
 
@@ -164,7 +167,8 @@ impl EngineBuilder {
     /// Outside a tokio runtime with time enabled.
     pub fn build(self) -> Result<Engine, ConfigError> {
         self.policy.validate()?;
-        if self.event_capacity == 0 {
+        let event_capacity = self.event_capacity.unwrap_or(EVENT_CAPACITY);
+        if event_capacity == 0 {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (messages, inbox) = mpsc::unbounded_channel();
@@ -192,7 +196,7 @@ impl EngineBuilder {
             driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
             log: outer
                 .as_ref()
-                .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
+                .map_or_else(|| Arc::new(Log::new(event_capacity)), |o| Arc::clone(&o.log)),
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
             life: life_receiver,
             last_report: LastReport::default(),
@@ -215,11 +219,21 @@ impl EngineBuilder {
 
     /// Begins an engine that is a worker of another: its path, runtimes and events are that one's.
     ///
+    /// The workers' runtime and the metrics are the outer engine's unless they are set. All else is
+    /// this engine's own, with the same defaults as any engine's: policy, filter, classifier, seed
+    /// and kill deadline.
+    ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// As [`build`](Self::build), and when an event capacity is set: the events are the outer
+    /// engine's.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
+        if let Some(capacity) = self.event_capacity {
+            let expected = "none for a nested engine, whose events are the outer one's";
+            return Err(ConfigError::new("event_capacity", capacity, expected));
+        }
         let shared = &ctx.identity().shared;
+        self.metrics = self.metrics.or_else(|| shared.metrics.clone());
         self.outer = Some(Outer {
             path: ctx.path().into(),
             log: Arc::clone(&shared.log),

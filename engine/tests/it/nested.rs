@@ -1,12 +1,14 @@
 //! Engines as workers of others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
-    Report, Stop, Worker, WorkerState,
+    Backoff, Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Metrics, Name,
+    NestedEngine, Outcome, Report, Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use parking_lot::Mutex;
 
 use crate::{A, TestResult};
 
@@ -183,6 +185,65 @@ async fn a_handle_on_a_nested_engine_answers_after_its_end() -> TestResult {
     engine.uninstall(&SITE).await?;
 
     assert_eq!(nested.report().await.state, EngineState::Stopped);
+    Ok(clean_kill(engine).await?)
+}
+
+/// Counts the workers that have started.
+#[derive(Default)]
+struct Started(Mutex<Vec<String>>);
+
+impl Metrics for Started {
+    fn worker_started(&self, path: &str, _: Duration) {
+        self.0.lock().push(path.to_owned());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engines_workers_are_counted_by_the_outer_metrics() -> TestResult {
+    let started = Arc::new(Started::default());
+    let engine = test_engine().metrics(started.clone()).build()?;
+
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+    clean_kill(engine).await?;
+
+    let mut paths = started.0.lock().clone();
+    paths.sort();
+    assert_eq!(paths, ["/site", "/site/disk", "/site/page"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_has_a_policy_of_its_own() -> TestResult {
+    let patient = Backoff { initial: Duration::from_secs(60), ..Backoff::none() };
+    let (engine, disk) = (test_engine().backoff(patient).build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    disk.fail_start("not yet".into());
+
+    engine.install(SITE, site(&Script::new(), &disk)).await?;
+    let is_waiting = |kind: &EventKind| matches!(kind, EventKind::Waiting { .. });
+    let event = events.wait_for_kind("/site/disk", is_waiting).await?;
+
+    let delay = Duration::from_secs(1);
+    assert_eq!(event.kind, EventKind::Waiting { delay, failures: 1 });
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_capacity_is_refused_to_a_nested_engine() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let greedy = Manifold::builder()
+        .start(|(), ctx| async move { Ok(test_engine().event_capacity(8).build_nested(&ctx)?) })
+        .build();
+
+    engine.install(Name::<()>::new("site"), greedy).await?;
+    let is_end = |kind: &EventKind| matches!(kind, EventKind::Ended { .. });
+    let event = events.wait_for_kind("/site", is_end).await?;
+
+    let text = "ended, failed: event_capacity is 8; expected none for a nested engine, whose \
+                events are the outer one's";
+    assert_eq!(event.kind.to_string(), text);
     Ok(clean_kill(engine).await?)
 }
 

@@ -211,6 +211,33 @@ async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_value_that_is_handed_in_takes_no_manifolds_place() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.running(&A).await?;
+
+    let refused = engine.provide(A, 7).await;
+
+    let text = refused.err().ok_or("it was taken")?.to_string();
+    assert_eq!(text, "cannot provide \"a\": a manifold is installed there");
+    assert_eq!(engine.output(A).await?, 1);
+    assert_eq!(journal.lines(), ["start a"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_can_be_handed_in_where_a_manifold_was() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.uninstall(&A).await?;
+
+    engine.provide(A, 7).await?;
+
+    assert_eq!(engine.output(A).await?, 7);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn output_waits_for_a_worker_that_is_not_installed_yet() -> TestResult {
     let engine = test_engine().build()?;
 

@@ -310,12 +310,12 @@ impl Drop for Heavy {
 }
 
 /// Says that it is being dropped, then waits until the test lets it go.
-struct Telling(tokio::sync::mpsc::UnboundedSender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
+struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>, Arc<Mutex<mpsc::Receiver<()>>>);
 
 impl Drop for Telling {
     fn drop(&mut self) {
         // The test waits for it.
-        self.0.send(()).ok();
+        self.0.send("dropping").ok();
         self.1.lock().recv().ok();
     }
 }
@@ -329,12 +329,14 @@ impl crankcase_engine::Worker for Telling {
 
 #[tokio::test]
 async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestResult {
-    let engine = test_engine().build()?;
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
     let (release, held) = mpsc::channel::<()>();
     let (telling, mut told) = tokio::sync::mpsc::unbounded_channel();
     let held = Arc::new(Mutex::new(held));
     let late = Manifold::builder()
         .start_blocking(move |(), ctx| {
+            telling.send("begun")?;
             let worker = Telling(telling.clone(), Arc::clone(&held));
             ctx.stop().wait_blocking();
             Ok(worker)
@@ -342,6 +344,7 @@ async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestR
         .output(|_| 1_u32)
         .build();
     engine.install(A, late).await?;
+    assert_eq!(told.recv().await, Some("begun"));
 
     let uninstalled = async { engine.uninstall(&A).await };
     let looked = async {
