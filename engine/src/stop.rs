@@ -38,6 +38,8 @@ struct Rare {
     parts: usize,
     /// What is to happen once they are gone.
     at_end: Option<Box<dyn FnOnce() + Send>>,
+    /// They are waited for no longer.
+    is_let_go: bool,
     /// Why the worker is degraded, or that it is not, until the engine takes it.
     health: Option<Option<String>>,
 }
@@ -159,12 +161,17 @@ impl Stop {
     pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
         let mut rare = self.cell.rare.lock();
         match rare.as_deref_mut() {
-            Some(rare) if rare.parts > 0 => rare.at_end = Some(Box::new(at_end)),
+            Some(rare) if rare.parts > 0 && !rare.is_let_go => rare.at_end = Some(Box::new(at_end)),
             _ => {
                 drop(rare);
                 at_end();
             }
         }
+    }
+
+    /// Has the worker's end be told as soon as its future has ended, whatever lingers.
+    pub(crate) fn let_go(&self) {
+        self.cell.rare.lock().get_or_insert_default().is_let_go = true;
     }
 
     /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting

@@ -22,7 +22,7 @@ use crate::finish::Finish;
 use crate::input::Given;
 use crate::manifold::Settings;
 use crate::observe::Observed;
-use crate::stop::Stop;
+use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
 
 /// What a worker is started with.
@@ -121,6 +121,8 @@ pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
+    /// Keeps an outer engine from taking this one for ended.
+    linger: Option<Linger>,
     is_told: bool,
     /// What to tell if this is dropped before the worker has ended.
     if_dropped: fn() -> Finish,
@@ -134,6 +136,7 @@ impl Guard {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.clone(),
             observed,
+            linger: identity.shared.outer.as_ref().map(Stop::linger),
             is_told: false,
             if_dropped: Finish::dropped,
             identity,
@@ -158,7 +161,11 @@ impl Guard {
             observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
-        self.stop.once_gone(move || shared.send(Message::Ended { node, generation, finish }));
+        let linger = self.linger.take();
+        self.stop.once_gone(move || {
+            shared.send(Message::Ended { node, generation, finish });
+            drop(linger);
+        });
     }
 }
 

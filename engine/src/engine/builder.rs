@@ -19,7 +19,7 @@ use crate::name::Name;
 use crate::observe::Metrics;
 use crate::policy::Policy;
 use crate::shared::{Clock, Shared};
-use crate::stop::Linger;
+use crate::stop::Stop;
 use crate::tree::Tree;
 
 /// Builds an [`Engine`].
@@ -47,7 +47,8 @@ struct Outer {
     tree: Arc<Tree>,
     workers: Handle,
     driver: Handle,
-    linger: Linger,
+    root_life: watch::Receiver<Life>,
+    stop: Stop,
 }
 
 impl Default for EngineBuilder {
@@ -198,7 +199,11 @@ impl EngineBuilder {
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(event_capacity)), |o| Arc::clone(&o.log)),
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
+            root_life: outer
+                .as_ref()
+                .map_or_else(|| life_receiver.clone(), |outer| outer.root_life.clone()),
             life: life_receiver,
+            outer: outer.map(|outer| outer.stop),
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
@@ -210,7 +215,7 @@ impl EngineBuilder {
             life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,
-            linger: outer.map(|outer| outer.linger),
+            linger: shared.outer.as_ref().map(Stop::linger),
         };
         let event_loop = EventLoop::new(beginning);
         drop(shared.driver.spawn(event_loop.run()));
@@ -240,7 +245,8 @@ impl EngineBuilder {
             tree: Arc::clone(&shared.tree),
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
-            linger: ctx.stop().linger(),
+            root_life: shared.root_life.clone(),
+            stop: ctx.stop().clone(),
         });
         self.build().map(NestedEngine::new)
     }

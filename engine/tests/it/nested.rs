@@ -7,7 +7,9 @@ use crankcase_engine::{
     Backoff, Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Metrics, Name,
     NestedEngine, Outcome, Report, Stop, Worker, WorkerState,
 };
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{
+    EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
+};
 use parking_lot::Mutex;
 
 use crate::{A, TestResult};
@@ -136,6 +138,65 @@ async fn a_nested_engines_workers_stop_before_it_counts_as_stopped() -> TestResu
     let finished = lines.iter().position(|line| line == "/site finished").ok_or("no end")?;
     let ended = lines.iter().position(|line| line == "/site ended, stopped").ok_or("no end")?;
     assert!(finished < ended);
+    Ok(())
+}
+
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Returns a manifold of an engine that runs `page`, with short graces in it and around it.
+fn hasty_site(page: &Script) -> Manifold {
+    let start = |page: Manifold, (), ctx: Context| async move {
+        let engine = test_engine().grace(SHORT).build_nested(&ctx)?;
+        engine.install(PAGE, page).await?;
+        engine.running(&PAGE).await?;
+        Ok::<NestedEngine, Exit>(engine)
+    };
+    let page = page.manifold(()).abort_grace(SHORT);
+    let site = Manifold::builder().start_with(page, start).output(|engine| Engine::clone(engine));
+    site.build().grace(4 * SHORT).abort_grace(SHORT)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let page = Script::new().recorded_in(&journal);
+    let mut events = EventRecorder::new(&engine);
+    engine.install(SITE, hasty_site(&page)).await?;
+    engine.running(&SITE).await?;
+    page.never_yield();
+    page.blocked().await;
+
+    let asking = engine.clone();
+    let bounced = async { asking.bounce(&SITE).await };
+    let released = async {
+        events.wait_for_kind("/site", |kind| *kind == EventKind::Stuck).await?;
+        let starts = journal.starts("page");
+        page.release();
+        Ok::<_, Failure>(starts)
+    };
+    let (bounced, starts) = tokio::join!(bounced, released);
+    bounced?;
+    engine.running(&SITE).await?;
+
+    assert_eq!(starts?, 1);
+    assert_eq!(journal.lines(), ["start page", "stop page", "end page", "start page"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
+    let (engine, page) = (test_engine().build()?, Script::new());
+    // Far longer than a test may take: it must not be waited out.
+    let site = hasty_site(&page).grace(Duration::from_secs(3600));
+    engine.install(SITE, site).await?;
+    let nested = engine.output(SITE).await?;
+    page.never_yield();
+    page.blocked().await;
+
+    engine.stop().await?;
+
+    page.release();
+    assert_eq!(nested.report().await.left_behind, ["/site/page"]);
     Ok(())
 }
 
