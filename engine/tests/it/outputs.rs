@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, Changing, EventKind, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::{
+    ChangeError, Changing, EngineGone, EventKind, Manifold, Name, Outcome, Stop, Worker,
+};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use tokio::sync::watch;
 
@@ -256,12 +258,30 @@ async fn a_followed_output_is_none_while_no_worker_offers_it() -> TestResult {
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
     let mut watch = engine.output(A).follow().await?;
-    assert_eq!(watch.value().await, Some(1));
+    assert_eq!(watch.value().await, Ok(1));
 
     engine.uninstall(&A).await?;
 
     assert_eq!(watch.get(), None);
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_value_can_tell_that_it_is_absent_from_that_the_engine_is_gone() -> TestResult
+{
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    let mut watch = engine.output(A).follow().await?;
+    assert_eq!(watch.value().await, Ok(1));
+
+    engine.uninstall(&A).await?;
+    assert_eq!(watch.changed().await, Ok(None));
+    clean_kill(engine).await?;
+
+    assert_eq!(watch.changed().await, Err(EngineGone));
+    assert_eq!(watch.value().await, Err(EngineGone));
+    assert_eq!(watch.get(), None);
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -327,19 +327,38 @@ impl crankcase_engine::Worker for Telling {
     }
 }
 
+/// Says that what holds it is dropped.
+struct Says(tokio::sync::mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        // The test waits for it.
+        self.0.send("future dropped").ok();
+    }
+}
+
 #[tokio::test]
 async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestResult {
     let workers = WorkerRuntime::new(2)?;
     let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let (go_on, waiting) = mpsc::channel::<()>();
     let (release, held) = mpsc::channel::<()>();
+    let (waiting, held) = (Arc::new(Mutex::new(waiting)), Arc::new(Mutex::new(held)));
     let (telling, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let held = Arc::new(Mutex::new(held));
     let late = Manifold::builder()
-        .start_blocking(move |(), ctx| {
-            telling.send("begun")?;
-            let worker = Telling(telling.clone(), Arc::clone(&held));
-            ctx.stop().wait_blocking();
-            Ok(worker)
+        .start(move |(), ctx| {
+            let (telling, waiting) = (telling.clone(), Arc::clone(&waiting));
+            let (says, worker) =
+                (Says(telling.clone()), Telling(telling.clone(), Arc::clone(&held)));
+            async move {
+                let _says = says;
+                let work = move || {
+                    telling.send("begun").ok();
+                    waiting.lock().recv().ok();
+                    worker
+                };
+                Ok(ctx.blocking(work).await?)
+            }
         })
         .output(|_| 1_u32)
         .build();
@@ -348,15 +367,17 @@ async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestR
 
     let uninstalled = async { engine.uninstall(&A).await };
     let looked = async {
-        told.recv().await;
+        let dropped = told.recv().await;
+        drop(go_on);
+        let dropping = told.recv().await;
         let state = state(&engine, "a").await;
         drop(release);
-        state
+        (dropped, dropping, state)
     };
-    let (uninstalled, state) = tokio::join!(uninstalled, looked);
+    let (uninstalled, looked) = tokio::join!(uninstalled, looked);
 
     uninstalled?;
-    assert_eq!(state, WorkerState::Stopping);
+    assert_eq!(looked, (Some("future dropped"), Some("dropping"), WorkerState::Stopping));
     Ok(clean_kill(engine).await?)
 }
 
@@ -390,11 +411,11 @@ async fn a_blocking_worker_can_offer_a_changing_value() -> TestResult {
     });
     engine.install(A, changing).await?;
     let mut watch = engine.output(A).follow().await?;
-    assert_eq!(watch.value().await, Some(1));
+    assert_eq!(watch.value().await, Ok(1));
 
     values.send(2)?;
 
-    assert_eq!(watch.changed().await, Some(2));
+    assert_eq!(watch.changed().await, Ok(Some(2)));
     Ok(clean_kill(engine).await?)
 }
 
@@ -426,8 +447,8 @@ async fn a_value_that_comes_while_a_blocking_worker_gets_ready_is_not_lost() -> 
         });
         engine.install(name.clone(), changing).await?;
         let mut watch = engine.output(name).follow().await?;
-        while watch.value().await != Some(2) {
-            watch.changed().await;
+        while watch.value().await? != 2 {
+            watch.changed().await?;
         }
     }
 
@@ -449,8 +470,8 @@ async fn a_value_that_a_blocking_worker_publishes_at_once_is_not_lost() -> TestR
     engine.install(A, changing).await?;
 
     let mut watch = engine.output(A).follow().await?;
-    while watch.value().await != Some(2) {
-        watch.changed().await;
+    while watch.value().await? != 2 {
+        watch.changed().await?;
     }
     Ok(clean_kill(engine).await?)
 }
