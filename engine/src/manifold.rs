@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 pub use builder::{Builder, OfferingBuilder};
@@ -18,6 +19,7 @@ pub use staged::{StagedBuilder, Start};
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
 use crate::input::{Declaration, Declared, Inputs};
+use crate::shared::Shared;
 use crate::task::Launch;
 use crate::value::Kind;
 
@@ -67,10 +69,13 @@ pub struct Manifold {
     pub(crate) settings: Option<Arc<Settings>>,
 }
 
+/// The types of a manifold's outputs. Few have more than one.
+type Kinds = SmallVec<[&'static Kind; 1]>;
+
 /// What a manifold declares and offers, and what starts its workers.
 struct Plan<B> {
     declared: Box<[Declaration]>,
-    offers: Box<[&'static Kind]>,
+    offers: Kinds,
     body: B,
 }
 
@@ -81,7 +86,7 @@ trait Body: Sized + Send + Sync + 'static {
     fn inputs(&self) -> &Self::Inputs;
 
     /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle>;
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
 }
 
 impl<B: Body> Blueprint for Plan<B> {
@@ -93,8 +98,8 @@ impl<B: Body> Blueprint for Plan<B> {
         &self.offers
     }
 
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
-        B::launch(self, launch)
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        B::launch(self, launch, shared)
     }
 }
 
@@ -106,7 +111,7 @@ pub(crate) trait Blueprint: Send + Sync {
 
     /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
     /// A thread cannot be aborted.
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle>;
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
 
     /// Whether it only hands in a value from outside.
     fn is_provided(&self) -> bool {
@@ -126,8 +131,8 @@ impl Blueprint for Provided {
         self.0.offers()
     }
 
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
-        Arc::clone(&self.0).launch(launch)
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        Arc::clone(&self.0).launch(launch, shared)
     }
 
     fn is_provided(&self) -> bool {
@@ -141,7 +146,7 @@ impl Manifold {
         Builder::new()
     }
 
-    fn new<B: Body>(offers: Box<[&'static Kind]>, body: B) -> Self {
+    fn new<B: Body>(offers: Kinds, body: B) -> Self {
         let mut declared = Declared::default();
         body.inputs().declare(&mut declared);
         let plan = Plan { declared: declared.inputs.into_boxed_slice(), offers, body };

@@ -22,6 +22,7 @@ use crate::finish::Finish;
 use crate::input::Given;
 use crate::manifold::Settings;
 use crate::observe::Observed;
+use crate::shared::Shared;
 use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
 
@@ -65,9 +66,10 @@ pub(crate) struct Steps<M, B, P, N> {
 }
 
 impl Launch {
-    /// Runs a worker in a task.
+    /// Runs a worker in a task of the engine's.
     pub(crate) fn spawn<M, W, F, R, B, P, N>(
         mut self,
+        shared: &Shared,
         steps: Steps<M, B, P, N>,
     ) -> Option<AbortHandle>
     where
@@ -79,7 +81,7 @@ impl Launch {
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
-        let runtime = guard.identity.shared.runtime_of(guard.settings.as_deref()).clone();
+        let runtime = shared.runtime_of(guard.settings.as_deref());
         let stage = Stage::New { launch: Some((self.given, self.ctx)) };
         let task = Task { stage, steps, late: Late::default(), changes: None, guard };
         Some(runtime.spawn(task).abort_handle())

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -15,6 +16,7 @@ use crate::changes::{Changes, Forwarder, Late};
 use crate::context::Context;
 use crate::exit::{Exit, Outcome};
 use crate::input::{Given, Inputs};
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
 use crate::value::{Kind, Value};
@@ -24,7 +26,7 @@ use crate::value::{Kind, Value};
 /// A value is a type that is `Clone + Send + Sync`; a [`Changing`] value may stand in its place.
 pub trait Offers: Sized + Send + 'static {
     #[doc(hidden)]
-    fn kinds() -> Box<[&'static Kind]>;
+    fn kinds() -> SmallVec<[&'static Kind; 1]>;
 
     #[doc(hidden)]
     fn hand_over(self, handed: &mut Handed);
@@ -91,8 +93,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
 macro_rules! offers {
     ($($name:ident)*) => {
         impl<$($name: Offer),*> Offers for ($($name,)*) {
-            fn kinds() -> Box<[&'static Kind]> {
-                Box::new([$($name::kind()),*])
+            fn kinds() -> SmallVec<[&'static Kind; 1]> {
+                [$($name::kind()),*].into_iter().collect()
             }
 
             #[allow(non_snake_case, unused_variables, reason = "the empty tuple uses none")]
@@ -203,8 +205,8 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
-        launch.spawn(Steps {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        let steps = Steps {
             manifold: plan,
             begin: |plan: &Plan<Self>, mut given: Given, ctx: Context, late: &mut Late| {
                 let values = plan.body.inputs.take(&mut given);
@@ -214,7 +216,8 @@ where
             },
             bear: |_: &Plan<Self>, worker: &Infallible, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
-        })
+        };
+        launch.spawn(shared, steps)
     }
 }
 
@@ -248,7 +251,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
         launch.spawn_thread(move |mut given, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));

@@ -2,15 +2,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Body, Manifold, Plan};
+use super::{Body, Kinds, Manifold, Plan};
 use crate::changes::{Changes, Late};
 use crate::context::Context;
 use crate::detail::{Detail, Reporter};
 use crate::exit::Exit;
 use crate::input::{Given, Inputs};
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
 use crate::value::{Kind, Value};
@@ -44,7 +46,7 @@ where
 #[must_use = "a builder does nothing until `build`"]
 pub struct StagedBuilder<I, S, W> {
     staged: Staged<I, S, W>,
-    offers: Vec<&'static Kind>,
+    offers: Kinds,
 }
 
 impl<I, S, W> StagedBuilder<I, S, W>
@@ -54,9 +56,9 @@ where
     W: Worker,
 {
     pub(super) fn new(inputs: I, start: S) -> Self {
-        let staged =
-            Staged { inputs, start, outputs: Vec::new(), reporter: None, worker: PhantomData };
-        Self { staged, offers: Vec::new() }
+        let (outputs, reporter) = (SmallVec::new(), None);
+        let staged = Staged { inputs, start, outputs, reporter, worker: PhantomData };
+        Self { staged, offers: SmallVec::new() }
     }
 
     /// Offers a value under the manifold's name. Each output has a type of its own.
@@ -112,14 +114,11 @@ where
 
     /// Returns the manifold.
     pub fn build(self) -> Manifold {
-        Manifold::new(self.offers.into_boxed_slice(), self.staged)
+        Manifold::new(self.offers, self.staged)
     }
 
-    /// Adds an output. Few manifolds have more than one, so no room is made for more.
     fn offer<T: Clone + Send + Sync + 'static>(mut self, output: Output<W>) -> Self {
-        self.offers.reserve_exact(1);
         self.offers.push(Kind::of::<T>());
-        self.staged.outputs.reserve_exact(1);
         self.staged.outputs.push(output);
         self
     }
@@ -134,11 +133,11 @@ impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
 type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
 type Output<W> = Box<dyn Fn(&W, &mut Changes) -> Value + Send + Sync>;
 
-/// The body of the manifold that a [`StagedBuilder`] builds.
+/// The body of the manifold that a [`StagedBuilder`] builds. Few have more than one output.
 struct Staged<I, S, W> {
     inputs: I,
     start: S,
-    outputs: Vec<Output<W>>,
+    outputs: SmallVec<[Output<W>; 1]>,
     reporter: Option<MakeReporter<W>>,
     worker: PhantomData<fn() -> W>,
 }
@@ -155,8 +154,8 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
-        launch.spawn(Steps {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        let steps = Steps {
             manifold: plan,
             begin: |plan: &Plan<Self>, mut given: Given, ctx: Context, _: &mut Late| {
                 let values = plan.body.inputs.take(&mut given);
@@ -170,6 +169,7 @@ where
                 }
             },
             run: |worker: W, stop: Stop| worker.run(stop),
-        })
+        };
+        launch.spawn(shared, steps)
     }
 }
