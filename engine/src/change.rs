@@ -71,6 +71,8 @@ pub(crate) enum Mode {
     Nothing,
     Something,
     Anything,
+    /// Nothing but a value that was handed in from outside.
+    Provided,
 }
 
 impl Change {
@@ -157,12 +159,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        let provider =
-            Manifold::builder().offers::<(T,)>().run_with(value, |value, (), up| async move {
-                up.ready((value,)).wait().await;
-                Ok(())
-            });
-        self.install_or_replace(name, provider)
+        self.put(&name, Manifold::provided(value), Mode::Provided)
     }
 
     /// Takes a manifold out; its dependents lose their input and wait for it. A nested engine's
@@ -217,6 +214,13 @@ pub enum ChangeError {
     /// Install on a name that has a manifold: use replace.
     #[error("cannot install manifold {name:?}: already installed")]
     AlreadyInstalled {
+        /// The name.
+        name: String,
+    },
+    /// A value was handed in under a name that has a manifold: uninstall that first, or use another
+    /// name.
+    #[error("cannot provide {name:?}: a manifold is installed there")]
+    NotProvided {
         /// The name.
         name: String,
     },

@@ -332,7 +332,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When those who use the name ask for another type.
+    /// When a manifold is installed under the name, and when those who use it ask for another type.
     pub fn provide<T>(&self, name: Name<T>, value: T) -> Applied
     where
         T: Clone + Send + Sync + 'static,

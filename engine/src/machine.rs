@@ -35,11 +35,12 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use acts::Acts;
-pub(crate) use ends::{End, EndKind};
+pub(crate) use ends::End;
 use graph::Graph;
 use node::Node;
 pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, Status, Token};
 
+pub(crate) use crate::exit::EndKind;
 use crate::policy::Policy;
 
 /// What the driver is to do.

@@ -177,6 +177,14 @@ impl EventLoop {
         if is_installed && *mode == Mode::Nothing {
             return Err(ChangeError::AlreadyInstalled { name: name.as_str().to_owned() });
         }
+        if *mode == Mode::Provided
+            && self.slots[node.index()]
+                .manifold
+                .as_ref()
+                .is_some_and(|installed| !installed.blueprint.is_provided())
+        {
+            return Err(ChangeError::NotProvided { name: name.as_str().to_owned() });
+        }
         if !is_installed && *mode == Mode::Something {
             return Err(self.not_installed(name, action));
         }

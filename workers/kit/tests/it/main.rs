@@ -7,3 +7,4 @@ mod file_watch;
 mod process;
 mod running;
 mod signal;
+mod watching;
