@@ -7,8 +7,8 @@
 //!    own.
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
-//! 3. Changes, waves and kills are worked on in slices, with a look at the messages in between. What
-//!    is not sliced is a report, a graph, a preview, a group's check for cycles, and what one hub
+//! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
+//!    in between. What is not sliced is a preview, a group's check for cycles, and what one hub
 //!    shows its users: each is one walk.
 
 mod commands;
@@ -19,6 +19,7 @@ mod remains;
 mod slot;
 mod timers;
 mod waiting;
+mod walk;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -30,7 +31,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use group::Job;
-pub(crate) use questions::Snapshot;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
 use remains::Remains;
@@ -38,6 +38,8 @@ pub(crate) use slot::Ask;
 use slot::{LastError, Names, Slot, Stamp};
 use timers::Timers;
 use waiting::Waiting;
+pub(crate) use walk::Snapshot;
+use walk::Walk;
 
 use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
@@ -75,7 +77,7 @@ pub(crate) enum Message {
     Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
     Ended { node: NodeId, generation: Generation, finish: Finish },
     Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
-    Health { node: NodeId, generation: Generation, degraded: Option<String> },
+    Health { node: NodeId, generation: Generation },
     Unpin(NodeId),
 }
 
@@ -127,7 +129,10 @@ pub(crate) struct EventLoop {
     job: Option<Job>,
     queue: VecDeque<Apply>,
     waiting: Waiting,
+    walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
+    /// Whether any manifold was ever installed as a part of a nested engine.
+    has_parts: bool,
     began: Instant,
     now: Stamp,
     slice_ends: Instant,
@@ -189,7 +194,9 @@ impl EventLoop {
             job: None,
             queue: VecDeque::new(),
             waiting: Waiting::default(),
+            walks: VecDeque::new(),
             fatal: None,
+            has_parts: false,
             began,
             now: 1,
             slice_ends: began,
@@ -210,7 +217,7 @@ impl EventLoop {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let mut first = None;
-            let has_more = self.work();
+            let has_more = self.work() | self.advance_walks();
             self.flush();
             if self.is_finished {
                 return self.finish().await;
@@ -337,9 +344,7 @@ impl EventLoop {
             Message::Changed { node, generation, index, latest } => {
                 self.on_changed(node, generation, index, latest);
             }
-            Message::Health { node, generation, degraded } => {
-                self.on_health(node, generation, degraded);
-            }
+            Message::Health { node, generation } => self.on_health(node, generation),
             Message::Unpin(node) => self.machine.unpin(node),
         }
     }
@@ -426,7 +431,7 @@ impl EventLoop {
             let error = LastError { text: failure.text, is_panic, at };
             self.slots[node.index()].rare_mut().last_error = Some(error);
         }
-        self.note(node, None, || EventKind::Ended { end: kind.as_str(), error: text, is_panic });
+        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
     }
 
     fn on_fatal(
@@ -474,10 +479,9 @@ impl EventLoop {
         self.machine.changed(node, generation, port);
     }
 
-    fn on_health(&mut self, node: NodeId, generation: Generation, degraded: Option<String>) {
-        if self.worker(node, generation).is_none() {
-            return;
-        }
+    fn on_health(&mut self, node: NodeId, generation: Generation) {
+        let worker = self.worker(node, generation);
+        let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
         let slot = &mut self.slots[node.index()];
         if slot.degraded() == degraded.as_deref() {
             return;

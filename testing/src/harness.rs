@@ -2,7 +2,8 @@ use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use crankcase_engine::{
-    ChangeError, Detail, Engine, Event, EventKind, Manifold, Name, WorkerReport, WorkerState,
+    ChangeError, Detail, EndKind, Engine, Event, EventKind, Manifold, Name, WorkerReport,
+    WorkerState,
 };
 use tokio::time::timeout;
 
@@ -151,7 +152,7 @@ impl Harness {
     pub async fn expect_stop(&mut self) -> Result<(), Failure> {
         let event = self.next("that it stops", is_end).await?;
         match &event.kind {
-            EventKind::Ended { end: "stopped", .. } => Ok(()),
+            EventKind::Ended { end: EndKind::Stopped, .. } => Ok(()),
             _ => Err(self.failure("that it stops", &happened(&event)).await),
         }
     }
@@ -166,16 +167,17 @@ impl Harness {
         self.expect_start().await
     }
 
-    /// Waits until the worker has ended by itself, and returns how: `done`, `failed`, `bounce`,
-    /// `missing`, `uninstall` or `fatal`, and with which error.
+    /// Waits until the worker has ended by itself, and returns how and with which error.
     ///
     /// # Errors
     ///
     /// When it does not end in time, or was told to.
-    pub async fn expect_end(&mut self) -> Result<(&'static str, Option<String>), Failure> {
+    pub async fn expect_end(&mut self) -> Result<(EndKind, Option<String>), Failure> {
         let event = self.next("that it ends by itself", is_end).await?;
         match event.kind {
-            EventKind::Ended { end, ref error, .. } if end != "stopped" => Ok((end, error.clone())),
+            EventKind::Ended { end, ref error, .. } if end != EndKind::Stopped => {
+                Ok((end, error.clone()))
+            }
             _ => Err(self.failure("that it ends by itself", &happened(&event)).await),
         }
     }
@@ -225,8 +227,10 @@ impl Harness {
         let mut output = followed.map_err(|error| Failure::new(text_of(&error)))?;
         let mut last = output.get();
         let came = timeout(self.limit, async {
-            while last.as_ref() != Some(&expected) && self.engine.graph().await.is_some() {
-                last = output.changed().await;
+            while last.as_ref() != Some(&expected)
+                && let Ok(next) = output.changed().await
+            {
+                last = next;
             }
         });
         if came.await.is_ok() && last.as_ref() == Some(&expected) {

@@ -19,7 +19,7 @@ use crate::name::Name;
 use crate::observe::Metrics;
 use crate::policy::Policy;
 use crate::shared::{Clock, Shared};
-use crate::stop::Linger;
+use crate::stop::Stop;
 use crate::tree::Tree;
 
 /// Builds an [`Engine`].
@@ -34,9 +34,12 @@ pub struct EngineBuilder {
     wrap: Option<Arc<dyn Wrap>>,
     workers: Option<Handle>,
     seed: u64,
-    event_capacity: usize,
+    event_capacity: Option<usize>,
     kill_deadline: Option<Duration>,
 }
+
+/// How many events a slow subscriber may be behind.
+const EVENT_CAPACITY: usize = 4096;
 
 /// The worker that the engine is, in another engine.
 struct Outer {
@@ -48,7 +51,8 @@ struct Outer {
     wrap: Option<Arc<dyn Wrap>>,
     /// What the outer engine takes for the time of day.
     wall: SystemTime,
-    linger: Linger,
+    root_life: watch::Receiver<Life>,
+    stop: Stop,
 }
 
 impl Default for EngineBuilder {
@@ -63,7 +67,7 @@ impl Default for EngineBuilder {
             wrap: None,
             workers: None,
             seed: 0,
-            event_capacity: 4096,
+            event_capacity: None,
             kill_deadline: None,
         }
     }
@@ -154,7 +158,7 @@ impl EngineBuilder {
 
     /// Sets how many events a slow subscriber may be behind before it misses some. Default 4096.
     pub fn event_capacity(mut self, events: usize) -> Self {
-        self.event_capacity = events;
+        self.event_capacity = Some(events);
         self
     }
 
@@ -176,7 +180,8 @@ impl EngineBuilder {
     /// Outside a tokio runtime with time enabled.
     pub fn build(self) -> Result<Engine, ConfigError> {
         self.policy.validate()?;
-        if self.event_capacity == 0 {
+        let event_capacity = self.event_capacity.unwrap_or(EVENT_CAPACITY);
+        if event_capacity == 0 {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (messages, inbox) = mpsc::unbounded_channel();
@@ -189,6 +194,7 @@ impl EngineBuilder {
             None => Arc::from(prefix),
         };
         let outer = self.outer;
+        let wall = outer.as_ref().map_or_else(wall_clock, |outer| outer.wall);
         let shared = Arc::new(Shared {
             messages,
             calls,
@@ -205,14 +211,15 @@ impl EngineBuilder {
             driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
             log: outer
                 .as_ref()
-                .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
+                .map_or_else(|| Arc::new(Log::new(event_capacity)), |o| Arc::clone(&o.log)),
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
+            root_life: outer
+                .as_ref()
+                .map_or_else(|| life_receiver.clone(), |outer| outer.root_life.clone()),
             life: life_receiver,
+            outer: outer.map(|outer| outer.stop),
             last_report: LastReport::default(),
-            clock: Clock {
-                began: Instant::now(),
-                wall: outer.as_ref().map_or_else(wall_clock, |outer| outer.wall),
-            },
+            clock: Clock { began: Instant::now(), wall },
         });
         shared.tree.enter(&shared);
         let beginning = Beginning {
@@ -222,7 +229,7 @@ impl EngineBuilder {
             life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,
-            linger: outer.map(|outer| outer.linger),
+            linger: shared.outer.as_ref().map(Stop::linger),
         };
         let event_loop = EventLoop::new(beginning);
         drop(shared.driver.spawn(event_loop.run()));
@@ -231,11 +238,21 @@ impl EngineBuilder {
 
     /// Begins an engine that is a worker of another: its path, runtimes and events are that one's.
     ///
+    /// The workers' runtime and the metrics are the outer engine's unless they are set. All else is
+    /// this engine's own, with the same defaults as any engine's: policy, filter, classifier, seed
+    /// and kill deadline.
+    ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// As [`build`](Self::build), and when an event capacity is set: the events are the outer
+    /// engine's.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
+        if let Some(capacity) = self.event_capacity {
+            let expected = "none for a nested engine, whose events are the outer one's";
+            return Err(ConfigError::new("event_capacity", capacity, expected));
+        }
         let shared = &ctx.identity().shared;
+        self.metrics = self.metrics.or_else(|| shared.metrics.clone());
         self.outer = Some(Outer {
             path: ctx.path().into(),
             log: Arc::clone(&shared.log),
@@ -244,7 +261,8 @@ impl EngineBuilder {
             driver: shared.driver.clone(),
             wrap: shared.wrap.clone(),
             wall: shared.clock.now().0,
-            linger: ctx.stop().linger(),
+            root_life: shared.root_life.clone(),
+            stop: ctx.stop().clone(),
         });
         self.build().map(NestedEngine::new)
     }

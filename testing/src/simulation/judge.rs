@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Event, EventKind, Report, WorkerReport, WorkerState, WrappedInput};
+use crankcase_engine::{
+    EndKind, Event, EventKind, Report, WorkerReport, WorkerState, WrappedInput,
+};
 
 /// What went against a promise; it begins with the promise's number.
 pub(super) type Judged = Result<(), String>;
@@ -87,7 +89,7 @@ pub(super) struct Seat {
     is_stuck: bool,
     pub(super) starts: u64,
     /// How its last worker ended.
-    pub(super) end: Option<&'static str>,
+    pub(super) end: Option<EndKind>,
     /// The last two times for which it was up.
     ups: [Option<Up>; 2],
     /// When each output last changed.
@@ -116,7 +118,7 @@ impl Seat {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.phase == Phase::Idle && self.end == Some("done")
+        self.phase == Phase::Idle && self.end == Some(EndKind::Done)
     }
 
     fn down(&mut self, at: u64, was_told: bool) {
@@ -221,7 +223,7 @@ impl Judge {
                 self.owed.retain(|(user, _)| *user != index);
             }
             EventKind::Stuck => seat.is_stuck = true,
-            EventKind::Ended { end, .. } => self.ended(index, end),
+            EventKind::Ended { end, .. } => self.ended(index, *end),
             _ => {}
         }
         Ok(())
@@ -279,7 +281,7 @@ impl Judge {
         Ok(())
     }
 
-    fn ended(&mut self, index: usize, end: &'static str) {
+    fn ended(&mut self, index: usize, end: EndKind) {
         self.owed.retain(|(user, _)| *user != index);
         let count = self.count;
         let seat = &mut self.seats[index];
@@ -290,7 +292,7 @@ impl Judge {
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
         seat.follows.clear();
-        if matches!(end, "fatal" | "dropped") {
+        if matches!(end, EndKind::Fatal | EndKind::Dropped) {
             self.killed.insert(seat.engine.clone(), true);
         }
         if is_loss {

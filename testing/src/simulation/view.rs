@@ -1,6 +1,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crankcase_engine::EndKind;
+
 use super::judge::{Judge, Phase};
 
 /// What the invariants of a simulation look at: what every worker is doing at one moment.
@@ -41,8 +43,8 @@ impl<'a> View<'a> {
         self.judge.seat(path).map_or(0, |seat| seat.starts)
     }
 
-    /// Returns how the last worker of a name ended, as an event says it: `done`, `failed`, ...
-    pub fn last_end(&self, path: &str) -> Option<&'static str> {
+    /// Returns how the last worker of a name ended.
+    pub fn last_end(&self, path: &str) -> Option<EndKind> {
         self.judge.seat(path)?.end
     }
 

@@ -1,6 +1,6 @@
 //! A manifold among inputs that the test drives.
 
-use crankcase_engine::{Detail, Exit, Manifold, Name, WorkerState};
+use crankcase_engine::{Detail, EndKind, Exit, Manifold, Name, WorkerState};
 use crankcase_testing::{Harness, Script, Stubs};
 
 use crate::{A, B, TestResult};
@@ -117,11 +117,11 @@ async fn an_end_of_its_own_is_told_apart_from_a_stop() -> TestResult {
 
     script.end(Err("it died".into()));
 
-    assert_eq!(harness.expect_end().await?, ("failed", Some("it died".to_owned())));
+    assert_eq!(harness.expect_end().await?, (EndKind::Failed, Some("it died".to_owned())));
     harness.expect_start().await?;
     script.end(Err(Exit::missing("its licence")));
     harness.expect_state(WorkerState::Missing).await?;
-    assert_eq!(harness.expect_end().await?.0, "missing");
+    assert_eq!(harness.expect_end().await?.0, EndKind::Missing);
     Ok(harness.finish().await?)
 }
 

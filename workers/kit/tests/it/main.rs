@@ -8,3 +8,4 @@ mod file_watch;
 mod process;
 mod running;
 mod signal;
+mod watching;
