@@ -17,6 +17,7 @@ use crankcase_engine::{Backoff, Health, Live, Outcome, Stop};
 use crankcase_workers::{Ledger, Watches};
 use tokio::sync::watch;
 
+use crate::claims::Claims;
 use crate::declaration::Declaration;
 use crate::kinds::Kinds;
 
@@ -71,6 +72,8 @@ pub struct Links {
     pub watches: Live<Watches>,
     /// What carries notifications.
     pub notices: Notices,
+    /// Which resource keeps which path.
+    pub claims: Claims,
     /// What is told how well the resource is.
     pub health: Health,
 }

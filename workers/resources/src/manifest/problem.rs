@@ -30,6 +30,11 @@ impl ManifestError {
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
+
+    /// Returns how many more problems there are than were kept.
+    pub fn omitted(&self) -> usize {
+        self.omitted
+    }
 }
 
 /// One thing that is wrong with a manifest.
@@ -40,10 +45,43 @@ pub struct Problem {
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// What would be right, in words.
     pub help: Option<String>,
     /// The line at the place, to be shown under the message.
     pub line: Option<String>,
+    /// The value at fault, if it is one: as it was written if it is a text, else as JSON.
+    pub value: Option<String>,
+    /// What to write in place of the value, if something right is near.
+    pub suggestion: Option<String>,
+}
+
+/// What there is to say of a problem beside its message.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hint {
+    pub(crate) help: Option<String>,
+    pub(crate) value: Option<String>,
+    pub(crate) suggestion: Option<String>,
+}
+
+impl Hint {
+    /// Names the value at fault.
+    pub(crate) fn of(value: impl Into<String>) -> Self {
+        Self { value: Some(value.into()), ..Self::default() }
+    }
+
+    /// Says what would be right, unless that was said.
+    pub(crate) fn or(mut self, help: impl Into<String>) -> Self {
+        if self.help.is_none() {
+            self.help = Some(help.into());
+        }
+        self
+    }
+
+    /// Sets what to write in place of the value.
+    pub(crate) fn suggest(mut self, suggestion: Option<&str>) -> Self {
+        self.suggestion = suggestion.map(str::to_owned);
+        self
+    }
 }
 
 impl fmt::Display for Problem {
@@ -94,40 +132,46 @@ pub(crate) struct Problems {
 impl Problems {
     /// Notes a problem without a place in a file.
     pub(crate) fn note(&mut self, message: impl fmt::Display) {
-        self.push(None, message, None, None);
+        self.push(None, message, Hint::default(), None);
+    }
+
+    /// Notes a problem without a place in a file, with what else there is to say.
+    pub(crate) fn note_with_hint(&mut self, message: impl fmt::Display, hint: Hint) {
+        self.push(None, message, hint, None);
     }
 
     /// Notes a problem at a byte of a source.
     pub(crate) fn at(&mut self, source: &Source, offset: usize, message: impl fmt::Display) {
-        self.with_help(source, offset, message, None);
+        self.with_hint(source, offset, message, Hint::default());
     }
 
-    /// Notes a problem at a byte of a source, with what would be right.
-    pub(crate) fn with_help(
+    /// Notes a problem at a byte of a source, with what else there is to say.
+    pub(crate) fn with_hint(
         &mut self,
         source: &Source,
         offset: usize,
         message: impl fmt::Display,
-        help: Option<String>,
+        hint: Hint,
     ) {
         if self.only_counts() {
             return;
         }
         let line = source.line_at(offset);
-        self.push(Some(source.place(offset)), message, help, line.map(str::to_owned));
+        self.push(Some(source.place(offset)), message, hint, line.map(str::to_owned));
     }
 
-    /// Finds the candidate that is nearest to a wrong name, as the text of a help.
+    /// Names a wrong name as the value at fault, and the candidate that is nearest to it.
     pub(crate) fn nearest<'a>(
         &self,
         name: &str,
         candidates: impl IntoIterator<Item = &'a str>,
-    ) -> Option<String> {
+    ) -> Hint {
+        let hint = Hint::of(name);
         if name.len() > MAX_COMPARED || self.is_full() {
-            return None;
+            return hint;
         }
         let furthest = (name.chars().count() + 1) / 3;
-        candidates
+        let nearest = candidates
             .into_iter()
             .take_while(|_| {
                 self.comparisons.set(self.comparisons.get() + 1);
@@ -137,7 +181,9 @@ impl Problems {
             .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
             .filter(|(distance, _)| *distance <= furthest)
             .min()
-            .map(|(_, candidate)| format!("did you mean {}?", quoted(candidate)))
+            .map(|(_, candidate)| candidate);
+        let help = nearest.map(|nearest| format!("did you mean {}?", quoted(nearest)));
+        Hint { help, ..hint.suggest(nearest) }
     }
 
     /// Ends the collection: an error if there was a problem.
@@ -172,13 +218,15 @@ impl Problems {
         &mut self,
         place: Option<Place>,
         message: impl fmt::Display,
-        help: Option<String>,
+        hint: Hint,
         line: Option<String>,
     ) {
         if self.only_counts() {
             return;
         }
-        self.problems.push(Problem { place, message: message.to_string(), help, line });
+        let Hint { help, value, suggestion } = hint;
+        let message = message.to_string();
+        self.problems.push(Problem { place, message, help, line, value, suggestion });
     }
 }
 

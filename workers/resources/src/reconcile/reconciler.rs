@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Rendered, States};
-use crate::look::{folder, render};
+use crate::look::{claim, folder, render};
 use crate::reconcile::held::{Held, Judgement};
 use crate::reconcile::notices::{Bell, State, Told};
 use crate::reconcile::repairs::Repairs;
@@ -163,6 +163,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         };
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
+        claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Again)?;
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {

@@ -72,11 +72,11 @@ async fn a_plan_survives_being_written_and_read() -> TestResult {
 async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResult {
     let folder = tempdir()?;
     let site = folder.path().join("site");
-    let index = json!({"path": site.join("index.html"), "content": "x"});
+    let page = |name| json!({"path": site.join(name), "content": "x"});
     let declarations = [
         declare("site", "file", json!({"path": format!("{}/", site.display())})),
-        uses(declare("index", "file", index.clone()), &["site"]),
-        declare("lonely", "file", index),
+        uses(declare("index", "file", page("index.html")), &["site"]),
+        declare("lonely", "file", page("lonely.html")),
     ];
 
     let plan = plan_builtin(&declarations).await?;
