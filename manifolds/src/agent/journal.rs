@@ -27,6 +27,8 @@ fn log(event: &Event) {
             tracing::warn!(worker, reason, "a worker is degraded");
         }
         EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
+        // Who notes something logs it as well, with all there is to say.
+        EventKind::Noted { text } => tracing::debug!(worker, text, "noted"),
         kind => match &event.origin {
             Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
             None => tracing::debug!(worker, event = %kind, "transition"),

@@ -39,9 +39,10 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
         resource,
         |resource, states: BTreeMap<String, Live<State>>, up: Up<(Changing<State>,)>| async move {
             let Resource { declaration, setting, watches, notices, claims } = resource;
-            let (health, stop) = (up.context().health(), up.context().stop().clone());
+            let (health, journal) = (up.context().health(), up.context().journal());
+            let stop = up.context().stop().clone();
             let offer = move |state| drop(up.ready((Changing::new(state),)));
-            let links = Links { declaration, states, watches, notices, claims, health };
+            let links = Links { declaration, states, watches, notices, claims, health, journal };
             reconcile(setting, links, offer, stop).await
         },
     );

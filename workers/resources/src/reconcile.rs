@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Health, Live, Outcome, Stop};
+use crankcase_engine::{Backoff, Health, Journal, Live, Outcome, Stop};
 use crankcase_workers::{Ledger, Watches};
 use tokio::sync::watch;
 
@@ -76,6 +76,8 @@ pub struct Links {
     pub claims: Claims,
     /// What is told how well the resource is.
     pub health: Health,
+    /// What is told how the resource was changed, and why.
+    pub journal: Journal,
 }
 
 /// Keeps a resource as declared until `stop` is told.

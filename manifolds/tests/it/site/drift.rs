@@ -25,6 +25,34 @@ async fn a_file_that_was_edited_or_deleted_comes_back() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_repair_and_what_follows_it_stand_among_the_events_with_who_and_why() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  index: \
+         {type: exec, dependencies: {page: {resource: page, on_change: notify}}, config: {command: \
+         ['true'], creates: /}}\n  server: {type: process, dependencies: {page: {resource: page, \
+         on_change: notify}}, config: {command: [sleep, '1000']}}\n",
+    )
+    .await?;
+    machine.running("index").await?;
+    machine.running("server").await?;
+    let resources = machine.resources().await?;
+    let [mut pages, mut indexes, mut servers] = [(); 3].map(|()| resources.events());
+
+    machine.write("page", "wrong")?;
+
+    let repaired = machine.text("repaired: write path=\"@/page\"");
+    assert_eq!(
+        machine.noted(&mut pages, ("page", &repaired)).await?,
+        "agent: not as declared any more: content"
+    );
+    let notified = "page: a change notifies it";
+    let refreshed = ("index", "refreshed: run command=[\"true\"]");
+    assert_eq!(machine.noted(&mut indexes, refreshed).await?, notified);
+    assert_eq!(machine.noted(&mut servers, ("server", "started its program")).await?, notified);
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_changed_template_is_rendered_anew() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
