@@ -1,5 +1,6 @@
 use std::cell::Cell;
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use crate::declaration::Place;
 use crate::manifest::source::Source;
@@ -41,7 +42,9 @@ impl ManifestError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// Where it stands; none for what was not written in a file.
+    /// The file that it is about; none for what was not written in one.
+    pub file: Option<PathBuf>,
+    /// Where in it; none if it is about the file as a whole.
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,
@@ -86,8 +89,10 @@ impl Hint {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(place) = &self.place {
-            write!(f, "{place}: ")?;
+        match (&self.place, &self.file) {
+            (Some(place), _) => write!(f, "{place}: ")?,
+            (None, Some(file)) => write!(f, "{}: ", file.display())?,
+            (None, None) => {}
         }
         f.write_str(&self.message)?;
         if let (Some(place), Some(line)) = (&self.place, &self.line) {
@@ -132,12 +137,17 @@ pub(crate) struct Problems {
 impl Problems {
     /// Notes a problem without a place in a file.
     pub(crate) fn note(&mut self, message: impl fmt::Display) {
-        self.push(None, message, Hint::default(), None);
+        self.push((None, None), message, Hint::default(), None);
     }
 
     /// Notes a problem without a place in a file, with what else there is to say.
     pub(crate) fn note_with_hint(&mut self, message: impl fmt::Display, hint: Hint) {
-        self.push(None, message, hint, None);
+        self.push((None, None), message, hint, None);
+    }
+
+    /// Notes a problem of a file as a whole.
+    pub(crate) fn of_file(&mut self, file: &Path, message: impl fmt::Display) {
+        self.push((Some(file.to_owned()), None), message, Hint::default(), None);
     }
 
     /// Notes a problem at a byte of a source.
@@ -157,7 +167,9 @@ impl Problems {
             return;
         }
         let line = source.line_at(offset);
-        self.push(Some(source.place(offset)), message, hint, line.map(str::to_owned));
+        let place = source.place(offset);
+        let place = (Some(place.file.clone()), Some(place));
+        self.push(place, message, hint, line.map(str::to_owned));
     }
 
     /// Names a wrong name as the value at fault, and the candidate that is nearest to it.
@@ -193,7 +205,8 @@ impl Problems {
             return Ok(());
         }
         problems.sort_by_cached_key(|problem| {
-            problem.place.as_ref().map(|place| (place.file.clone(), place.line, place.column))
+            let at = problem.place.as_ref().map(|place| (place.line, place.column));
+            (problem.file.clone(), at)
         });
         problems.dedup();
         Err(ManifestError { problems, omitted })
@@ -216,7 +229,7 @@ impl Problems {
 
     fn push(
         &mut self,
-        place: Option<Place>,
+        (file, place): (Option<PathBuf>, Option<Place>),
         message: impl fmt::Display,
         hint: Hint,
         line: Option<String>,
@@ -226,7 +239,7 @@ impl Problems {
         }
         let Hint { help, value, suggestion } = hint;
         let message = message.to_string();
-        self.problems.push(Problem { place, message, help, line, value, suggestion });
+        self.problems.push(Problem { file, place, message, help, line, value, suggestion });
     }
 }
 

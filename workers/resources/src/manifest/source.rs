@@ -85,16 +85,13 @@ pub(crate) fn list(paths: &[PathBuf], problems: &mut Problems) -> Vec<PathBuf> {
             continue;
         }
         match list_folder(path) {
-            Ok(found) if found.is_empty() => problems.note(format_args!(
-                "{}: the folder holds no *.yaml, *.yml or *.json file",
-                path.display()
-            )),
+            Ok(found) if found.is_empty() => {
+                problems.of_file(path, "the folder holds no *.yaml, *.yml or *.json file");
+            }
             Ok(found) => files.extend(found),
-            Err(err) => problems.note(format_args!(
-                "{}: cannot list the folder: {}",
-                path.display(),
-                reason(&err)
-            )),
+            Err(err) => {
+                problems.of_file(path, format_args!("cannot list the folder: {}", reason(&err)));
+            }
         }
     }
     if paths.is_empty() {
@@ -128,7 +125,7 @@ pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
     match read_bytes(path) {
         Ok(bytes) => decode(path, bytes, problems),
         Err(error) => {
-            problems.note(format_args!("{}: {error}", path.display()));
+            problems.of_file(path, error);
             None
         }
     }
