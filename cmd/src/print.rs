@@ -68,13 +68,32 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// Returns the first line of a text, and how many more there are.
+pub(crate) fn first_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let first = one_line(lines.next().unwrap_or_default()).into_owned();
+    match lines.count() {
+        0 => first,
+        1 => format!("{first} (and 1 more line)"),
+        more => format!("{first} (and {more} more lines)"),
+    }
+}
+
+/// Returns a text of several lines, of which all but the first are indented.
+pub(crate) fn indented(text: &str, indent: usize) -> String {
+    let lines: Vec<_> = text.lines().map(one_line).collect();
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{first_line, indented, one_line};
 
     #[test]
     fn a_text_cannot_reach_the_terminal() {
         assert_eq!(one_line("plain, schön"), "plain, schön");
         assert_eq!(one_line("a\nb\u{1b}[2J\u{9b}x\r"), "a b\\u{1b}[2J\\u{9b}x\\r");
+        assert_eq!(first_line("a\u{1b}\nb\nc"), "a\\u{1b} (and 2 more lines)");
+        assert_eq!(indented("a\nb\u{1b}\n", 2), "a\n  b\\u{1b}");
     }
 }

@@ -24,7 +24,9 @@ fn log(event: &Event) {
         }
         EventKind::Spent { failures } => tracing::error!(worker, failures, "a worker is parked"),
         EventKind::Health { degraded: Some(reason) } => {
-            tracing::warn!(worker, reason, "a worker is degraded");
+            for reason in reason.lines() {
+                tracing::warn!(worker, reason, "a worker is degraded");
+            }
         }
         EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
         // Who notes something logs it as well, with all there is to say.

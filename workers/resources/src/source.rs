@@ -62,6 +62,8 @@ pub struct SiteSource {
     watching: Watching,
     site: watch::Sender<Arc<Site>>,
     health: Health,
+    /// What was wrong with the manifest that was loaded last.
+    refused: Option<String>,
 }
 
 impl SiteSource {
@@ -74,7 +76,7 @@ impl SiteSource {
     ) -> Self {
         let paths = files.paths.iter().chain(&files.overrides.files).cloned().collect();
         let watching = Watching::new(Watch::Paths(paths), watches);
-        Self { files, signals, watching, site, health }
+        Self { files, signals, watching, site, health, refused: None }
     }
 
     /// Runs until it is told to stop.
@@ -121,10 +123,11 @@ impl SiteSource {
         }
     }
 
-    async fn load(&self, stop: &Stop) -> Loaded {
+    async fn load(&mut self, stop: &Stop) -> Loaded {
         let files = self.files.clone();
         match stop.blocking(move || files.load()).await {
             Ok(Ok(site)) => {
+                self.refused = None;
                 self.health.good();
                 let is_other = self.site.send_if_modified(|before| {
                     let is_other = **before != site;
@@ -133,14 +136,18 @@ impl SiteSource {
                 });
                 if is_other { Loaded::Other } else { Loaded::Same }
             }
-            Ok(Err(error)) => self.refuse(&error.to_string()),
-            Err(panicked) => self.refuse(&panicked.to_string()),
+            Ok(Err(error)) => self.refuse(error.brief()),
+            Err(panicked) => self.refuse(panicked.to_string()),
         }
     }
 
-    fn refuse(&self, error: &str) -> Loaded {
-        tracing::error!(error, "the new manifest is rejected; the old one runs on");
-        self.health.degraded(format!("the new manifest is rejected: {error}"));
+    /// What is said of the health is logged by those who follow it, when it changes.
+    fn refuse(&mut self, error: String) -> Loaded {
+        self.health.degraded(format!("the new manifest is rejected, the old one runs on: {error}"));
+        if self.refused.as_ref() == Some(&error) {
+            tracing::info!("the manifest was loaded again, and is rejected for the same reasons");
+        }
+        self.refused = Some(error);
         Loaded::Refused
     }
 }

@@ -7,6 +7,8 @@ use crate::manifest::source::Source;
 
 /// How many problems one error reports at most; what is beyond is counted.
 const MAX_PROBLEMS: usize = 1_000;
+/// How many of them are told where a manifest is not the only thing that is told of.
+const MAX_BRIEF: usize = 20;
 /// How many pairs of names are compared at most to find nearest right names, per load.
 const MAX_COMPARISONS: usize = 50_000;
 /// How long a name in a message may be, in characters.
@@ -30,6 +32,16 @@ impl ManifestError {
     /// At most 1,000 are kept, and the text says how many more there are.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// Returns the first problems, one on each line, and how many more there are.
+    pub fn brief(&self) -> String {
+        let mut lines: Vec<_> = self.problems.iter().take(MAX_BRIEF).map(Problem::brief).collect();
+        match self.problems.len() + self.omitted - lines.len() {
+            0 => {}
+            more => lines.push(format!("and {more} more problems; check lists them")),
+        }
+        lines.join("\n")
     }
 
     /// Returns how many more problems there are than were kept.
@@ -87,14 +99,31 @@ impl Hint {
     }
 }
 
+impl Problem {
+    /// Returns the problem on one line, without the line that it stands on.
+    pub fn brief(&self) -> String {
+        let help = self.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        format!("{}{help}", Placed(self))
+    }
+}
+
+/// Writes the place and the message.
+struct Placed<'a>(&'a Problem);
+
+impl fmt::Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { file, place, message, .. } = self.0;
+        match (place, file) {
+            (Some(place), _) => write!(f, "{place}: {message}"),
+            (None, Some(file)) => write!(f, "{}: {message}", file.display()),
+            (None, None) => f.write_str(message),
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.place, &self.file) {
-            (Some(place), _) => write!(f, "{place}: ")?,
-            (None, Some(file)) => write!(f, "{}: ", file.display())?,
-            (None, None) => {}
-        }
-        f.write_str(&self.message)?;
+        Placed(self).fmt(f)?;
         if let (Some(place), Some(line)) = (&self.place, &self.line) {
             let blank: String = line
                 .chars()

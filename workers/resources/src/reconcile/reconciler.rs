@@ -214,7 +214,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             Err(Failure::Again(reason)) => {
                 self.failures = self.failures.saturating_add(1);
-                tracing::warn!(resource = self.name, reason, "resource is not as declared");
+                // Whoever follows the health logs it when it changes.
+                tracing::debug!(resource = self.name, reason, "resource is not as declared");
                 self.links.health.degraded(reason);
             }
             Err(Failure::Ended(exit)) => return Err(exit),
