@@ -63,6 +63,7 @@ impl Document {
                 is_whole = None;
                 continue;
             };
+            into.reserve(map.len());
             for (name, entry) in map {
                 if let Some(first) = into.get(&name) {
                     let first = first.source.place(first.key.start);

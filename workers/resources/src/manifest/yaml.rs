@@ -148,8 +148,10 @@ impl<'a> Builder<'a> {
         let is_plain = style == ScalarStyle::Plain;
         if self.awaits_key() {
             let is_merge = is_plain && text == "<<";
-            let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
-            self.keep(anchor, &node, 1, 0)?;
+            if anchor != 0 {
+                let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
+                self.keep(anchor, &node, 1, 0)?;
+            }
             let key = Key { text: text.to_owned(), span, is_merge };
             if let Some(open) = self.open.last_mut() {
                 open.key = Some(key);
