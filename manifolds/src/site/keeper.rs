@@ -41,13 +41,14 @@ impl Worker for Keeper {
 /// Applies each site that comes; returns why one was refused, which a loaded site never is.
 async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -> Exit {
     let mut next = site.get();
+    let mut why = "the manifest was loaded";
     loop {
         if let Some(site) = next {
             let change = match wiring.change(&site) {
                 Ok(change) => change,
                 Err(error) => return Exit::failed(error),
             };
-            match engine.asked_by("site", "another site").apply(change).await {
+            match engine.asked_by("site", why).apply(change).await {
                 Ok(()) => wiring.hand_over(),
                 // The engine's own end says how that went.
                 Err(ChangeError::Stopped) => return pending().await,
@@ -56,6 +57,7 @@ async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -
         } else if site.is_closed() {
             return pending().await;
         }
+        why = "the manifest has changed";
         next = site.changed().await;
     }
 }

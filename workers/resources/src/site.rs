@@ -95,11 +95,16 @@ impl Site {
     }
 }
 
-/// Two sites are equal when they are one: what was loaded twice may differ in ways that cannot be
-/// seen, such as the files it was rendered from.
+/// Two sites are equal when their resources are declared alike and at the same places, by kinds of
+/// the same names.
 impl PartialEq for Site {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
+        let pairs = || self.declarations.iter().zip(&other.declarations);
+        self.declarations.len() == other.declarations.len()
+            && self.kinds.names().eq(other.kinds.names())
+            && pairs().all(|(one, other)| {
+                (&one.place, &one.notify) == (&other.place, &other.notify) && one.is_equal(other)
+            })
     }
 }
 

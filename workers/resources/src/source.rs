@@ -18,6 +18,7 @@ use crate::site::Site;
 const QUIET: Duration = Duration::from_millis(500);
 
 const LOADED: &str = "the manifest was loaded again";
+const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in it";
 
 /// What loading a site again has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,8 +105,10 @@ impl SiteSource {
                     }
                 }
             }
-            if self.load(&stop).await != Loaded::Refused {
-                tracing::info!("{LOADED}");
+            match self.load(&stop).await {
+                Loaded::Other => tracing::info!("{LOADED}"),
+                Loaded::Same => tracing::info!("{LOADED_SAME}"),
+                Loaded::Refused => {}
             }
         }
     }
@@ -131,7 +134,9 @@ impl SiteSource {
                 self.health.good();
                 let is_other = self.site.send_if_modified(|before| {
                     let is_other = **before != site;
-                    *before = Arc::new(site);
+                    if is_other {
+                        *before = Arc::new(site);
+                    }
                     is_other
                 });
                 if is_other { Loaded::Other } else { Loaded::Same }

@@ -298,3 +298,25 @@ async fn a_path_that_becomes_known_is_kept_by_one_resource_too() -> Result<(), B
     assert_eq!(std::fs::read_to_string(path)?, "known");
     Ok(())
 }
+
+#[test]
+fn a_site_that_is_loaded_again_is_another_one_only_if_it_has_changed() -> Result<(), Box<dyn Error>>
+{
+    let text = "vars: {a: 1}\nresources:\n  one: {type: noop, config: {x: '{{ a }}'}}\n  other: \
+                {type: noop, dependencies: [one]}\n";
+    let site = Site::new(text)?;
+    let before = load(&site)?;
+
+    assert_eq!(load(&site)?, before);
+    for (old, new) in [
+        ("a: 1", "a: 2"),
+        ("one: {type: noop,", "one: {type: noop, notify: [other],"),
+        ("dependencies: [one]", "dependencies: {alias: one}"),
+        ("vars", "# A line more.\nvars"),
+        ("{a: 1}", "{a: '1'}"),
+    ] {
+        site.write("site.yaml", text.replace(old, new))?;
+        assert_ne!(load(&site)?, before, "{new}");
+    }
+    Ok(())
+}

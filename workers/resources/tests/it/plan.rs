@@ -85,9 +85,16 @@ async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResu
         panic!("{plan}")
     };
     assert_eq!(because, &["site"]);
-    assert!(reason.contains("does not exist"), "{reason}");
+    assert_eq!(
+        reason,
+        &format!(
+            "it cannot be looked at yet: folder {site:?} does not exist; a resource that this one \
+             depends on must make it"
+        )
+    );
     let Verdict::Failed { error } = &plan.get("lonely").unwrap().verdict else { panic!("{plan}") };
-    let wanted = format!("folder {site:?} does not exist; declare it and depend on it");
+    let wanted =
+        format!("folder {site:?} does not exist; a resource that this one depends on must make it");
     assert_eq!(error, &wanted);
     Ok(())
 }
