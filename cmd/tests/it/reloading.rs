@@ -65,6 +65,23 @@ async fn sighup_loads_the_manifest_again() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_manifest_that_was_rejected_for_a_missing_file_is_taken_once_that_is_there() -> TestResult
+{
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    machine.lines("pids", 1).await?;
+
+    machine.write("site.yaml", &SITE.replace("content: one", "source: beside"))?;
+    agent
+        .until_logged(&["a worker is degraded", "cannot read the file: it does not exist"])
+        .await?;
+    machine.write("beside", "from beside")?;
+
+    machine.until("page", |text| text == "from beside").await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
 async fn an_invalid_manifest_is_rejected_and_the_old_one_runs_on() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;

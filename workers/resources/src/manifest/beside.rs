@@ -55,6 +55,7 @@ pub(crate) fn check_read(
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.files.reads {
             let path = folder(resource.declaration).join(&read.path);
+            let before = problems.count();
             match look(read, &path) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
@@ -76,6 +77,9 @@ pub(crate) fn check_read(
                     let offset = resource.template.offset_of(read.attribute, resource.offset);
                     problems.with_hint(&resource.template.source, offset, message, hint);
                 }
+            }
+            if problems.count() > before {
+                problems.blame_file(path);
             }
         }
     }

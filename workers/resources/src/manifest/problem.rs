@@ -9,6 +9,8 @@ use crate::manifest::source::Source;
 const MAX_PROBLEMS: usize = 1_000;
 /// How many of them are told where a manifest is not the only thing that is told of.
 const MAX_BRIEF: usize = 20;
+/// How many files beside the manifest are named as being at fault.
+const MAX_BESIDE: usize = 100;
 /// How many pairs of names are compared at most to find nearest right names, per load.
 const MAX_COMPARISONS: usize = 50_000;
 /// How long a name in a message may be, in characters.
@@ -24,6 +26,7 @@ const MAX_COMPARED: usize = 64;
 pub struct ManifestError {
     problems: Vec<Problem>,
     omitted: usize,
+    beside: Vec<PathBuf>,
 }
 
 impl ManifestError {
@@ -42,6 +45,12 @@ impl ManifestError {
             more => lines.push(format!("and {more} more problems; check lists them")),
         }
         lines.join("\n")
+    }
+
+    /// Returns the files beside the manifest that are missing or wrong, of many only some: once
+    /// they have changed the same manifest may be valid.
+    pub fn beside(&self) -> &[PathBuf] {
+        &self.beside
     }
 
     /// Returns how many more problems there are than were kept.
@@ -160,6 +169,7 @@ impl fmt::Display for Listing<'_> {
 pub(crate) struct Problems {
     problems: Vec<Problem>,
     omitted: usize,
+    beside: Vec<PathBuf>,
     comparisons: Cell<usize>,
 }
 
@@ -177,6 +187,13 @@ impl Problems {
     /// Notes a problem of a file as a whole.
     pub(crate) fn of_file(&mut self, file: &Path, message: impl fmt::Display) {
         self.push((Some(file.to_owned()), None), message, Hint::default(), None);
+    }
+
+    /// Notes that a file beside the manifest is at fault.
+    pub(crate) fn blame_file(&mut self, path: PathBuf) {
+        if self.beside.len() < MAX_BESIDE && !self.beside.contains(&path) {
+            self.beside.push(path);
+        }
     }
 
     /// Notes a problem at a byte of a source.
@@ -229,7 +246,7 @@ impl Problems {
 
     /// Ends the collection: an error if there was a problem.
     pub(crate) fn finish(self) -> Result<(), ManifestError> {
-        let Self { mut problems, omitted, .. } = self;
+        let Self { mut problems, omitted, beside, .. } = self;
         if problems.is_empty() {
             return Ok(());
         }
@@ -238,7 +255,7 @@ impl Problems {
             (problem.file.clone(), at)
         });
         problems.dedup();
-        Err(ManifestError { problems, omitted })
+        Err(ManifestError { problems, omitted, beside })
     }
 
     /// Counts a problem of which nothing would be kept; returns whether that was so.
