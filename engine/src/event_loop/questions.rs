@@ -10,7 +10,7 @@ use super::group::{Plan, is_offered};
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
 use super::{EventLoop, Followed, Question};
-use crate::change::{Action, ChangeError, Op, Preview};
+use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::event::Timestamp;
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
@@ -68,7 +68,7 @@ impl EventLoop {
         Ok(Followed { receiver, pinned })
     }
 
-    fn preview(&mut self, mut ops: Vec<Op>) -> Result<Preview, ChangeError> {
+    fn preview(&mut self, mut ops: Ops) -> Result<Preview, ChangeError> {
         self.add_dependents(&mut ops);
         self.machine.begin_group();
         let plan = self.check_all(&ops);
