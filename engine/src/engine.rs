@@ -350,6 +350,9 @@ impl Engine {
 
     /// Returns what the engine and its workers are doing; after its end, what they did last.
     ///
+    /// Of more than 256 workers not all are seen at the same moment: so many are looked at in one
+    /// turn of the engine, and what happens meanwhile goes on.
+    ///
     /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
     /// named, and asked no second time while it owes an answer.
     pub async fn report(&self) -> Report {
@@ -378,9 +381,12 @@ impl Engine {
         self.ask(|reply| Question::Why(name, reply)).await.flatten()
     }
 
-    /// Returns the dependency graph with its states; `None` after the engine's end.
+    /// Returns the dependency graph with its states; `None` after the engine's end. Like a report, a
+    /// large one does not show a single moment.
     pub async fn graph(&self) -> Option<Graph> {
-        self.ask(Question::Graph).await
+        let mut graph = self.ask(Question::Graph).await?;
+        graph.sort();
+        Some(graph)
     }
 
     /// Follows the events of this engine and those nested in it, from now on.

@@ -7,8 +7,8 @@
 //!    own.
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
-//! 3. Changes, waves and kills are worked on in slices, with a look at the messages in between. What
-//!    is not sliced is a report, a graph, a preview, a group's check for cycles, and what one hub
+//! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
+//!    in between. What is not sliced is a preview, a group's check for cycles, and what one hub
 //!    shows its users: each is one walk.
 
 mod commands;
@@ -19,6 +19,7 @@ mod remains;
 mod slot;
 mod timers;
 mod waiting;
+mod walk;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -30,7 +31,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use group::Job;
-pub(crate) use questions::Snapshot;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
 use remains::Remains;
@@ -38,6 +38,8 @@ pub(crate) use slot::Ask;
 use slot::{LastError, Names, Slot, Stamp};
 use timers::Timers;
 use waiting::Waiting;
+pub(crate) use walk::Snapshot;
+use walk::Walk;
 
 use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
@@ -126,6 +128,7 @@ pub(crate) struct EventLoop {
     job: Option<Job>,
     queue: VecDeque<Apply>,
     waiting: Waiting,
+    walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
     began: Instant,
     now: Stamp,
@@ -188,6 +191,7 @@ impl EventLoop {
             job: None,
             queue: VecDeque::new(),
             waiting: Waiting::default(),
+            walks: VecDeque::new(),
             fatal: None,
             began,
             now: 1,
@@ -209,7 +213,7 @@ impl EventLoop {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let mut first = None;
-            let has_more = self.work();
+            let has_more = self.work() | self.advance_walks();
             self.flush();
             if self.is_finished {
                 return self.finish().await;
