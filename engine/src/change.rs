@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::error::ConfigError;
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
+use crate::nested::{Nested, Part};
 use crate::value::Kind;
 
 /// A group of changes that is checked as a whole, and applied as one wave or refused as a whole.
@@ -83,6 +84,18 @@ impl Change {
         self
     }
 
+    /// Adds a manifold that belongs to a nested engine.
+    pub(crate) fn add(self, part: Part) -> Self {
+        let Part { name, kind, manifold } = part;
+        self.put_part(name, kind, manifold, Mode::Nothing)
+    }
+
+    fn put_part(mut self, name: Text, kind: &'static Kind, manifold: Manifold, mode: Mode) -> Self {
+        let action = Action::Install { manifold: Some(manifold), expected: kind, mode };
+        self.ops.push(Op { name, action });
+        self
+    }
+
     fn put<T>(self, name: &Name<T>, manifold: Manifold, mode: Mode) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -117,7 +130,43 @@ impl Change {
         self.put(&name, manifold, Mode::Anything)
     }
 
-    /// Takes a manifold out; its dependents lose their input and wait for it.
+    /// Installs a nested engine under a name that has no manifold, with its imports and exports.
+    pub fn install_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        beside.into_iter().fold(self.install(name, manifold), Self::add)
+    }
+
+    /// Replaces a nested engine, or any manifold, by a nested engine. Imports and exports that only
+    /// the former had go with it.
+    pub fn replace_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        beside.into_iter().fold(self.replace(name, manifold), |change, part| {
+            change.put_part(part.name, part.kind, part.manifold, Mode::Anything)
+        })
+    }
+
+    /// Hands in a value from outside, under a name of its own; see
+    /// [`Engine::provide`](crate::Engine::provide).
+    pub fn provide<T>(self, name: Name<T>, value: T) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let provider =
+            Manifold::builder().offers::<(T,)>().run_with(value, |value, (), up| async move {
+                up.ready((value,)).wait().await;
+                Ok(())
+            });
+        self.install_or_replace(name, provider)
+    }
+
+    /// Takes a manifold out; its dependents lose their input and wait for it. A nested engine's
+    /// imports and exports go with it.
     pub fn uninstall<T>(self, name: &Name<T>) -> Self {
         self.push(name, Action::Uninstall { with_dependents: false })
     }

@@ -130,6 +130,8 @@ pub(crate) struct EventLoop {
     waiting: Waiting,
     walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
+    /// Whether any manifold was ever installed as a part of a nested engine.
+    has_parts: bool,
     began: Instant,
     now: Stamp,
     slice_ends: Instant,
@@ -193,6 +195,7 @@ impl EventLoop {
             waiting: Waiting::default(),
             walks: VecDeque::new(),
             fatal: None,
+            has_parts: false,
             began,
             now: 1,
             slice_ends: began,

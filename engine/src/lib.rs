@@ -64,6 +64,7 @@ mod input;
 mod machine;
 mod manifold;
 mod name;
+mod nested;
 mod observe;
 mod policy;
 mod report;
@@ -94,6 +95,7 @@ pub use manifold::{
     Start, Up,
 };
 pub use name::{Name, NameError};
+pub use nested::Nested;
 pub use observe::Metrics;
 pub use policy::Policy;
 pub use report::{

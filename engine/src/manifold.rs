@@ -18,6 +18,7 @@ pub use staged::{StagedBuilder, Start};
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
 use crate::input::Declaration;
+use crate::name::Text;
 use crate::shared::Shared;
 use crate::task::Launch;
 use crate::value::Kind;
@@ -92,6 +93,11 @@ impl Manifold {
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(self.settings.get_or_insert_default()));
         self
+    }
+
+    /// Says which nested engine it belongs to.
+    pub(crate) fn part_of(self, nested: Text) -> Self {
+        self.set(|settings| settings.part_of = Some(nested))
     }
 
     /// Sets the wait after a failure. Default: the engine's.
