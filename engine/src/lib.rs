@@ -84,7 +84,7 @@ pub use backoff::{Backoff, Intensity};
 #[doc(hidden)]
 pub use bare::drive_bare_machine;
 pub use change::{Change, ChangeError, Preview};
-pub use context::{Context, Health};
+pub use context::{Context, Health, Journal};
 pub use detail::Detail;
 pub use engine::{
     Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,
