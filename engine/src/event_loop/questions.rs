@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::group::{Plan, is_offered};
+use super::check::{Plan, is_offered};
 use super::waiting::answer;
 use super::walk::{Found, state_of};
 use super::{EventLoop, Followed, Question};
