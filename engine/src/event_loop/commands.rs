@@ -7,7 +7,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::slot::{Ask, LastError, Slot, WorkerSlot};
-use super::waiting::answer;
 use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
@@ -178,14 +177,7 @@ impl EventLoop {
 
     /// Answers those who wait for the machine to be idle, or settled.
     pub(super) fn answer_at_rest(&mut self) {
-        for reply in self.waiting.for_idle.drain(..) {
-            answer(reply, Ok(()));
-        }
-        if !self.waiting.for_rest.is_empty() && self.machine.is_settled() {
-            for reply in self.waiting.for_rest.drain(..) {
-                answer(reply, ());
-            }
-        }
+        self.waiting.on_idle(|| self.machine.is_settled());
     }
 }
 
