@@ -1,3 +1,4 @@
+mod admission;
 mod builder;
 mod closure;
 mod settings;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
+pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
 pub use closure::{BlockingUp, Changing, Offers, Up};
 pub use settings::Severity;

@@ -21,7 +21,7 @@ use crate::exit::{Exit, Outcome, Panicked};
 use crate::finish::Finish;
 use crate::input::Given;
 use crate::machine::EndKind;
-use crate::manifold::Settings;
+use crate::manifold::{Entry, Settings};
 use crate::observe::Observed;
 use crate::stop::Stop;
 use crate::value::Outputs;
@@ -31,6 +31,8 @@ pub(crate) struct Launch {
     pub(crate) given: Given,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
+    /// What it must pass first, if anything.
+    pub(crate) entry: Option<Box<Entry>>,
 }
 
 /// What a worker shows once it is up.
@@ -103,7 +105,10 @@ impl Launch {
             let _entered = span.as_ref().map(|span| span.enter());
             let outcome = match guard.stop.start_ended() {
                 true => Ok(Ok(())),
-                false => catch_unwind(AssertUnwindSafe(|| run(given, ctx))),
+                false => catch_unwind(AssertUnwindSafe(|| {
+                    guard.enter(&ctx)?;
+                    run(given, ctx)
+                })),
             };
             guard.finish(outcome.unwrap_or_else(|payload| Err(panicked(payload))));
         };
@@ -122,6 +127,7 @@ pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
+    entry: Option<Box<Entry>>,
     is_told: bool,
     /// What to tell if this is dropped before the worker has ended.
     if_dropped: fn() -> Finish,
@@ -135,10 +141,16 @@ impl Guard {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.clone(),
             observed,
+            entry: launch.entry.take(),
             is_told: false,
             if_dropped: Finish::dropped,
             identity,
         }
+    }
+
+    /// Passes what the worker must pass before its start.
+    fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
+        self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
     }
 
     /// Judges an outcome and tells it.
@@ -159,7 +171,13 @@ impl Guard {
             observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
-        self.stop.once_gone(move || shared.send(Message::Ended { node, generation, finish }));
+        let entry = self.entry.take();
+        self.stop.once_gone(move || {
+            if let Some(entry) = entry {
+                entry.leave();
+            }
+            shared.send(Message::Ended { node, generation, finish });
+        });
     }
 }
 
@@ -248,6 +266,9 @@ where
             match this.stage.as_mut().project() {
                 StageProjection::New { launch } => {
                     let Some((given, ctx)) = launch.take() else { return Poll::Pending };
+                    if let Err(exit) = this.guard.enter(&ctx) {
+                        return Poll::Ready(Err(exit));
+                    }
                     match (this.steps.begin)(&this.steps.manifold, given, ctx, this.late) {
                         Begun::Start(start) => this.stage.set(Stage::Start { start }),
                         Begun::Run(_) if this.guard.stop.start_ended() => {
