@@ -3,12 +3,19 @@
 //! Each worker takes its resources as plain arguments, hands out a cheap handle before it runs, and
 //! runs until its [`Stop`](crankcase_engine::Stop) is told.
 
+mod catacomb;
+mod child;
 mod file_watch;
+mod left_behind;
 mod process;
 mod readiness;
 mod signal;
 
+pub use catacomb::{
+    Catacomb, CatacombChild, CatacombConfig, CatacombEnded, CatacombHandle, CatacombReport,
+};
 pub use file_watch::{Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches};
+pub use left_behind::LeftBehind;
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,
     end_leftovers,
