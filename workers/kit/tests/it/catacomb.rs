@@ -1,12 +1,11 @@
 //! A worker that owns others.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{BoxError, Exit, Outcome, Stop, Worker, WorkerState};
-use crankcase_testing::{Bare, Journal, clean_kill, dirty_kill};
+use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, WorkerState};
+use crankcase_testing::{Bare, Journal, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle};
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::running::TestResult;
@@ -232,71 +231,60 @@ async fn its_children_are_dropped_with_it() -> TestResult {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_child_that_ends_neither_way_is_named() -> TestResult {
-    let (begun, (go, going)) = (Arc::new(Notify::new()), std::sync::mpsc::channel::<()>());
-    let config = CatacombConfig { grace: Duration::ZERO, abort_grace: Duration::ZERO };
-    let catacomb = Catacomb::new(config);
-    let children = catacomb.handle();
-    let tell = Arc::clone(&begun);
+/// Adds a child that lingers until what it sends is dropped.
+fn add_lingering(children: &CatacombHandle, held: mpsc::UnboundedSender<Linger>) -> TestResult {
     children.spawn("stubborn", async move |stop: Stop| {
-        let work = move || {
-            tell.notify_one();
-            going.recv()
-        };
-        stop.blocking(work).await?.map_err(BoxError::from)?;
-        Ok(())
+        held.send(stop.linger())?;
+        deaf(stop).await
     })?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_ends_neither_way_is_named() -> TestResult {
+    let (catacomb, children) = catacomb();
+    let (sender, mut held) = mpsc::unbounded_channel();
+    add_lingering(&children, sender)?;
     let running = Bare::run(catacomb);
-    begun.notified().await;
+    let linger = held.recv().await;
+    let began = Instant::now();
 
     let exit = dirty_kill(running).await?;
 
     assert_eq!(exit.to_string(), "children were left behind: \"stubborn\"");
+    assert_eq!(began.elapsed(), Duration::from_secs(21));
     assert_eq!(children.count(), 1);
-    Ok(go.send(())?)
+    drop(linger);
+    assert_eq!(children.count(), 0);
+    Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_engine_does_not_start_it_again_before_its_children_are_gone() -> TestResult {
-    use crankcase_engine::{Manifold, Name};
-    use crankcase_testing::{test_engine, wait_for_state};
     const OWNER: Name<()> = Name::new("owner");
-
-    let (begun, (go, going)) = (Arc::new(Notify::new()), std::sync::mpsc::channel::<()>());
-    let going = Arc::new(parking_lot::Mutex::new(Some(going)));
+    let (sender, mut held) = mpsc::unbounded_channel();
     let owner = Manifold::builder()
-        .start_with((Arc::clone(&begun), going), |(begun, going), (), _ctx| async move {
+        .start_with(sender, |sender, (), _ctx| async move {
             let (catacomb, children) = catacomb();
-            if let Some(going) = going.lock().take() {
-                children.spawn("stubborn", async move |stop: Stop| {
-                    let work = move || {
-                        begun.notify_one();
-                        going.recv()
-                    };
-                    stop.blocking(work).await?.map_err(BoxError::from)?;
-                    Ok(())
-                })?;
-            }
+            add_lingering(&children, sender).map_err(|error| error.to_string())?;
             Ok(catacomb)
         })
-        .build()
-        .grace(Duration::ZERO)
-        .abort_grace(Duration::ZERO);
+        .build();
     let engine = test_engine().build()?;
     engine.install(OWNER, owner).await?;
-    begun.notified().await;
+    let linger = held.recv().await;
 
-    let name = OWNER;
-    let bounce = tokio::join!(engine.bounce(&name), async {
-        wait_for_state(&engine, "owner", WorkerState::Stuck).await?;
-        go.send(())?;
-        Ok::<(), Box<dyn std::error::Error>>(())
+    let (bounced, seen) = tokio::join!(async { engine.bounce(&OWNER).await }, async {
+        sleep(Duration::from_secs(600)).await;
+        let owner = engine.report().await.workers.remove("owner");
+        drop(linger);
+        owner.map(|owner| (owner.state, owner.starts))
     });
 
-    bounce.0?;
-    bounce.1?;
+    bounced?;
+    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
     engine.running(&OWNER).await?;
+    drop(held.recv().await);
     Ok(clean_kill(engine).await?)
 }
 
