@@ -9,6 +9,7 @@ mod file_watch;
 mod left_behind;
 mod process;
 mod readiness;
+mod runner;
 mod signal;
 
 pub use catacomb::{
@@ -19,5 +20,9 @@ pub use left_behind::LeftBehind;
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,
     end_leftovers,
+};
+pub use runner::{
+    ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,
+    RunnerConfig, RunnerError, RunnerHandle, RunnerReport,
 };
 pub use signal::{Signal, SignalCounts, SignalError, SignalHandle, Signals};

@@ -6,5 +6,6 @@ mod events;
 mod fifo;
 mod file_watch;
 mod process;
+mod runner;
 mod running;
 mod signal;
