@@ -1,5 +1,8 @@
 //! A set of named workers.
 
+mod model;
+mod schedule;
+
 use std::time::Duration;
 
 use crankcase_engine::{
