@@ -5,6 +5,8 @@ mod catacomb;
 mod events;
 mod fifo;
 mod file_watch;
+mod fortress;
+mod holding;
 mod process;
 mod runner;
 mod running;
