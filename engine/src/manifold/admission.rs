@@ -19,6 +19,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::input::{Declaration, Gift, Given, Inputs};
 use crate::machine::Need;
+use crate::shared::Shared;
 use crate::task::Launch;
 use crate::value::{Kind, Value};
 
@@ -152,7 +153,7 @@ where
         self.inner.offers()
     }
 
-    fn launch(self: Arc<Self>, mut launch: Launch) -> Option<AbortHandle> {
+    fn launch(self: Arc<Self>, mut launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let (gifts, engine) = launch.given.into_parts();
         let mut kept = Vec::new();
         let theirs = gifts.iter().zip(self.inner.inputs());
@@ -165,7 +166,7 @@ where
             let pass = (admission.admit)(values, ctx)?;
             Ok(Box::new((pass, kept)))
         }));
-        Arc::clone(&self.inner).launch(launch)
+        Arc::clone(&self.inner).launch(launch, shared)
     }
 }
 
