@@ -51,6 +51,16 @@ struct Child {
     since: Instant,
 }
 
+impl Table {
+    /// Returns the children as they came. They lie in memory like that: in the table's order, each
+    /// would miss the cache several times.
+    fn oldest_first(&self) -> Vec<(u64, &Child)> {
+        let mut children: Vec<_> = self.children.iter().map(|(id, child)| (*id, child)).collect();
+        children.sort_unstable_by_key(|(id, _)| *id);
+        children
+    }
+}
+
 impl Shared {
     pub(super) fn linger(&self, linger: Linger) {
         self.table.lock().linger = Some(linger);
@@ -159,7 +169,7 @@ impl Shared {
     pub(super) fn tell_all(&self) {
         let mut table = self.table.lock();
         table.life = table.life.max(Life::Told);
-        table.children.values().for_each(|child| child.stopper.stop());
+        table.oldest_first().iter().for_each(|(_, child)| child.stopper.stop());
     }
 
     pub(super) fn abort_all(&self) {
@@ -196,8 +206,7 @@ impl Shared {
     pub(super) fn report(&self) -> CatacombReport {
         let now = Instant::now();
         let table = self.table.lock();
-        let mut children: Vec<_> = table.children.iter().collect();
-        children.sort_unstable_by_key(|(id, _)| **id);
+        let children = table.oldest_first();
         let children = children.into_iter().map(|(_, child)| CatacombChild {
             name: child.name.to_string(),
             age: now.duration_since(child.since).as_secs_f64(),

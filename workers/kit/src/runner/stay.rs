@@ -3,9 +3,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Detail, Exit, Panicked, Policy, Stop, Stopper, WorkerState};
+use crankcase_engine::{Backoff, Detail, Exit, Name, Panicked, Policy, Stop, Stopper, WorkerState};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;
@@ -38,12 +39,14 @@ pub enum Ending {
 
 /// The time of one spec under a name.
 pub(super) struct Stay {
-    name: Arc<str>,
+    name: Name<()>,
     spec: ChildSpec,
     policy: Arc<Policy>,
     /// Where it runs.
     runtime: Handle,
     state: Mutex<State>,
+    /// Nothing is left of its last worker.
+    is_gone: AtomicBool,
     /// Tells the stay's task and those who wait that the state has changed.
     changed: Notify,
 }
@@ -54,8 +57,6 @@ struct State {
     is_doomed: bool,
     /// It is to be started again without being judged.
     is_bounced: bool,
-    /// Nothing is left of its last worker.
-    is_gone: bool,
     stopper: Option<Stopper>,
     told: Option<Instant>,
     generation: u32,
@@ -92,12 +93,11 @@ enum Next {
 }
 
 impl Stay {
-    pub(super) fn new(name: Arc<str>, spec: ChildSpec, policy: Arc<Policy>) -> Self {
+    pub(super) fn new(name: Name<()>, spec: ChildSpec, policy: Arc<Policy>) -> Self {
         let state = State {
             phase: Phase::Queued,
             is_doomed: false,
             is_bounced: false,
-            is_gone: true,
             stopper: None,
             told: None,
             generation: 0,
@@ -110,11 +110,23 @@ impl Stay {
             task: None,
             ending: None,
         };
-        let (state, changed) = (Mutex::new(state), Notify::new());
-        Self { name, spec, policy, runtime: Handle::current(), state, changed }
+        Self {
+            name,
+            spec,
+            policy,
+            runtime: Handle::current(),
+            state: Mutex::new(state),
+            is_gone: AtomicBool::new(true),
+            changed: Notify::new(),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Returns the name in a form that is cheap to clone.
+    pub(super) fn key(&self) -> &Name<()> {
         &self.name
     }
 
@@ -134,10 +146,7 @@ impl Stay {
 
     /// Runs it in a task, as the present stay of its name.
     pub(super) fn begin(self: &Arc<Self>, shared: &Arc<Shared>) {
-        {
-            let mut state = self.state.lock();
-            state.enter(Phase::Starting);
-        }
+        self.state.lock().phase = Phase::Starting;
         self.changed.notify_waiters();
         let presence = Presence {
             shared: Arc::clone(shared),
@@ -193,7 +202,8 @@ impl Stay {
     /// Says that it is over.
     pub(super) fn end(&self, ending: Ending) {
         let mut state = self.state.lock();
-        state.enter(Phase::Gone);
+        state.phase = Phase::Gone;
+        state.until = None;
         state.ending.get_or_insert(ending);
         let reporter = state.reporter.take();
         drop(state);
@@ -228,6 +238,11 @@ impl Stay {
 
     /// Waits until `look` finds what it looks for.
     async fn until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+        // Most who wait find it at once, and need not be told.
+        let found = look(&self.state.lock());
+        if let Some(found) = found {
+            return found;
+        }
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -302,7 +317,7 @@ impl Stay {
         state.stopper = Some(stopper);
         state.told = None;
         state.is_bounced = false;
-        state.is_gone = false;
+        self.is_gone.store(false, Ordering::Release);
         Some(ChildContext { stay: Arc::clone(self), generation: state.generation, stop })
     }
 
@@ -346,7 +361,13 @@ impl Stay {
         drop(caught(|| drop(reporter)));
         if has_failed {
             let wait = until.map(|until| until.saturating_duration_since(now));
-            tracing::warn!(worker = %self.name, error = seen.text, failures, ?wait, "a worker failed");
+            tracing::warn!(
+                worker = self.name.as_str(),
+                error = seen.text,
+                failures,
+                ?wait,
+                "a worker failed"
+            );
         }
         left.map_or(Next::Again, |end| Next::Leave(Ending::of(end)))
     }
@@ -376,7 +397,7 @@ impl Stay {
 
     /// Nothing is left of its worker.
     fn on_gone(&self) {
-        self.state.lock().is_gone = true;
+        self.is_gone.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }
 }
@@ -551,7 +572,8 @@ impl Presence {
         };
         let stay = Arc::clone(&self.stay);
         stop.once_gone(move || stay.on_gone());
-        self.stay.until(|state| state.is_gone.then_some(())).await;
+        let stay = &self.stay;
+        stay.until(|_| stay.is_gone.load(Ordering::Acquire).then_some(())).await;
         self.stop = None;
         Some(end)
     }
@@ -599,6 +621,6 @@ impl Future for Caught<'_> {
 impl fmt::Debug for Stay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        f.debug_struct("Stay").field("name", &self.name).field("phase", &state.phase).finish()
+        f.debug_struct("Stay").field("name", &self.name()).field("phase", &state.phase).finish()
     }
 }

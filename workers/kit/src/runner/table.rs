@@ -1,7 +1,10 @@
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Linger, Name, Policy};
@@ -20,17 +23,43 @@ pub(super) struct Shared {
     table: Mutex<Table>,
     /// Tells the runner, which alone waits, to look at the table.
     changed: Notify,
+    /// Whether the table's life is over.
+    has_ended: AtomicBool,
 }
 
 #[derive(Default)]
 struct Table {
-    slots: HashMap<Arc<str>, Slot>,
+    slots: HashMap<Key, Slot>,
     life: Life,
     /// The first fatal exit.
     fatal: Option<Exit>,
     /// Keeps the runner's worker from counting as ended.
     linger: Option<Linger>,
 }
+
+/// A name that is looked up by its text.
+#[derive(Clone)]
+struct Key(Name<()>);
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_str().hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Key {}
 
 /// What a name has.
 struct Slot {
@@ -54,6 +83,7 @@ impl Shared {
             random: Mutex::new(StdRng::seed_from_u64(config.seed)),
             table: Mutex::default(),
             changed: Notify::new(),
+            has_ended: AtomicBool::new(false),
         }
     }
 
@@ -78,16 +108,16 @@ impl Shared {
         spec: ChildSpec,
         is_replaced: bool,
     ) -> Result<Arc<Stay>, RunnerError> {
-        Name::<()>::parse(name)?;
+        let key = Name::<()>::parse(name)?;
         let policy = spec.policy(&self.policy);
         let policy =
             policy.map_err(|source| RunnerError::BadSpec { name: name.to_owned(), source })?;
-        let stay = Arc::new(Stay::new(name.into(), spec, policy));
+        let stay = Arc::new(Stay::new(key.clone(), spec, policy));
         let mut table = self.table.lock();
         if table.life > Life::Open {
             return Err(RunnerError::Stopping { action, name: name.to_owned() });
         }
-        match table.slots.entry(name.into()) {
+        match table.slots.entry(Key(key)) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Slot { present: Arc::clone(&stay), next: None });
                 drop(table);
@@ -145,18 +175,15 @@ impl Shared {
         stays
     }
 
-    /// A present stay is over: its successor begins, or the name is free.
+    /// A stay, which is the present one of its name, is over: its successor begins, or the name is
+    /// free.
     pub(super) fn leave(self: &Arc<Self>, stay: &Arc<Stay>, ending: Ending) {
         let mut table = self.table.lock();
-        let mut next = None;
-        if let Some(slot) = table.slots.get_mut(stay.name())
-            && Arc::ptr_eq(&slot.present, stay)
-        {
-            next = slot.next.take();
-            match &next {
-                Some(next) => slot.present = Arc::clone(next),
-                None => drop(table.slots.remove(stay.name())),
-            }
+        let slot = table.slots.remove(stay.name());
+        let next = slot.and_then(|slot| slot.next);
+        if let Some(next) = &next {
+            let slot = Slot { present: Arc::clone(next), next: None };
+            table.slots.insert(Key(next.key().clone()), slot);
         }
         let is_empty = table.slots.is_empty();
         let linger = if is_empty && table.life == Life::Ended { table.linger.take() } else { None };
@@ -193,8 +220,11 @@ impl Shared {
         table.life = table.life.max(Life::Stopping);
         let withdrawn: Vec<_> =
             table.slots.values_mut().filter_map(|slot| slot.next.take()).collect();
-        let present: Vec<_> = table.slots.values().map(|slot| Arc::clone(&slot.present)).collect();
+        let mut present: Vec<_> =
+            table.slots.values().map(|slot| Arc::clone(&slot.present)).collect();
         drop(table);
+        // As they lie in memory: in the table's order each would miss the cache, several times.
+        present.sort_unstable_by_key(|stay| Arc::as_ptr(stay).addr());
         present.iter().for_each(|stay| stay.doom());
         withdrawn.iter().for_each(|stay| stay.withdraw());
         let patience = |stay: &Arc<Stay>| {
@@ -219,8 +249,9 @@ impl Shared {
     pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
         let mut table = self.table.lock();
         table.life = Life::Ended;
+        self.has_ended.store(true, Ordering::Release);
         let linger = if table.slots.is_empty() { table.linger.take() } else { None };
-        let left = table.slots.keys().map(ToString::to_string).collect();
+        let left = table.slots.keys().map(|key| key.0.as_str().to_owned()).collect();
         let fatal = table.fatal.take();
         drop(table);
         drop(linger);
@@ -232,7 +263,7 @@ impl Shared {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.table.lock().life == Life::Ended
+        self.has_ended.load(Ordering::Acquire)
     }
 }
 
