@@ -66,7 +66,7 @@ impl Context {
 
     /// Returns the handle through which the worker says how well it runs.
     pub fn health(&self) -> Health {
-        Health { identity: self.identity.clone() }
+        Health { identity: self.identity.clone(), stop: self.stop.clone() }
     }
 
     /// Runs short blocking work on a thread for such work; see [`Stop::blocking`].
@@ -104,10 +104,12 @@ impl fmt::Debug for Context {
 /// Says how well a running worker does its work.
 ///
 /// A worker is in good health until it says otherwise. Being degraded changes nothing but what is
-/// reported; a new generation begins in good health.
+/// reported; a new generation begins in good health. Of what is said faster than the engine takes
+/// it, the last counts, and nothing piles up.
 #[derive(Clone)]
 pub struct Health {
     identity: Identity,
+    stop: Stop,
 }
 
 impl Health {
@@ -122,8 +124,10 @@ impl Health {
     }
 
     fn send(&self, degraded: Option<String>) {
-        let Identity { shared, node, generation } = &self.identity;
-        shared.send(Message::Health { node: *node, generation: *generation, degraded });
+        if self.stop.put_health(degraded) {
+            let Identity { shared, node, generation } = &self.identity;
+            shared.send(Message::Health { node: *node, generation: *generation });
+        }
     }
 }
 

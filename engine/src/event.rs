@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
 
+use crate::exit::EndKind;
 use crate::name::Text;
 
 /// A moment in UTC; it is written as RFC 3339 with milliseconds.
@@ -147,8 +148,8 @@ pub enum EventKind {
     Stuck,
     /// A worker has ended.
     Ended {
-        /// How: `done`, `failed`, `bounce`, `missing`, `uninstall`, `stopped`, `fatal`, `dropped`.
-        end: &'static str,
+        /// How.
+        end: EndKind,
         /// Why, if there is anything to say.
         error: Option<String>,
         /// Whether it panicked.

@@ -76,7 +76,7 @@ pub(crate) enum Message {
     Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
     Ended { node: NodeId, generation: Generation, finish: Finish },
     Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
-    Health { node: NodeId, generation: Generation, degraded: Option<String> },
+    Health { node: NodeId, generation: Generation },
     Unpin(NodeId),
 }
 
@@ -130,6 +130,8 @@ pub(crate) struct EventLoop {
     waiting: Waiting,
     walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
+    /// Whether any manifold was ever installed as a part of a nested engine.
+    has_parts: bool,
     began: Instant,
     now: Stamp,
     slice_ends: Instant,
@@ -193,6 +195,7 @@ impl EventLoop {
             waiting: Waiting::default(),
             walks: VecDeque::new(),
             fatal: None,
+            has_parts: false,
             began,
             now: 1,
             slice_ends: began,
@@ -340,9 +343,7 @@ impl EventLoop {
             Message::Changed { node, generation, index, latest } => {
                 self.on_changed(node, generation, index, latest);
             }
-            Message::Health { node, generation, degraded } => {
-                self.on_health(node, generation, degraded);
-            }
+            Message::Health { node, generation } => self.on_health(node, generation),
             Message::Unpin(node) => self.machine.unpin(node),
         }
     }
@@ -429,7 +430,7 @@ impl EventLoop {
             let error = LastError { text: failure.text, is_panic, at };
             self.slots[node.index()].rare_mut().last_error = Some(error);
         }
-        self.note(node, None, || EventKind::Ended { end: kind.as_str(), error: text, is_panic });
+        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
     }
 
     fn on_fatal(
@@ -477,10 +478,9 @@ impl EventLoop {
         self.machine.changed(node, generation, port);
     }
 
-    fn on_health(&mut self, node: NodeId, generation: Generation, degraded: Option<String>) {
-        if self.worker(node, generation).is_none() {
-            return;
-        }
+    fn on_health(&mut self, node: NodeId, generation: Generation) {
+        let worker = self.worker(node, generation);
+        let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
         let slot = &mut self.slots[node.index()];
         if slot.degraded() == degraded.as_deref() {
             return;

@@ -17,14 +17,13 @@ use crate::changes::{Changes, Late};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
 use crate::event_loop::Message;
-use crate::exit::{Exit, Outcome, Panicked};
+use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
 use crate::input::Given;
-use crate::machine::EndKind;
 use crate::manifold::{Entry, Settings};
 use crate::observe::Observed;
 use crate::shared::Shared;
-use crate::stop::Stop;
+use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
 
 /// What a worker is started with.
@@ -130,6 +129,8 @@ pub(crate) struct Guard {
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
     entry: Option<Box<Entry>>,
+    /// Keeps an outer engine from taking this one for ended.
+    linger: Option<Linger>,
     is_told: bool,
     /// What to tell if this is dropped before the worker has ended.
     if_dropped: fn() -> Finish,
@@ -144,6 +145,7 @@ impl Guard {
             settings: launch.settings.clone(),
             observed,
             entry: launch.entry.take(),
+            linger: identity.shared.outer.as_ref().map(Stop::linger),
             is_told: false,
             if_dropped: Finish::dropped,
             identity,
@@ -173,12 +175,13 @@ impl Guard {
             observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
-        let entry = self.entry.take();
+        let (entry, linger) = (self.entry.take(), self.linger.take());
         self.stop.once_gone(move || {
             if let Some(entry) = entry {
                 entry.leave();
             }
             shared.send(Message::Ended { node, generation, finish });
+            drop(linger);
         });
     }
 }
@@ -298,7 +301,7 @@ where
                 },
                 StageProjection::Run { run } => {
                     let outcome = run.poll(cx);
-                    if let Some(changes) = this.late.take() {
+                    if let Some(changes) = this.late.take(cx) {
                         *this.changes = Some(Box::new(changes));
                     }
                     if let Some(changes) = this.changes {

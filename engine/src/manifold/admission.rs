@@ -13,11 +13,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::builder::declare;
 use super::{Blueprint, Manifold};
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::input::{Declaration, Gift, Given, Inputs};
+use crate::input::{Declaration, Declared, Gift, Given, Inputs};
 use crate::machine::Need;
 use crate::shared::Shared;
 use crate::task::Launch;
@@ -91,8 +90,10 @@ struct Admission<I, A> {
 impl<I: Inputs, A> Admission<I, A> {
     fn new(inner: Arc<dyn Blueprint>, inputs: I, admit: A) -> Self {
         let mut declared = inner.inputs().to_vec();
-        let own = declare(&inputs);
-        let own = own.iter().map(|input| (place(&mut declared, input), input.need)).collect();
+        let mut own = Declared::default();
+        inputs.declare(&mut own);
+        let own =
+            own.inputs.iter().map(|input| (place(&mut declared, input), input.need)).collect();
         Self { inner, inputs, admit, declared: declared.into_boxed_slice(), own }
     }
 }

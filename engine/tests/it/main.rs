@@ -1,6 +1,7 @@
 //! The engine's integration tests: behaviour through the public API.
 
 mod admission;
+mod borders;
 mod changes;
 mod compile;
 mod delays;
@@ -10,10 +11,13 @@ mod inputs;
 mod nested;
 mod outputs;
 mod panics;
+mod reports;
 mod seeing;
+mod slices;
 mod stops;
 mod threads;
 mod tree;
+mod trees;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 

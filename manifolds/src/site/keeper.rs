@@ -1,7 +1,9 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use crankcase_engine::{ChangeError, Engine, Exit, Live, NestedEngine, Outcome, Stop, Worker};
+use crankcase_engine::{
+    ChangeError, Engine, EngineGone, Exit, Live, NestedEngine, Outcome, Stop, Worker,
+};
 use crankcase_resources::Site;
 
 use super::wiring::Wiring;
@@ -53,9 +55,10 @@ async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -
                 Err(ChangeError::Stopped) => return pending().await,
                 Err(error) => return Exit::failed(error),
             }
-        } else if site.is_closed() {
-            return pending().await;
         }
-        next = site.changed().await;
+        next = match site.changed().await {
+            Ok(next) => next,
+            Err(EngineGone) => return pending().await,
+        };
     }
 }

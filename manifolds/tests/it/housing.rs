@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, Engine, EventKind, Exit, Manifold, Name, WorkerState};
+use crankcase_engine::{
+    ChangeError, EndKind, Engine, EventKind, Exit, Manifold, Name, WorkerState,
+};
 use crankcase_manifolds::{Housing, flag, fortress, gate};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use crankcase_workers::{Flag, Fortress, FortressError, Gate, Guest, Unlocker, ValueHandle};
@@ -155,7 +157,7 @@ async fn a_filter_comes_after_the_manifolds_own() -> TestResult {
     let ended = |kind: &EventKind| matches!(kind, EventKind::Ended { .. });
     let event = events.wait_for_kind("/web", ended).await?;
 
-    assert!(matches!(event.kind, EventKind::Ended { end: "bounce", .. }), "{event}");
+    assert!(matches!(event.kind, EventKind::Ended { end: EndKind::Bounce, .. }), "{event}");
     Ok(clean_kill(engine).await?)
 }
 

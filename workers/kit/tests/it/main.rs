@@ -11,3 +11,4 @@ mod process;
 mod runner;
 mod running;
 mod signal;
+mod watching;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crankcase_workers::{WatchError, Watcher, WatcherConfig};
 
-use super::Watching;
 use crate::running::{TestResult, guarded};
+use crate::watching::Watching;
 
 #[tokio::test]
 async fn a_file_written_in_place_is_told_also_while_it_is_open() -> TestResult {
