@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. A child is in the table from before its task is spawned until it is gone, and only then.
 //! 2. No code of a child's runs under the table's lock.
-//! 3. The catacomb ends only with an empty table, or after both graces; from then on it takes
-//!    nothing.
+//! 3. The catacomb ends only with an empty table, or after both graces; it takes nothing once the
+//!    first is over.
 //! 4. What is left when it ends keeps its worker from counting as ended.
 
 use std::fmt;
@@ -59,7 +59,7 @@ impl Default for CatacombConfig {
 /// # Guarantees
 ///
 /// - It takes a child in any case. One that comes while it stops is told to stop at once, and is
-///   awaited like all others.
+///   awaited like all others; one that comes when `grace` is over is dropped without having run.
 /// - The first error wins; the later ones are logged.
 /// - It ends after all its children: told, then dropped when `grace` is over. A child that ends
 ///   neither way is named in the log and, if there is no other error, in a [`LeftBehind`].
@@ -174,7 +174,7 @@ impl fmt::Debug for Owned {
     }
 }
 
-/// The catacomb has ended, and takes no child any more.
+/// The catacomb has ended, or has had its grace, and takes no child any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the catacomb has ended")]
 pub struct CatacombEnded;
@@ -192,8 +192,8 @@ impl CatacombHandle {
     ///
     /// # Errors
     ///
-    /// When the catacomb has ended. The worker was taken all the same, and dropped without having
-    /// run.
+    /// When the catacomb has ended, or has had its grace. The worker was taken all the same, and
+    /// dropped without having run.
     ///
     /// # Panics
     ///

@@ -37,9 +37,9 @@ enum Life {
     Killed,
     /// All children were told.
     Told,
-    /// All children are being dropped.
+    /// All children are being dropped; it takes no other.
     Aborted,
-    /// It takes no child any more.
+    /// It is over.
     Ended,
 }
 
@@ -66,14 +66,15 @@ impl Shared {
         self.table.lock().linger = Some(linger);
     }
 
-    /// Makes room for a child; none if the catacomb has ended.
+    /// Makes room for a child; none if the catacomb takes no more.
     pub(super) fn admit(&self, name: &str) -> Option<(u64, Stop)> {
         let (stopper, stop) = Stop::pair();
         let mut table = self.table.lock();
         match table.life {
             Life::Open | Life::Killed => {}
-            Life::Told | Life::Aborted => stopper.stop(),
-            Life::Ended => return None,
+            Life::Told => stopper.stop(),
+            // Those that come without end must not keep it from its own.
+            Life::Aborted | Life::Ended => return None,
         }
         let id = table.next;
         table.next += 1;

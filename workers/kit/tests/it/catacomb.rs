@@ -6,6 +6,7 @@ use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, Work
 use crankcase_testing::{Bare, Journal, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::running::TestResult;
@@ -180,6 +181,26 @@ async fn a_child_that_comes_while_it_stops_is_told_at_once_and_awaited() -> Test
     clean_kill(running).await?;
 
     assert_eq!(journal.lines(), ["late is told: true", "late has ended"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_that_come_without_end_do_not_keep_it_from_its_own() -> TestResult {
+    let (catacomb, children) = catacomb();
+    let running = Bare::run(catacomb);
+    let mut adder = JoinSet::new();
+    adder.spawn(async move {
+        while children.spawn("another", deaf).is_ok() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+
+    clean_kill(running).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(20));
+    adder.join_all().await;
     Ok(())
 }
 

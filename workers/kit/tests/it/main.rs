@@ -11,4 +11,5 @@ mod process;
 mod runner;
 mod running;
 mod signal;
+mod threads;
 mod watching;
