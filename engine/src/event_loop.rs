@@ -134,6 +134,8 @@ pub(crate) struct EventLoop {
     has_parts: bool,
     began: Instant,
     now: Stamp,
+    /// The same moment by the wall clock.
+    wall_now: SystemTime,
     slice_ends: Instant,
     is_finished: bool,
     /// A worker's task was dropped by its runtime.
@@ -198,6 +200,7 @@ impl EventLoop {
             has_parts: false,
             began,
             now: 1,
+            wall_now: shared.clock.wall,
             slice_ends: began,
             is_finished: false,
             is_runtime_gone: false,
@@ -268,6 +271,7 @@ impl EventLoop {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
         self.now = stamp(now.duration_since(self.began));
+        self.wall_now = self.wall(self.now);
     }
 
     fn is_slice_over(&self) -> bool {
@@ -527,13 +531,13 @@ impl EventLoop {
         if !self.shared.log.is_followed() {
             return;
         }
-        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind());
+        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind());
         self.events.push(event.about(self.slots[node.index()].name.as_ref(), origin));
     }
 
     /// Makes an event about the engine itself.
     fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind);
+        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind);
         self.events.push(event.about(None, origin));
     }
 

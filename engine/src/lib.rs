@@ -78,7 +78,7 @@ mod worker;
 
 pub use backoff::{Backoff, Intensity};
 pub use change::{Change, ChangeError, Preview};
-pub use context::{Context, Health};
+pub use context::{Context, Health, Journal};
 pub use detail::Detail;
 pub use engine::{
     Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,

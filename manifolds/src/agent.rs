@@ -31,6 +31,10 @@ pub const SIGNALS: Name<SignalHandle> = Name::new("signals");
 
 const CONTROL: Name<()> = Name::new("control");
 
+/// How long after the first signal a second one counts, by default: a person is slower, and who
+/// signals both a process and its group is faster.
+const SIGNALS_APART: Duration = Duration::from_millis(250);
+
 /// How long the control socket, and what is left of workers after the end, may take to go.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
@@ -39,8 +43,8 @@ const LAST_GRACE: Duration = Duration::from_secs(2);
 /// # Guarantees
 ///
 /// - One agent runs for each state folder.
-/// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; the second
-///   ends the agent at once.
+/// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; a second one,
+///   250 ms later or more, ends the agent at once.
 /// - The control socket in the state folder answers from the start until all workers have ended,
 ///   also while every worker thread is taken by workers that never yield.
 ///
@@ -77,6 +81,7 @@ impl Agent {
             bounds: ControlConfig::default(),
             worker_threads: None,
             stop_deadline: Duration::from_secs(60),
+            signals_apart: SIGNALS_APART,
         }
     }
 }
@@ -91,6 +96,7 @@ pub struct AgentBuilder {
     bounds: ControlConfig,
     worker_threads: Option<usize>,
     stop_deadline: Duration,
+    signals_apart: Duration,
 }
 
 impl AgentBuilder {
@@ -141,6 +147,16 @@ impl AgentBuilder {
         self
     }
 
+    /// Sets how long after the first signal a second one must come to end the agent at once; what
+    /// comes sooner counts as part of the first. Default 250 ms.
+    ///
+    /// Some who end a process signal it twice at the same moment, as its own and as one of its
+    /// group: GNU `timeout` does.
+    pub fn signals_apart(mut self, apart: Duration) -> Self {
+        self.signals_apart = apart;
+        self
+    }
+
     /// Runs the agent to its end, on this thread.
     ///
     /// # Errors
@@ -172,7 +188,7 @@ impl AgentBuilder {
         let frame = serve(runtimes.frame.handle(), &engine, lock, self.bounds).await?;
         let begun = begin(&engine, signals.handle(), self.change).await;
         let ended = match begun {
-            Ok(()) => until_end(&engine, &signals).await,
+            Ok(()) => until_end(&engine, &signals, self.signals_apart).await,
             Err(error) => engine.stop().await.map_err(AgentError::from).and(Err(error)),
         };
         if matches!(ended, Ok(Ended::Interrupted)) {
@@ -259,16 +275,20 @@ async fn begin(engine: &Engine, signals: SignalHandle, change: Change) -> Result
 }
 
 /// Waits for the engine's end, or stops it when a signal asks for that.
-async fn until_end(engine: &Engine, signals: &Listening) -> Result<Ended, AgentError> {
+async fn until_end(
+    engine: &Engine,
+    signals: &Listening,
+    apart: Duration,
+) -> Result<Ended, AgentError> {
     let ended: Result<(), EngineError> = tokio::select! {
         biased;
-        () = signals.asked_to_end(1) => {
+        () = signals.asked_to_end() => {
             tracing::info!("asked to end: stopping all workers in order");
             engine.asked_by("agent", "a signal asked it to end").kill();
             tokio::select! {
                 biased;
                 ended = engine.wait() => ended,
-                () = signals.asked_to_end(2) => return Ok(Ended::Interrupted),
+                () = signals.asked_again(apart) => return Ok(Ended::Interrupted),
             }
         }
         ended = engine.wait() => ended,

@@ -144,6 +144,8 @@ impl EventLoop {
                 if view.is_marked && !matches!(job.ops[at].action, Action::Unpark) {
                     job.ending.push((node, view.generation));
                 }
+                // While it is in the processor's cache: the slot has it too.
+                job.ops[at].name = Text::Static("");
                 Stage::Apply(at + 1)
             }
             Stage::Apply(_) => return Ok(true),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crankcase_engine::{
     Change, Detail, EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, NameError, Notice,
-    WorkerState,
+    Origin, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -307,6 +307,25 @@ async fn an_event_says_who_asked_and_why() -> TestResult {
 
     let origin = event.origin.ok_or("no origin")?;
     assert_eq!(origin.to_string(), "ops: new certificate");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_notes_stands_among_the_events_with_who_and_why() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let mending = Manifold::builder().run(|(), up| async move {
+        let journal = up.context().journal();
+        let stop = up.ready(());
+        journal.note("mended", Origin { who: "ada".to_owned(), why: "it broke".to_owned() });
+        stop.wait().await;
+        Ok(())
+    });
+
+    engine.install(C.output::<()>(), mending).await?;
+
+    let noted = events.wait_for(|event| matches!(event.kind, EventKind::Noted { .. })).await?;
+    assert!(noted.to_string().ends_with("Z /c mended (ada: it broke)"), "{noted}");
     Ok(clean_kill(engine).await?)
 }
 

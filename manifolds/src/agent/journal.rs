@@ -24,9 +24,13 @@ fn log(event: &Event) {
         }
         EventKind::Spent { failures } => tracing::error!(worker, failures, "a worker is parked"),
         EventKind::Health { degraded: Some(reason) } => {
-            tracing::warn!(worker, reason, "a worker is degraded");
+            for reason in reason.lines() {
+                tracing::warn!(worker, reason, "a worker is degraded");
+            }
         }
         EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
+        // Who notes something logs it as well, with all there is to say.
+        EventKind::Noted { text } => tracing::debug!(worker, text, "noted"),
         kind => match &event.origin {
             Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
             None => tracing::debug!(worker, event = %kind, "transition"),
