@@ -6,7 +6,6 @@ use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, Work
 use crankcase_testing::{Bare, Journal, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::running::TestResult;
@@ -185,22 +184,24 @@ async fn a_child_that_comes_while_it_stops_is_told_at_once_and_awaited() -> Test
 }
 
 #[tokio::test(start_paused = true)]
-async fn children_that_come_without_end_do_not_keep_it_from_its_own() -> TestResult {
-    let (catacomb, children) = catacomb();
+async fn a_child_that_comes_when_the_grace_is_over_is_taken_and_not_run() -> TestResult {
+    let ((catacomb, children), journal) = (catacomb(), Journal::new());
+    let (sender, mut held) = mpsc::unbounded_channel();
+    add_lingering(&children, sender)?;
     let running = Bare::run(catacomb);
-    let mut adder = JoinSet::new();
-    adder.spawn(async move {
-        while children.spawn("another", deaf).is_ok() {
-            sleep(Duration::from_millis(100)).await;
-        }
+    let linger = held.recv().await;
+
+    let (killed, (before, after)) = tokio::join!(dirty_kill(running), async {
+        sleep(Duration::from_millis(19_500)).await;
+        let before = children.spawn("before", async |_stop| Ok(()));
+        sleep(Duration::from_secs(1)).await;
+        (before, children.add("after", Idle(journal.clone(), "after")))
     });
-    sleep(Duration::from_secs(1)).await;
-    let began = Instant::now();
 
-    clean_kill(running).await?;
-
-    assert_eq!(began.elapsed(), Duration::from_secs(20));
-    adder.join_all().await;
+    killed?;
+    assert_eq!((before, after), (Ok(()), Err(CatacombEnded)));
+    assert_eq!(journal.lines(), ["drop after"]);
+    drop(linger);
     Ok(())
 }
 
