@@ -2,6 +2,8 @@
 
 mod conflict;
 mod ending;
+mod housing;
+mod owners;
 mod process;
 mod simulated;
 mod site;
