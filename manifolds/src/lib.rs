@@ -9,7 +9,9 @@
 
 mod agent;
 pub mod control;
+mod detail;
 pub mod file_watch;
+pub mod periodic;
 pub mod site;
 pub mod source;
 

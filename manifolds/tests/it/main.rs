@@ -2,6 +2,7 @@
 
 mod conflict;
 mod ending;
+mod periodic;
 mod process;
 mod site;
 mod source;

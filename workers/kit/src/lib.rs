@@ -3,12 +3,16 @@
 //! Each worker takes its resources as plain arguments, hands out a cheap handle before it runs, and
 //! runs until its [`Stop`](crankcase_engine::Stop) is told.
 
+mod condition;
 mod file_watch;
+mod periodic;
 mod process;
 mod readiness;
 mod signal;
 
+pub use condition::Condition;
 pub use file_watch::{Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches};
+pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,
     end_leftovers,

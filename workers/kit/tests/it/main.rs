@@ -4,6 +4,7 @@ mod alone;
 mod events;
 mod fifo;
 mod file_watch;
+mod periodic;
 mod process;
 mod running;
 mod signal;
