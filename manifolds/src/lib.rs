@@ -8,6 +8,7 @@
 //! it changes.
 
 mod agent;
+pub mod config_file;
 pub mod control;
 mod detail;
 pub mod file_watch;

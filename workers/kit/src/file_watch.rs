@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval};
 
 pub use self::error::{WatchError, WatchProblem};
-pub use self::subscription::{Subscription, Watches};
+pub use self::subscription::{Subscription, Watches, WatchesInput};
 
 use self::events::Events;
 use self::mounts::Mounts;

@@ -4,6 +4,7 @@
 //! runs until its [`Stop`](crankcase_engine::Stop) is told.
 
 mod condition;
+mod config_file;
 mod file_watch;
 mod periodic;
 mod process;
@@ -11,7 +12,12 @@ mod readiness;
 mod signal;
 
 pub use condition::Condition;
-pub use file_watch::{Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches};
+pub use config_file::{
+    ConfigFile, ConfigFileConfig, ConfigFileError, ConfigFileStatus, ConfigFormat, LastGood,
+};
+pub use file_watch::{
+    Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches, WatchesInput,
+};
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,

@@ -2,6 +2,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_engine::Live;
 use tokio::sync::watch;
 
 use super::{Shared, WatchError, WatchProblem};
@@ -36,6 +37,53 @@ impl Watches {
             self.shared.woken.notify_one();
         }
         Ok(Subscription { id, path: path.to_owned(), told, shared: Arc::clone(&self.shared) })
+    }
+}
+
+/// Where a worker has its [`Watches`] from: from one watcher for good, or from each that an engine
+/// has in turn.
+///
+/// With a [`Live`] input a watcher that fails and comes back costs no bounce of those who follow
+/// files.
+#[derive(Debug, Clone)]
+pub struct WatchesInput(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Fixed(Watches),
+    Live(Live<Watches>),
+}
+
+impl WatchesInput {
+    /// Watches a path; from a live input, as soon as there is a watcher that runs.
+    pub(crate) async fn watch(&mut self, path: &Path) -> Result<Subscription, WatchError> {
+        let live = match &mut self.0 {
+            Source::Fixed(watches) => return watches.watch(path),
+            Source::Live(live) => live,
+        };
+        let mut next = live.get();
+        loop {
+            match next.map(|watches| watches.watch(path)) {
+                // It has ended, and the engine is about to say so.
+                Some(Err(WatchError::Ended)) | None if live.is_closed() => {
+                    return Err(WatchError::Ended);
+                }
+                Some(Err(WatchError::Ended)) | None => next = live.changed().await,
+                Some(watched) => return watched,
+            }
+        }
+    }
+}
+
+impl From<Watches> for WatchesInput {
+    fn from(watches: Watches) -> Self {
+        Self(Source::Fixed(watches))
+    }
+}
+
+impl From<Live<Watches>> for WatchesInput {
+    fn from(watches: Live<Watches>) -> Self {
+        Self(Source::Live(watches))
     }
 }
 
