@@ -12,6 +12,7 @@ pub mod config_file;
 pub mod control;
 mod detail;
 pub mod file_watch;
+pub mod heartbeat;
 pub mod periodic;
 pub mod site;
 pub mod source;

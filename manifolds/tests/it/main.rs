@@ -3,6 +3,7 @@
 mod config_file;
 mod conflict;
 mod ending;
+mod heartbeat;
 mod periodic;
 mod process;
 mod site;

@@ -6,6 +6,7 @@
 mod condition;
 mod config_file;
 mod file_watch;
+mod heartbeat;
 mod periodic;
 mod process;
 mod readiness;
@@ -18,6 +19,7 @@ pub use config_file::{
 pub use file_watch::{
     Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches, WatchesInput,
 };
+pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig, HeartbeatStatus, Pulse};
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,

@@ -5,6 +5,7 @@ mod config_file;
 mod events;
 mod fifo;
 mod file_watch;
+mod heartbeat;
 mod periodic;
 mod process;
 mod running;
