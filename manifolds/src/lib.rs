@@ -14,6 +14,7 @@ mod detail;
 pub mod file_watch;
 pub mod heartbeat;
 pub mod periodic;
+pub mod process;
 pub mod site;
 pub mod source;
 

@@ -1,5 +1,6 @@
 //! Manifolds with real files, processes, signals and sockets.
 
+mod command;
 mod config_file;
 mod conflict;
 mod ending;

@@ -22,7 +22,7 @@ pub use file_watch::{
 pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig, HeartbeatStatus, Pulse};
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use process::{
-    Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessError, StopSignal,
-    end_leftovers,
+    Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
+    ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
 };
 pub use signal::{Signal, SignalCounts, SignalError, SignalHandle, Signals};
