@@ -10,3 +10,4 @@ mod process;
 mod site;
 mod source;
 mod spinning;
+mod watching;

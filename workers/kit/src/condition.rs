@@ -64,3 +64,14 @@ impl fmt::Debug for Condition {
         f.debug_struct("Condition").field("is_told", &self.tell.is_some()).finish()
     }
 }
+
+/// Returns an error with its causes, on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

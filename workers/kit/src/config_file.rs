@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::condition::Condition;
+use crate::condition::{Condition, chain};
 use crate::file_watch::{Subscription, WatchError, WatchesInput};
 
 pub use self::config::{ConfigFileConfig, ConfigFormat};
@@ -299,15 +299,4 @@ async fn read<T: DeserializeOwned + Send + Sync + 'static>(
 
 fn invalid(path: &Path, source: BoxError) -> ConfigFileError {
     ConfigFileError::Invalid { path: path.to_owned(), source }
-}
-
-/// Returns an error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -17,7 +17,8 @@ pub use config_file::{
     ConfigFile, ConfigFileConfig, ConfigFileError, ConfigFileStatus, ConfigFormat, LastGood,
 };
 pub use file_watch::{
-    Subscription, WatchError, WatchProblem, Watcher, WatcherConfig, Watches, WatchesInput,
+    Subscription, WatchError, WatchLimits, WatchProblem, WatchStatus, Watcher, WatcherConfig,
+    Watches, WatchesInput,
 };
 pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig, HeartbeatStatus, Pulse};
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crankcase_engine::Live;
 use tokio::sync::watch;
 
-use super::{Shared, WatchError, WatchProblem};
+use super::{Shared, WatchError, WatchProblem, WatchStatus};
 
 /// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
 #[derive(Debug, Clone)]
@@ -37,6 +37,11 @@ impl Watches {
             self.shared.woken.notify_one();
         }
         Ok(Subscription { id, path: path.to_owned(), told, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Returns what is watched now.
+    pub fn status(&self) -> WatchStatus {
+        self.shared.table.lock().status()
     }
 }
 
@@ -119,9 +124,9 @@ impl Subscription {
 
     /// Returns why the kernel does not watch the whole path; `None` if it does.
     ///
-    /// With a problem, [`changed`](Self::changed) also returns every
-    /// [`look_every`](crate::WatcherConfig::look_every), and the watch is tried again; so it does when the
-    /// problem is gone.
+    /// With a problem, [`changed`](Self::changed) also returns within each
+    /// [`look_every`](crate::WatcherConfig::look_every), when the watch is tried again; so it does
+    /// when the problem is gone.
     pub fn problem(&self) -> Option<Arc<WatchProblem>> {
         self.told.borrow().clone()
     }

@@ -8,8 +8,9 @@ use std::fs;
 use std::future::ready;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::{Subscription, Watcher, WatcherConfig, Watches};
+use crankcase_workers::{Condition, Subscription, Watcher, WatcherConfig, Watches};
 use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::running::{Running, TestResult, guarded};
 
@@ -18,6 +19,7 @@ struct Watching {
     folder: TempDir,
     watches: Watches,
     marker: Subscription,
+    told: UnboundedReceiver<Option<String>>,
     worker: Running,
 }
 
@@ -28,11 +30,19 @@ impl Watching {
         let watches = watcher.handle();
         fs::create_dir(folder.path().join("marker"))?;
         let marker = watches.watch(&folder.path().join("marker/file"))?;
-        Ok(Self { folder, watches, marker, worker: Running::start(watcher) })
+        let (tx, told) = unbounded_channel();
+        let tell = move |reason: Option<&str>| drop(tx.send(reason.map(str::to_owned)));
+        let worker = Running::start(watcher.telling(Condition::told_to(tell)));
+        Ok(Self { folder, watches, marker, told, worker })
     }
 
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
         Self::start(WatcherConfig::default())
+    }
+
+    /// Waits for what the worker says next of how well it does.
+    async fn told(&mut self) -> Result<Option<String>, Box<dyn std::error::Error>> {
+        Ok(self.told.recv().await.ok_or("the worker has ended")?)
     }
 
     fn path(&self, name: &str) -> PathBuf {

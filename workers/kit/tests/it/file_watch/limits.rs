@@ -53,12 +53,22 @@ async fn watches_in_namespace() -> TestResult {
 
     let problem = subscription.problem().ok_or("no problem")?;
     assert!(
-        matches!(&*problem, WatchProblem::Limit { folder } if *folder == watching.path("folder"))
+        matches!(&*problem, WatchProblem::Limit { folder, .. } if *folder == watching.path("folder"))
     );
+    let text = problem.to_string();
+    assert!(text.contains("user.max_inotify_watches is 1)"), "{text}");
+    assert!(text.contains("(fs.inotify.max_user_watches is "), "{text}");
+    assert_eq!(
+        guarded(watching.told()).await?.ok_or("in good health")?,
+        format!("a path is not watched: {text}")
+    );
+    assert_eq!(watching.watches.status().problems, 1);
     guarded(subscription.changed()).await?;
     guarded(subscription.changed()).await?;
     fs::write(WATCHES, "1000")?;
     recovered(&mut subscription).await?;
+    while guarded(watching.told()).await?.is_some() {}
+    assert_eq!(watching.watches.status().problems, 0);
     let is_told = watching.tells(&mut subscription, |path| fs::write(path.join("folder/file"), ""));
     assert!(is_told.await?);
     watching.end().await
@@ -79,6 +89,8 @@ async fn instances_in_namespace() -> TestResult {
 
     let problem = subscription.problem().ok_or("no problem")?;
     assert!(matches!(&*problem, WatchProblem::Instance { .. }));
+    let text = problem.to_string();
+    assert!(text.ends_with("user.max_inotify_instances is 0)"), "{text}");
     guarded(subscription.changed()).await?;
     fs::write(INSTANCES, "10")?;
     recovered(&mut subscription).await?;
