@@ -20,7 +20,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::after_parsing(&error),
     };
-    match logging::begin(&cli.global, cli.command.usual_log()).and_then(|()| command::run(cli)) {
+    let begun = logging::begin(&cli.global, cli.command.usual_log());
+    match begun.map_err(anyhow::Error::from).and_then(|()| command::run(cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -13,9 +13,11 @@ pub mod control;
 mod detail;
 pub mod file_watch;
 pub mod heartbeat;
+mod logging;
 pub mod periodic;
 pub mod process;
 pub mod site;
 pub mod source;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};
+pub use logging::{LogFormat, Logging, LoggingError};

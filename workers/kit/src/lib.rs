@@ -10,6 +10,7 @@ mod heartbeat;
 mod periodic;
 mod process;
 mod readiness;
+mod service;
 mod signal;
 
 pub use condition::Condition;
@@ -26,4 +27,5 @@ pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
     ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
 };
+pub use service::{ServiceError, ServiceManager, ServiceState};
 pub use signal::{Signal, SignalCounts, SignalError, SignalHandle, Signals};

@@ -9,4 +9,5 @@ mod heartbeat;
 mod periodic;
 mod process;
 mod running;
+mod service;
 mod signal;
