@@ -1,5 +1,7 @@
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::error::ConfigError;
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
@@ -26,8 +28,11 @@ use crate::value::Kind;
 #[derive(Debug, Default)]
 #[must_use = "a change does nothing until it is applied"]
 pub struct Change {
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Ops,
 }
+
+/// The ops of a change. Most changes are about one name.
+pub(crate) type Ops = SmallVec<[Op; 1]>;
 
 /// What a change does to one name.
 #[derive(Debug)]
@@ -74,10 +79,6 @@ impl Change {
     }
 
     fn push<T>(mut self, name: &Name<T>, action: Action) -> Self {
-        if self.ops.is_empty() {
-            // Most changes are about one name.
-            self.ops.reserve_exact(1);
-        }
         self.ops.push(Op { name: name.text().clone(), action });
         self
     }

@@ -1,3 +1,4 @@
+mod applied;
 mod builder;
 mod collect;
 mod nested;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+pub use applied::Applied;
 pub use builder::EngineBuilder;
 pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
@@ -57,7 +59,8 @@ use crate::shared::Shared;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future of a call stops waiting for it; what was asked for happens all the same.
+/// A change is on its way when the call that asks for it returns: dropping the [`Applied`] stops
+/// waiting for it, and what was asked for happens all the same.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -208,17 +211,20 @@ impl Engine {
 
     /// Applies a group of changes as one wave.
     ///
-    /// Returns when the group stands in the graph, what could start was told to, and every worker
+    /// It is over when the group stands in the graph, what could start was told to, and every worker
     /// that the group itself bounced, replaced, parked or took out is gone.
     ///
     /// # Errors
     ///
     /// When the group was refused as a whole; nothing has changed then.
-    pub async fn apply(&self, change: Change) -> Result<(), ChangeError> {
+    pub fn apply(&self, change: Change) -> Applied {
         let (reply, answer) = oneshot::channel();
-        let apply = Apply { ops: change.ops, caller: self.caller.clone(), reply };
-        self.shared.call(Call::Apply(Box::new(apply)));
-        answer.await.unwrap_or(Err(ChangeError::Stopped))
+        self.shared.call(Call::Apply(Apply {
+            ops: change.ops,
+            caller: self.caller.clone(),
+            reply,
+        }));
+        Applied::new(answer)
     }
 
     /// Returns what a group of changes would do now.
@@ -232,55 +238,55 @@ impl Engine {
             .unwrap_or(Err(ChangeError::Stopped))
     }
 
-    /// Installs a manifold; returns when it stands in the graph and was started if it could be.
+    /// Installs a manifold; over when it stands in the graph and was started if it could be.
     ///
     /// # Errors
     ///
     /// When the name has a manifold already, a type does not fit, or it would depend on itself.
-    pub async fn install<T>(&self, name: Name<T>, manifold: Manifold) -> Result<(), ChangeError>
+    pub fn install<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply(Change::new().install(name, manifold)).await
+        self.apply(Change::new().install(name, manifold))
     }
 
-    /// Replaces a manifold; returns when the new one is in force and the old worker gone.
+    /// Replaces a manifold; over when the new one is in force and the old worker gone.
     ///
     /// # Errors
     ///
     /// When the name has no manifold, a type does not fit, or it would depend on itself.
-    pub async fn replace<T>(&self, name: Name<T>, manifold: Manifold) -> Result<(), ChangeError>
+    pub fn replace<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply(Change::new().replace(name, manifold)).await
+        self.apply(Change::new().replace(name, manifold))
     }
 
-    /// Takes a manifold out; returns when it and its worker are gone.
+    /// Takes a manifold out; over when it and its worker are gone.
     ///
     /// # Errors
     ///
     /// When the name has no manifold.
-    pub async fn uninstall<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
-        self.apply(Change::new().uninstall(name)).await
+    pub fn uninstall<T>(&self, name: &Name<T>) -> Applied {
+        self.apply(Change::new().uninstall(name))
     }
 
-    /// Bounces a worker; returns when the old one is gone.
+    /// Bounces a worker; over when the old one is gone.
     ///
     /// # Errors
     ///
     /// When the name has no manifold.
-    pub async fn bounce<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
-        self.apply(Change::new().bounce(name)).await
+    pub fn bounce<T>(&self, name: &Name<T>) -> Applied {
+        self.apply(Change::new().bounce(name))
     }
 
-    /// Parks a worker; returns when it is gone.
+    /// Parks a worker; over when it is gone.
     ///
     /// # Errors
     ///
     /// When the name has no manifold.
-    pub async fn park<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
-        self.apply(Change::new().park(name)).await
+    pub fn park<T>(&self, name: &Name<T>) -> Applied {
+        self.apply(Change::new().park(name))
     }
 
     /// Lets a parked worker start again.
@@ -288,8 +294,8 @@ impl Engine {
     /// # Errors
     ///
     /// When the name has no manifold.
-    pub async fn unpark<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
-        self.apply(Change::new().unpark(name)).await
+    pub fn unpark<T>(&self, name: &Name<T>) -> Applied {
+        self.apply(Change::new().unpark(name))
     }
 
     /// Hands in a value from outside, under a name of its own.
@@ -299,7 +305,7 @@ impl Engine {
     /// # Errors
     ///
     /// When those who use the name ask for another type.
-    pub async fn provide<T>(&self, name: Name<T>, value: T) -> Result<(), ChangeError>
+    pub fn provide<T>(&self, name: Name<T>, value: T) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
@@ -308,7 +314,7 @@ impl Engine {
                 up.ready((value,)).wait().await;
                 Ok(())
             });
-        self.apply(Change::new().install_or_replace(name, provider)).await
+        self.apply(Change::new().install_or_replace(name, provider))
     }
 
     /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
@@ -344,6 +350,9 @@ impl Engine {
 
     /// Returns what the engine and its workers are doing; after its end, what they did last.
     ///
+    /// Of more than 256 workers not all are seen at the same moment: so many are looked at in one
+    /// turn of the engine, and what happens meanwhile goes on.
+    ///
     /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
     /// named, and asked no second time while it owes an answer.
     pub async fn report(&self) -> Report {
@@ -372,9 +381,12 @@ impl Engine {
         self.ask(|reply| Question::Why(name, reply)).await.flatten()
     }
 
-    /// Returns the dependency graph with its states; `None` after the engine's end.
+    /// Returns the dependency graph with its states; `None` after the engine's end. Like a report, a
+    /// large one does not show a single moment.
     pub async fn graph(&self) -> Option<Graph> {
-        self.ask(Question::Graph).await
+        let mut graph = self.ask(Question::Graph).await?;
+        graph.sort();
+        Some(graph)
     }
 
     /// Follows the events of this engine and those nested in it, from now on.

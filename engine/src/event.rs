@@ -26,6 +26,9 @@ impl Serialize for Timestamp {
     }
 }
 
+/// For how many events room is made at once.
+const AT_ONCE: usize = 4096;
+
 /// Who asked for something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Origin {
@@ -330,6 +333,10 @@ impl Log {
             return;
         }
         let mut ring = self.ring.lock();
+        if ring.events.capacity() == 0 {
+            let capacity = ring.capacity.min(AT_ONCE);
+            ring.events.reserve_exact(capacity);
+        }
         for mut event in events.drain(..) {
             event.sequence = ring.next;
             ring.next += 1;

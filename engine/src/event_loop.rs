@@ -7,8 +7,8 @@
 //!    own.
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
-//! 3. Changes, waves and kills are worked on in slices, with a look at the messages in between. What
-//!    is not sliced is a report, a graph, a preview, a group's check for cycles, and what one hub
+//! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
+//!    in between. What is not sliced is a preview, a group's check for cycles, and what one hub
 //!    shows its users: each is one walk.
 
 mod commands;
@@ -19,6 +19,7 @@ mod remains;
 mod slot;
 mod timers;
 mod waiting;
+mod walk;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -30,7 +31,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use group::Job;
-pub(crate) use questions::Snapshot;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
 use remains::Remains;
@@ -38,9 +38,12 @@ pub(crate) use slot::Ask;
 use slot::{LastError, Names, Slot, Stamp};
 use timers::Timers;
 use waiting::Waiting;
+pub(crate) use walk::Snapshot;
+use walk::Walk;
 
-use crate::change::{ChangeError, Op, Preview};
+use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
+use crate::chunks::Chunks;
 use crate::detail::Reporter;
 use crate::engine::{Caller, Life, Verdict};
 use crate::event::{Event, EventKind, Origin};
@@ -54,14 +57,19 @@ use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
 
-/// How long the loop works before it looks at its messages again.
-const SLICE: Duration = Duration::from_millis(1);
+/// How long the loop works before it lets others run and looks at its messages again: not much
+/// longer than it takes to start as many workers as the processor's cache holds, so that they are
+/// polled, and their messages handled, while they are in it.
+const SLICE: Duration = Duration::from_micros(100);
 /// How many messages are taken at once.
 const BATCH: usize = 256;
 /// How many steps are taken between two looks at the clock.
 const STEPS: usize = 64;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+/// The answer to a change. Refusals are rare and large, so that they are boxed.
+pub(crate) type ChangeReply = Reply<Result<(), Box<ChangeError>>>;
 
 /// What a worker tells, or a handle that is dropped.
 pub(crate) enum Message {
@@ -75,20 +83,20 @@ pub(crate) enum Message {
 /// What is asked from outside.
 pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
-    Apply(Box<Apply>),
+    Apply(Apply),
     Ask(Box<Question>),
 }
 
 /// A group of changes, who asks for it, and where the answer goes.
 pub(crate) struct Apply {
-    pub(crate) ops: Vec<Op>,
+    pub(crate) ops: Ops,
     pub(crate) caller: Caller,
-    pub(crate) reply: Reply<Result<(), ChangeError>>,
+    pub(crate) reply: ChangeReply,
 }
 
 /// Something that is looked up without a change.
 pub(crate) enum Question {
-    Preview(Vec<Op>, Reply<Result<Preview, ChangeError>>),
+    Preview(Ops, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
     Settled(Reply<()>),
     /// The path of a worker, if this generation of it is live.
@@ -111,15 +119,16 @@ pub(crate) struct EventLoop {
     life: watch::Sender<Life>,
     machine: Machine,
     names: Names,
-    slots: Vec<Slot>,
+    slots: Chunks<Slot>,
     ports: Map<TypeId, Port>,
     timers: Timers,
     reaper: Reaper,
     /// Events that were made in this slice.
     events: Vec<Event>,
     job: Option<Job>,
-    queue: VecDeque<Box<Apply>>,
+    queue: VecDeque<Apply>,
     waiting: Waiting,
+    walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
     began: Instant,
     now: Stamp,
@@ -175,13 +184,14 @@ impl EventLoop {
         Self {
             machine: Machine::new(Arc::clone(&shared.policy), seed),
             names: Names::default(),
-            slots: Vec::new(),
+            slots: Chunks::default(),
             ports: Map::default(),
             timers: Timers::new(began),
             reaper: Reaper::new(&shared.workers),
             job: None,
             queue: VecDeque::new(),
             waiting: Waiting::default(),
+            walks: VecDeque::new(),
             fatal: None,
             began,
             now: 1,
@@ -203,7 +213,7 @@ impl EventLoop {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let mut first = None;
-            let has_more = self.work();
+            let has_more = self.work() | self.advance_walks();
             self.flush();
             if self.is_finished {
                 return self.finish().await;
@@ -282,10 +292,8 @@ impl EventLoop {
             if self.carry_out() {
                 return true;
             }
-            if self.job.is_none() && !self.begin_next_job() {
-                break;
-            }
-            self.advance_job();
+            let Some(job) = self.job.take().or_else(|| self.begin_next_job()) else { break };
+            self.job = self.advance_job(job);
             if self.job.is_some() {
                 return true;
             }
@@ -492,7 +500,7 @@ impl EventLoop {
 
     /// Returns the live worker of a generation, if it is still the present one.
     fn worker(&mut self, node: NodeId, generation: Generation) -> Option<&mut slot::WorkerSlot> {
-        let worker = self.slots.get_mut(node.index())?.worker.as_mut();
+        let worker = self.slots[node.index()].worker.as_mut();
         worker.filter(|worker| worker.generation == generation)
     }
 

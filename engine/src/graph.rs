@@ -52,6 +52,9 @@ impl Graph {
     pub(crate) fn sort(&mut self) {
         self.nodes.sort_unstable();
         self.edges.sort_unstable();
+        // A name that was forgotten and came again while the graph was drawn may have been seen twice.
+        self.nodes.dedup_by(|next, node| next.name == node.name);
+        self.edges.dedup();
     }
 
     /// Returns the part of the graph that is at most this many edges away from a name, in either

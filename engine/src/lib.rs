@@ -49,6 +49,7 @@
 mod backoff;
 mod change;
 mod changes;
+mod chunks;
 mod context;
 mod detail;
 mod engine;
@@ -78,7 +79,8 @@ pub use change::{Change, ChangeError, Preview};
 pub use context::{Context, Health};
 pub use detail::Detail;
 pub use engine::{
-    Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch, SharedError,
+    Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,
+    SharedError,
 };
 pub use error::ConfigError;
 pub use event::{Event, EventKind, Events, Notice, Origin, Timestamp};

@@ -17,6 +17,7 @@
 //! 5. A node has at most one timer: its delay or backoff while idle, its deadline to start, its
 //!    grace, or its second grace.
 
+mod acts;
 mod ends;
 mod graph;
 mod node;
@@ -33,6 +34,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use acts::Acts;
 pub(crate) use ends::{End, EndKind};
 use graph::Graph;
 use node::Node;
@@ -96,7 +98,7 @@ pub(crate) struct Machine {
     random: SmallRng,
     commands: VecDeque<Command>,
     spread: VecDeque<NodeId>,
-    acts: Vec<NodeId>,
+    acts: Acts,
     /// Open groups; while there is one nothing is started or stopped.
     groups: u32,
     /// Live workers that are not stuck.
@@ -118,7 +120,7 @@ impl Machine {
             random: SmallRng::seed_from_u64(seed),
             commands: VecDeque::new(),
             spread: VecDeque::new(),
-            acts: Vec::new(),
+            acts: Acts::default(),
             groups: 0,
             live: 0,
             busy: 0,
@@ -127,13 +129,6 @@ impl Machine {
             is_killed: false,
             is_finished: false,
         }
-    }
-
-    /// Makes room for more names at once.
-    pub(crate) fn reserve(&mut self, more: usize) {
-        self.graph.reserve(more);
-        self.spread.reserve(more);
-        self.acts.reserve(more);
     }
 
     /// Adds a name that nothing is installed at. It is freed once nothing installs, uses or pins it.

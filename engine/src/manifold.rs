@@ -18,6 +18,7 @@ pub use staged::{StagedBuilder, Start};
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
 use crate::input::Declaration;
+use crate::shared::Shared;
 use crate::task::Launch;
 use crate::value::Kind;
 
@@ -75,7 +76,7 @@ pub(crate) trait Blueprint: Send + Sync {
 
     /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
     /// A thread cannot be aborted.
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle>;
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
 }
 
 impl Manifold {

@@ -23,6 +23,7 @@ use crate::input::Given;
 use crate::machine::EndKind;
 use crate::manifold::Settings;
 use crate::observe::Observed;
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::value::Outputs;
 
@@ -66,9 +67,10 @@ pub(crate) struct Steps<M, B, P, N> {
 }
 
 impl Launch {
-    /// Runs a worker in a task.
+    /// Runs a worker in a task of the engine's.
     pub(crate) fn spawn<M, W, F, R, B, P, N>(
         mut self,
+        shared: &Shared,
         steps: Steps<M, B, P, N>,
     ) -> Option<AbortHandle>
     where
@@ -80,7 +82,7 @@ impl Launch {
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
-        let runtime = guard.identity.shared.runtime_of(guard.settings.as_deref()).clone();
+        let runtime = shared.runtime_of(guard.settings.as_deref());
         let stage = Stage::New { launch: Some((self.given, self.ctx)) };
         let task = Task { stage, steps, late: Late::default(), changes: None, guard };
         Some(runtime.spawn(task).abort_handle())

@@ -46,8 +46,9 @@ fn one_by_one(count: usize) -> Duration {
         let (engine, _events) = engine();
         let (names, started) = (names(count), Count::new(count));
         let began = Instant::now();
-        for name in names {
-            engine.install(name, idle(&started)).await.unwrap();
+        let install = |name| engine.install(name, idle(&started));
+        for installed in names.into_iter().map(install).collect::<Vec<_>>() {
+            installed.await.unwrap();
         }
         started.reached().await;
         let taken = began.elapsed();

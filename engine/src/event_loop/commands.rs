@@ -80,7 +80,7 @@ impl EventLoop {
         });
         self.note(node, None, || EventKind::Starting { generation });
         let launch = Launch { given, ctx, settings: manifold.settings };
-        let task = manifold.blueprint.launch(launch);
+        let task = manifold.blueprint.launch(launch, &self.shared);
         if let Some(worker) = &mut self.slots[node.index()].worker {
             worker.task = task;
         }
@@ -171,8 +171,8 @@ impl EventLoop {
 
     /// Forgets a name that nothing installs, uses or pins.
     fn forget(&mut self, node: NodeId) {
-        self.names.remove(&self.slots, node);
         let slot = std::mem::take(&mut self.slots[node.index()]);
+        self.names.remove(slot.name().as_str(), node);
         self.reaper.take_manifold(slot.manifold);
     }
 

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+use super::slot::Slot;
 use super::waiting::answer;
 use super::{Apply, EventLoop};
-use crate::change::{Action, ChangeError, Mode, Op};
+use crate::change::{Action, ChangeError, Mode, Op, Ops};
 use crate::engine::Caller;
 use crate::event::{EventKind, Origin};
 use crate::hash::{Map, Set};
@@ -19,9 +22,9 @@ const NEAREST_AMONG: usize = 2_000;
 
 /// A group that is being checked or applied.
 pub(super) struct Job {
-    ops: Vec<Op>,
+    ops: Ops,
     caller: Caller,
-    reply: super::Reply<Result<(), ChangeError>>,
+    reply: super::ChangeReply,
     plan: Plan,
     /// The workers that the group itself stops.
     ending: Vec<(NodeId, Generation)>,
@@ -32,9 +35,9 @@ pub(super) struct Job {
 #[derive(Default)]
 pub(super) struct Plan {
     /// The node of each op.
-    pub(super) nodes: Vec<NodeId>,
+    pub(super) nodes: SmallVec<[NodeId; 1]>,
     /// The inputs of each op that installs; empty for others.
-    edges: Vec<Box<[Edge]>>,
+    edges: SmallVec<[Box<[Edge]>; 1]>,
     /// Which op changes a node, where there is more than one.
     changed: Map<NodeId, usize>,
     /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
@@ -63,29 +66,31 @@ impl Job {
 }
 
 impl EventLoop {
-    /// Takes the next change from the queue; returns whether there was one.
-    pub(super) fn begin_next_job(&mut self) -> bool {
-        let Some(mut apply) = self.queue.pop_front() else { return false };
-        if self.machine.is_killed() {
-            self.reaper.take_ops(std::mem::take(&mut apply.ops));
-            answer(apply.reply, Err(ChangeError::Stopped));
-            return true;
+    /// Takes the next change from the queue.
+    pub(super) fn begin_next_job(&mut self) -> Option<Job> {
+        let mut apply = self.queue.pop_front()?;
+        while self.machine.is_killed() {
+            self.reaper.take_ops(apply.ops);
+            answer(apply.reply, Err(Box::new(ChangeError::Stopped)));
+            apply = self.queue.pop_front()?;
         }
         self.add_dependents(&mut apply.ops);
         let count = apply.ops.len();
         if count > 1 {
-            self.machine.reserve(count);
-            self.names.reserve(&self.slots, count);
-            self.slots.reserve(count);
+            self.names.reserve(count);
         }
         self.machine.begin_group();
-        self.job = Some(Job::new(*apply));
-        true
+        let mut job = Job::new(apply);
+        if count > 1 {
+            job.plan.nodes.reserve(count);
+            job.plan.edges.reserve(count);
+            job.plan.changed.reserve(count);
+        }
+        Some(job)
     }
 
-    /// Works on the group for one slice at most.
-    pub(super) fn advance_job(&mut self) {
-        let Some(mut job) = self.job.take() else { return };
+    /// Works on a group for one slice at most; returns it if there is more to do.
+    pub(super) fn advance_job(&mut self, mut job: Job) -> Option<Job> {
         let mut steps = 0;
         loop {
             match self.advance(&mut job) {
@@ -97,19 +102,18 @@ impl EventLoop {
                     self.waiting.add(&ending, job.reply);
                     // Letting go of a hundred thousand names takes longer than a slice.
                     self.reaper.take_ops(job.ops);
-                    return;
+                    return None;
                 }
                 Ok(false) => {}
                 Err(error) => {
                     self.machine.end_group();
                     self.refuse(job, error);
-                    return;
+                    return None;
                 }
             }
             steps += 1;
             if steps % super::STEPS == 0 && self.is_slice_over() {
-                self.job = Some(job);
-                return;
+                return Some(job);
             }
         }
     }
@@ -250,6 +254,9 @@ impl EventLoop {
     }
 
     pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
+        if plan.linked.is_empty() {
+            return Ok(());
+        }
         let linked = plan.linked.iter();
         let rewirings: Vec<_> = linked.map(|at| (plan.nodes[*at], &*plan.edges[*at])).collect();
         let Some(mut cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
@@ -340,11 +347,11 @@ impl EventLoop {
     /// Refuses a group. The names that were only made for it are forgotten by the machine.
     pub(super) fn refuse(&mut self, job: Job, error: ChangeError) {
         self.reaper.take_ops(job.ops);
-        answer(job.reply, Err(error));
+        answer(job.reply, Err(Box::new(error)));
     }
 
     /// Adds the dependents of what is to go with them.
-    pub(super) fn add_dependents(&self, ops: &mut Vec<Op>) {
+    pub(super) fn add_dependents(&self, ops: &mut Ops) {
         let with_dependents =
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
         let roots = ops.iter().filter(|op| with_dependents(op));
@@ -373,11 +380,11 @@ impl EventLoop {
             return node;
         }
         let node = self.machine.add();
-        if node.index() >= self.slots.len() {
-            self.slots.resize_with(node.index() + 1, Default::default);
+        if node.index() == self.slots.len() {
+            self.slots.push(Slot::default());
         }
         self.slots[node.index()].name = Some(name.clone());
-        self.names.insert(&self.slots, node);
+        self.names.insert(name.as_str(), node);
         node
     }
 

@@ -1,39 +1,19 @@
-//! What is looked up without a change: reports, chains to a cause, the graph, previews.
+//! What is looked up without a change: chains to a cause, previews, and what begins a walk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::group::{Plan, is_offered};
-use super::slot::{Ask, Slot};
 use super::waiting::answer;
+use super::walk::{Found, state_of};
 use super::{EventLoop, Followed, Question};
-use crate::change::{Action, ChangeError, Op, Preview};
-use crate::event::Timestamp;
-use crate::graph::{Graph, GraphEdge, GraphNode};
-use crate::machine::{NodeId, Phase, Rest, Stage, View};
+use crate::change::{Action, ChangeError, Op, Ops, Preview};
+use crate::machine::{NodeId, Phase};
 use crate::name::Text;
-use crate::report::{
-    EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
-};
+use crate::report::{Why, WhyStep, WorkerState};
 use crate::shared::Pinned;
 use crate::value::Kind;
-
-/// A report at one moment, with the reporters that are still to be asked.
-pub(crate) struct Snapshot {
-    pub(crate) report: Report,
-    pub(crate) asks: Vec<Asking>,
-}
-
-/// A reporter to ask, for whom, until when, and where it runs.
-pub(crate) struct Asking {
-    pub(crate) name: String,
-    pub(crate) ask: Arc<Ask>,
-    pub(crate) deadline: Duration,
-    pub(crate) runtime: Handle,
-}
 
 impl EventLoop {
     pub(super) fn answer(&mut self, question: Question) {
@@ -50,9 +30,9 @@ impl EventLoop {
                 let path = self.worker(node, generation).is_some().then(|| self.path(node));
                 answer(reply, path);
             }
-            Question::Snapshot(reply) => answer(reply, self.snapshot()),
+            Question::Snapshot(reply) => self.begin_walk(Found::Report(self.begin_report(), reply)),
             Question::Why(name, reply) => answer(reply, self.why(&name)),
-            Question::Graph(reply) => answer(reply, self.graph()),
+            Question::Graph(reply) => self.begin_walk(Found::Graph(self.begin_graph(), reply)),
         }
     }
 
@@ -68,7 +48,7 @@ impl EventLoop {
         Ok(Followed { receiver, pinned })
     }
 
-    fn preview(&mut self, mut ops: Vec<Op>) -> Result<Preview, ChangeError> {
+    fn preview(&mut self, mut ops: Ops) -> Result<Preview, ChangeError> {
         self.add_dependents(&mut ops);
         self.machine.begin_group();
         let plan = self.check_all(&ops);
@@ -138,136 +118,6 @@ impl EventLoop {
                 }
             }
         }
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let mut asks = Vec::new();
-        let mut report = self.empty_report(if self.machine.is_killed() {
-            EngineState::Stopping
-        } else {
-            EngineState::Running
-        });
-        for node in self.names.iter() {
-            let view = self.machine.view(node);
-            let slot = &self.slots[node.index()];
-            if !view.is_installed && view.phase == Phase::Idle {
-                continue;
-            }
-            let worker = self.worker_report(node, view, slot);
-            report.is_healthy &= worker.is_well() || !worker.is_essential;
-            if view.stage == Stage::Stuck {
-                report.left_behind.push(worker.path.clone());
-            }
-            let name = slot.name().as_str().to_owned();
-            if let Some(ask) = slot.worker.as_ref().and_then(|worker| worker.ask.clone()) {
-                let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
-                let own = settings.and_then(|settings| settings.report_deadline);
-                let deadline = own.unwrap_or(self.shared.policy.report_deadline);
-                let runtime = self.shared.runtime_of(settings.map(|settings| &**settings)).clone();
-                asks.push(Asking { name: name.clone(), ask, deadline, runtime });
-            }
-            report.workers.insert(name, worker);
-        }
-        report.left_behind.sort_unstable();
-        Snapshot { report, asks }
-    }
-
-    fn empty_report(&self, state: EngineState) -> Report {
-        let error = self.fatal.as_ref().map(|fatal| format!("{}: {}", fatal.path, fatal.error));
-        Report {
-            path: self.shared.own_path().to_owned(),
-            state,
-            is_healthy: error.is_none(),
-            at: Timestamp(self.wall(self.now)),
-            error,
-            left_behind: Vec::new(),
-            workers: std::collections::BTreeMap::new(),
-        }
-    }
-
-    /// The report of an engine that has ended. What is live still, is left behind.
-    pub(super) fn last_report(&self, error: Option<String>) -> Report {
-        let Snapshot { mut report, .. } = self.snapshot();
-        report.state = EngineState::Stopped;
-        report.error = error;
-        report.is_healthy = report.error.is_none();
-        let live = report.workers.iter().filter(|(name, _)| {
-            let node = self.names.find(&self.slots, name);
-            node.is_some_and(|node| self.machine.view(node).phase != Phase::Idle)
-        });
-        report.left_behind = live.map(|(_, worker)| worker.path.clone()).collect();
-        report.is_healthy &= report.left_behind.is_empty();
-        report
-    }
-
-    fn worker_report(&self, node: NodeId, view: View, slot: &Slot) -> WorkerReport {
-        let state = state_of(&view);
-        let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
-        let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
-        let at = |stamp: std::num::NonZeroU64| Timestamp(self.wall(stamp.get()));
-        let error = slot.last_error().map(|error| ErrorReport {
-            text: error.text.clone(),
-            is_panic: error.is_panic,
-            at: Timestamp(self.wall(error.at)),
-        });
-        WorkerReport {
-            path: self.path(node),
-            state,
-            generation: view.generation,
-            starts: slot.starts,
-            failures: view.failures,
-            is_essential: settings.is_some_and(|settings| settings.is_essential),
-            degraded: slot.degraded().map(str::to_owned),
-            inputs: self.input_reports(node, slot),
-            started: slot.started.map(at),
-            stopped: slot.stopped.map(at),
-            until: slot.until.filter(|_| is_timed).map(at),
-            error,
-            report: None,
-            reporter: None,
-        }
-    }
-
-    fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {
-        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
-        let inputs = declared.zip(self.machine.inputs(node)).enumerate();
-        let report = |(index, (input, (edge, _))): (
-            usize,
-            (&crate::input::Declaration, (crate::machine::Edge, bool)),
-        )| {
-            InputReport {
-                name: input.name.as_str().to_owned(),
-                need: edge.need.as_str(),
-                output: input.kind.name(),
-                state: state_of(&self.machine.view(edge.target)),
-                was_present: slot
-                    .rare()
-                    .and_then(|rare| rare.present.get(index))
-                    .is_some_and(|was_present| *was_present),
-            }
-        };
-        inputs.map(report).collect()
-    }
-
-    fn graph(&self) -> Graph {
-        let mut graph = Graph::new(self.shared.own_path().to_owned());
-        for node in self.names.iter() {
-            let slot = &self.slots[node.index()];
-            let name = slot.name().as_str().to_owned();
-            let state = state_of(&self.machine.view(node));
-            graph.nodes.push(GraphNode { name: name.clone(), path: self.path(node), state });
-            let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
-            graph.edges.extend(declared.zip(self.machine.inputs(node)).map(
-                |(input, (edge, _))| GraphEdge {
-                    user: name.clone(),
-                    input: input.name.as_str().to_owned(),
-                    need: edge.need.as_str(),
-                    output: input.kind.name(),
-                },
-            ));
-        }
-        graph.sort();
-        graph
     }
 
     fn why(&self, name: &str) -> Option<Why> {
@@ -356,24 +206,4 @@ fn check_offered(
         asked: kind.name(),
         offered: offers.iter().map(|kind| kind.name()).collect(),
     })
-}
-
-/// Says what a node is doing in one word.
-fn state_of(view: &View) -> WorkerState {
-    match (view.phase, view.stage, view.rest) {
-        (_, Stage::Stuck, _) => WorkerState::Stuck,
-        (_, Stage::Aborted, _) => WorkerState::Aborting,
-        (_, Stage::Told, _) => WorkerState::Stopping,
-        (Phase::Running, _, _) if view.is_marked => WorkerState::Closing,
-        (Phase::Running, _, _) => WorkerState::Running,
-        (Phase::Starting, _, _) => WorkerState::Starting,
-        _ if !view.is_installed => WorkerState::Absent,
-        _ if view.is_parked => WorkerState::Parked,
-        (_, _, Rest::Ready) => WorkerState::Waiting,
-        (_, _, Rest::Delay) => WorkerState::Delayed,
-        (_, _, Rest::Backoff) => WorkerState::BackingOff,
-        (_, _, Rest::Missing) => WorkerState::Missing,
-        (_, _, Rest::Done) => WorkerState::Done,
-        (_, _, Rest::Spent) => WorkerState::Spent,
-    }
 }

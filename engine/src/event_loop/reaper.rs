@@ -7,8 +7,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::slot::{Ask, Slot};
-use crate::change::Op;
+use crate::change::{Op, Ops};
 use crate::changes::Latest;
+use crate::chunks::Chunks;
 use crate::detail::Reporter;
 use crate::exit::BoxError;
 use crate::finish::Finish;
@@ -22,11 +23,11 @@ enum Remains {
     Manifold(Manifold),
     Finish(Finish),
     Fatal(Arc<BoxError>),
-    Ops(Vec<Op>),
+    Ops(Ops),
     Reporter(Reporter),
     Ask(Arc<Ask>),
     Latest(Arc<Latest>),
-    Slots(Vec<Slot>),
+    Slots(Chunks<Slot>),
 }
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
@@ -64,7 +65,7 @@ impl Reaper {
         }
     }
 
-    pub(super) fn take_ops(&mut self, ops: Vec<Op>) {
+    pub(super) fn take_ops(&mut self, ops: Ops) {
         // The usual change is of one op, and its manifold is installed now: nothing is left of it.
         if ops.len() > 1 || ops.iter().any(Op::has_manifold) {
             self.taken.push(Remains::Ops(ops));
@@ -87,7 +88,7 @@ impl Reaper {
         self.taken.push(Remains::Latest(latest));
     }
 
-    pub(super) fn take_slots(&mut self, slots: Vec<Slot>) {
+    pub(super) fn take_slots(&mut self, slots: Chunks<Slot>) {
         self.taken.push(Remains::Slots(slots));
     }
 

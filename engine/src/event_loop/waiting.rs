@@ -1,11 +1,9 @@
 //! Those who wait for something to come true.
 
-use super::Reply;
+use super::{ChangeReply, Reply};
 use crate::change::ChangeError;
 use crate::hash::Map;
 use crate::machine::{Generation, NodeId};
-
-type ChangeReply = Reply<Result<(), ChangeError>>;
 
 #[derive(Default)]
 pub(super) struct Waiting {
@@ -45,7 +43,7 @@ impl Waiting {
         let calls = std::mem::take(&mut self.calls);
         let calls = calls.into_values().map(|call| call.reply);
         for reply in self.for_idle.drain(..).chain(calls) {
-            answer(reply, Err(ChangeError::Stopped));
+            answer(reply, Err(Box::new(ChangeError::Stopped)));
         }
     }
 

@@ -1,11 +1,12 @@
 //! The dependency graph: who uses whom, linked so that every change costs what it touches.
 
 use super::node::{Age, Edge, Link, Node, NodeId, User};
+use crate::chunks::Chunks;
 
 /// All nodes, by id. An id is reused after its node was freed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
-    nodes: Vec<Node>,
+    nodes: Chunks<Node>,
     free: Vec<NodeId>,
 }
 
@@ -24,10 +25,6 @@ impl std::ops::IndexMut<NodeId> for Graph {
 }
 
 impl Graph {
-    pub(super) fn reserve(&mut self, more: usize) {
-        self.nodes.reserve(more.saturating_sub(self.free.len()));
-    }
-
     /// Adds a node that nothing is installed at.
     pub(super) fn add(&mut self) -> NodeId {
         if let Some(id) = self.free.pop() {

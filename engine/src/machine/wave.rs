@@ -2,22 +2,30 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
-
 use super::node::{Age, Need, NodeId, Phase, Rest, Stage, Status};
 use super::{Command, Machine, Step};
-
-/// Among how many nodes the next one is chosen.
-const SHUFFLED: usize = 256;
 
 impl Machine {
     /// Queues a node whose status may have changed.
     pub(super) fn touch(&mut self, id: NodeId) {
+        if self.show_nobody(id) {
+            self.act_on(id);
+        }
+    }
+
+    /// Shows the status of a node that nothing uses, or queues the node; returns whether it was
+    /// shown.
+    fn show_nobody(&mut self, id: NodeId) -> bool {
         let node = &mut self.graph[id];
+        if !node.in_spread && node.users.is_empty() {
+            node.shown = node.status();
+            return true;
+        }
         if !node.in_spread {
             node.in_spread = true;
             self.spread.push_back(id);
         }
+        false
     }
 
     /// Queues a node that may have to be stopped, started or forgotten.
@@ -111,16 +119,9 @@ impl Machine {
         self.end_soft_rest(user);
     }
 
-    /// Takes a random node from those to look at, so that no order among independent workers can
-    /// be relied on. It is one of the last few: of a hundred thousand, a random one of all would
-    /// rarely be in the processor's cache.
+    /// Takes a random node from those to look at.
     pub(super) fn next_act(&mut self) -> Option<NodeId> {
-        let index = match self.acts.len() {
-            0 => return None,
-            1 => 0,
-            len => len - 1 - self.random.random_range(0..len.min(SHUFFLED)),
-        };
-        let id = self.acts.swap_remove(index);
+        let id = self.acts.next(&mut self.random)?;
         self.graph[id].in_acts = false;
         Some(id)
     }
@@ -239,18 +240,28 @@ impl Machine {
             let id = NodeId::from_index(at);
             let node = &mut self.graph[id];
             node.is_swept = node.is_live() && !node.is_marked;
-            self.mark(id, false);
-            self.act_on(id);
+            if node.is_swept {
+                node.is_marked = true;
+                node.is_root = false;
+                self.show_nobody(id);
+            }
+            // One that no live worker uses any more can be told at once: nothing starts after a kill.
+            self.act_killed(id);
         }
+    }
+
+    /// Tells a worker to stop if it is time.
+    fn act_killed(&mut self, id: NodeId) {
+        if self.graph[id].is_live() {
+            self.tell_if_free(id);
+        }
+        self.count_busy(id);
     }
 
     /// After a kill nothing starts; the live workers are told as their users end.
     pub(super) fn step_killed(&mut self) -> Step {
         if let Some(id) = self.next_act() {
-            if self.graph[id].is_live() {
-                self.tell_if_free(id);
-            }
-            self.count_busy(id);
+            self.act_killed(id);
         } else if self.live == 0 && !self.is_finished {
             self.is_finished = true;
             return Step::Command(Command::Finished);

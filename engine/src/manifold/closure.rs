@@ -15,6 +15,7 @@ use crate::changes::{Changes, Forwarder, Late};
 use crate::context::Context;
 use crate::exit::{Exit, Outcome};
 use crate::input::{Declaration, Given, Inputs};
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
 use crate::value::{Kind, Value};
@@ -188,8 +189,8 @@ where
         &self.offers
     }
 
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
-        launch.spawn(Steps {
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        let steps = Steps {
             manifold: self,
             begin: |manifold: &Self, mut given: Given, ctx: Context, late: &mut Late| {
                 let values = manifold.inputs.take(&mut given);
@@ -199,7 +200,8 @@ where
             },
             bear: |_: &Self, worker: &Infallible, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
-        })
+        };
+        launch.spawn(shared, steps)
     }
 }
 
@@ -267,7 +269,7 @@ where
         &self.offers
     }
 
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
+    fn launch(self: Arc<Self>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
         launch.spawn_thread(move |mut given, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));

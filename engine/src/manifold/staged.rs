@@ -2,6 +2,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -12,6 +13,7 @@ use crate::context::Context;
 use crate::detail::{Detail, Reporter};
 use crate::exit::Exit;
 use crate::input::{Declaration, Given, Inputs};
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
 use crate::value::{Kind, Value};
@@ -58,8 +60,8 @@ where
             declared: declare(&inputs),
             inputs,
             start,
-            offers: Vec::new(),
-            outputs: Vec::new(),
+            offers: SmallVec::new(),
+            outputs: SmallVec::new(),
             reporter: None,
             worker: PhantomData,
         };
@@ -134,23 +136,20 @@ impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
 type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
 type Output<W> = Box<dyn Fn(&W, &mut Changes) -> Value + Send + Sync>;
 
-/// The manifold that a [`StagedBuilder`] builds.
+/// The manifold that a [`StagedBuilder`] builds. Few have more than one output.
 struct Staged<I, S, W> {
     declared: Box<[Declaration]>,
     inputs: I,
     start: S,
-    offers: Vec<&'static Kind>,
-    outputs: Vec<Output<W>>,
+    offers: SmallVec<[&'static Kind; 1]>,
+    outputs: SmallVec<[Output<W>; 1]>,
     reporter: Option<MakeReporter<W>>,
     worker: PhantomData<fn() -> W>,
 }
 
 impl<I, S, W> Staged<I, S, W> {
-    /// Adds an output. Few manifolds have more than one, so no room is made for more.
     fn offer<T: Clone + Send + Sync + 'static>(&mut self, output: Output<W>) {
-        self.offers.reserve_exact(1);
         self.offers.push(Kind::of::<T>());
-        self.outputs.reserve_exact(1);
         self.outputs.push(output);
     }
 }
@@ -169,8 +168,8 @@ where
         &self.offers
     }
 
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
-        launch.spawn(Steps {
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        let steps = Steps {
             manifold: self,
             begin: |manifold: &Self, mut given: Given, ctx: Context, _: &mut Late| {
                 let values = manifold.inputs.take(&mut given);
@@ -181,6 +180,7 @@ where
                 reporter: manifold.reporter.as_ref().map(|make| make(worker)),
             },
             run: |worker: W, stop: Stop| worker.run(stop),
-        })
+        };
+        launch.spawn(shared, steps)
     }
 }

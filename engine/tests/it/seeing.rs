@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Detail, Engine, EventKind, Exit, Manifold, Metrics, Name, Notice, WorkerState,
+    Change, Detail, Engine, EventKind, Exit, Manifold, Metrics, Name, NameError, Notice,
+    WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -421,5 +422,34 @@ async fn a_bounce_shows_in_state_and_generation() -> TestResult {
 
     assert_eq!(state(&engine, "a").await, WorkerState::Running);
     assert_eq!(engine.report().await.workers["a"].generation, 2);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_and_graphs_of_many_are_complete_while_others_come_and_go() -> TestResult {
+    let engine = test_engine().build()?;
+    let name = |index: usize| Name::<u32>::parse(&format!("many-{index}"));
+    let mut many = Change::new();
+    for index in 0..2_000 {
+        many = many.install(name(index)?, Script::new().manifold(()));
+    }
+    engine.apply(many).await?;
+    engine.settled().await?;
+
+    let going = engine.apply((0..500).try_fold(Change::new(), |change, index| {
+        Ok::<_, NameError>(change.uninstall(&name(index)?))
+    })?);
+    let coming = engine.install(A, Script::new().manifold(()));
+    let (report, graph) = tokio::join!(engine.report(), engine.graph());
+
+    let graph = graph.ok_or("no graph")?;
+    for index in 500..2_000 {
+        let name = format!("many-{index}");
+        assert_eq!(report.workers[&name].state, WorkerState::Running);
+        assert!(graph.nodes.iter().any(|node| node.name == name), "{name}");
+    }
+    assert!(graph.nodes.is_sorted());
+    going.await?;
+    coming.await?;
     Ok(clean_kill(engine).await?)
 }

@@ -1,0 +1,77 @@
+//! A vector that never moves what it holds: to grow costs the same whatever its length, so that no
+//! install waits for a hundred thousand others to be copied.
+
+use std::ops::{Index, IndexMut};
+
+/// How many items are allocated at once; a power of two, so that a place is found with a shift.
+const CHUNK: usize = 512;
+
+/// All chunks but the last are full.
+#[derive(Debug, Clone)]
+pub(crate) struct Chunks<T> {
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new() }
+    }
+}
+
+impl<T> Chunks<T> {
+    pub(crate) fn push(&mut self, item: T) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => last.push(item),
+            // A small engine does not pay for a whole chunk.
+            None => self.chunks.push(vec![item]),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(item);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        let last = self.chunks.last().map_or(0, Vec::len);
+        self.chunks.len().saturating_sub(1) * CHUNK + last
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.chunks.iter_mut().flatten()
+    }
+}
+
+impl<T> Index<usize> for Chunks<T> {
+    type Output = T;
+
+    fn index(&self, index: usize) -> &T {
+        &self.chunks[index / CHUNK][index % CHUNK]
+    }
+}
+
+impl<T> IndexMut<usize> for Chunks<T> {
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / CHUNK][index % CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK, Chunks};
+
+    #[test]
+    fn items_stand_where_they_were_pushed() {
+        let mut chunks = Chunks::default();
+        for count in 0..3 * CHUNK + 1 {
+            assert_eq!(chunks.len(), count);
+            chunks.push(count);
+        }
+
+        chunks[CHUNK] = 7;
+
+        let expected = (0..3 * CHUNK + 1).map(|index| if index == CHUNK { 7 } else { index });
+        assert!(chunks.iter_mut().map(|item| *item).eq(expected));
+        assert_eq!((chunks[0], chunks[CHUNK - 1], chunks[3 * CHUNK]), (0, CHUNK - 1, 3 * CHUNK));
+    }
+}

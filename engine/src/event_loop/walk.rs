@@ -1,0 +1,228 @@
+//! Reports and graphs: walks over all names, a few in each turn of the loop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::slot::{Ask, Slot};
+use super::waiting::answer;
+use super::{EventLoop, Reply};
+use crate::event::Timestamp;
+use crate::graph::{Graph, GraphEdge, GraphNode};
+use crate::machine::{NodeId, Phase, Rest, Stage, View};
+use crate::name::Text;
+use crate::report::{EngineState, ErrorReport, InputReport, Report, WorkerReport, WorkerState};
+
+/// How many names are looked at in one turn of the loop.
+const NAMES: usize = 256;
+
+/// A report, with the reporters that are still to be asked.
+pub(crate) struct Snapshot {
+    pub(crate) report: Report,
+    pub(crate) asks: Vec<Asking>,
+}
+
+/// A reporter to ask, for whom, until when, and where it runs.
+pub(crate) struct Asking {
+    pub(crate) name: String,
+    pub(crate) ask: Arc<Ask>,
+    pub(crate) deadline: Duration,
+    pub(crate) runtime: Handle,
+}
+
+/// A walk over all names: where it is, and what it has found.
+pub(super) struct Walk {
+    next: usize,
+    /// Names that come meanwhile may be missed, so that the walk ends.
+    end: usize,
+    found: Found,
+}
+
+pub(super) enum Found {
+    Report(Snapshot, Reply<Snapshot>),
+    Graph(Graph, Reply<Graph>),
+}
+
+impl EventLoop {
+    pub(super) fn begin_walk(&mut self, found: Found) {
+        self.walks.push_back(Walk { next: 0, end: self.slots.len(), found });
+    }
+
+    /// Goes on with the walks; returns whether there is more to do.
+    ///
+    /// In an engine of no more than [`NAMES`] names each is over in one turn, and shows one moment.
+    pub(super) fn advance_walks(&mut self) -> bool {
+        let mut left = NAMES;
+        while left > 0
+            && let Some(mut walk) = self.walks.pop_front()
+        {
+            let end = walk.end.min(walk.next + left);
+            left -= end - walk.next;
+            for node in (walk.next..end).map(NodeId::from_index) {
+                match &mut walk.found {
+                    Found::Report(snapshot, _) => self.add_to_report(snapshot, node),
+                    Found::Graph(graph, _) => self.add_to_graph(graph, node),
+                }
+            }
+            walk.next = end;
+            if walk.next < walk.end {
+                self.walks.push_front(walk);
+                break;
+            }
+            match walk.found {
+                Found::Report(snapshot, reply) => answer(reply, snapshot),
+                Found::Graph(graph, reply) => answer(reply, graph),
+            }
+        }
+        !self.walks.is_empty()
+    }
+
+    pub(super) fn begin_report(&self) -> Snapshot {
+        let state =
+            if self.machine.is_killed() { EngineState::Stopping } else { EngineState::Running };
+        let error = self.fatal.as_ref().map(|fatal| format!("{}: {}", fatal.path, fatal.error));
+        let report = Report {
+            path: self.shared.own_path().to_owned(),
+            state,
+            is_healthy: error.is_none(),
+            at: Timestamp(self.wall(self.now)),
+            error,
+            left_behind: Vec::new(),
+            workers: std::collections::BTreeMap::new(),
+        };
+        Snapshot { report, asks: Vec::new() }
+    }
+
+    fn add_to_report(&self, snapshot: &mut Snapshot, node: NodeId) {
+        let view = self.machine.view(node);
+        let slot = &self.slots[node.index()];
+        if !view.is_installed && view.phase == Phase::Idle {
+            return;
+        }
+        let Snapshot { report, asks } = snapshot;
+        let worker = self.worker_report(node, view, slot);
+        report.is_healthy &= worker.is_well() || !worker.is_essential;
+        if view.stage == Stage::Stuck {
+            report.left_behind.push(worker.path.clone());
+        }
+        let name = slot.name().as_str().to_owned();
+        if let Some(ask) = slot.worker.as_ref().and_then(|worker| worker.ask.clone()) {
+            let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
+            let own = settings.and_then(|settings| settings.report_deadline);
+            let deadline = own.unwrap_or(self.shared.policy.report_deadline);
+            let runtime = self.shared.runtime_of(settings.map(|settings| &**settings)).clone();
+            asks.push(Asking { name: name.clone(), ask, deadline, runtime });
+        }
+        report.workers.insert(name, worker);
+    }
+
+    /// The report of an engine that has ended. What is live still, is left behind.
+    pub(super) fn last_report(&self, error: Option<String>) -> Report {
+        let mut snapshot = self.begin_report();
+        for node in self.names.iter() {
+            self.add_to_report(&mut snapshot, node);
+        }
+        let Snapshot { mut report, .. } = snapshot;
+        report.state = EngineState::Stopped;
+        report.error = error;
+        report.is_healthy = report.error.is_none();
+        let live = report.workers.iter().filter(|(name, _)| {
+            let node = self.names.find(&self.slots, name);
+            node.is_some_and(|node| self.machine.view(node).phase != Phase::Idle)
+        });
+        report.left_behind = live.map(|(_, worker)| worker.path.clone()).collect();
+        report.is_healthy &= report.left_behind.is_empty();
+        report
+    }
+
+    fn worker_report(&self, node: NodeId, view: View, slot: &Slot) -> WorkerReport {
+        let state = state_of(&view);
+        let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
+        let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
+        let at = |stamp: std::num::NonZeroU64| Timestamp(self.wall(stamp.get()));
+        let error = slot.last_error().map(|error| ErrorReport {
+            text: error.text.clone(),
+            is_panic: error.is_panic,
+            at: Timestamp(self.wall(error.at)),
+        });
+        WorkerReport {
+            path: self.path(node),
+            state,
+            generation: view.generation,
+            starts: slot.starts,
+            failures: view.failures,
+            is_essential: settings.is_some_and(|settings| settings.is_essential),
+            degraded: slot.degraded().map(str::to_owned),
+            inputs: self.input_reports(node, slot),
+            started: slot.started.map(at),
+            stopped: slot.stopped.map(at),
+            until: slot.until.filter(|_| is_timed).map(at),
+            error,
+            report: None,
+            reporter: None,
+        }
+    }
+
+    fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {
+        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        let inputs = declared.zip(self.machine.inputs(node)).enumerate();
+        let report = |(index, (input, (edge, _))): (
+            usize,
+            (&crate::input::Declaration, (crate::machine::Edge, bool)),
+        )| {
+            InputReport {
+                name: input.name.as_str().to_owned(),
+                need: edge.need.as_str(),
+                output: input.kind.name(),
+                state: state_of(&self.machine.view(edge.target)),
+                was_present: slot
+                    .rare()
+                    .and_then(|rare| rare.present.get(index))
+                    .is_some_and(|was_present| *was_present),
+            }
+        };
+        inputs.map(report).collect()
+    }
+
+    pub(super) fn begin_graph(&self) -> Graph {
+        Graph::new(self.shared.own_path().to_owned())
+    }
+
+    fn add_to_graph(&self, graph: &mut Graph, node: NodeId) {
+        let slot = &self.slots[node.index()];
+        // A name that was forgotten leaves its place free.
+        let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
+        let state = state_of(&self.machine.view(node));
+        graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });
+        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        graph.edges.extend(declared.zip(self.machine.inputs(node)).map(|(input, (edge, _))| {
+            GraphEdge {
+                user: name.to_owned(),
+                input: input.name.as_str().to_owned(),
+                need: edge.need.as_str(),
+                output: input.kind.name(),
+            }
+        }));
+    }
+}
+
+/// Says what a node is doing in one word.
+pub(super) fn state_of(view: &View) -> WorkerState {
+    match (view.phase, view.stage, view.rest) {
+        (_, Stage::Stuck, _) => WorkerState::Stuck,
+        (_, Stage::Aborted, _) => WorkerState::Aborting,
+        (_, Stage::Told, _) => WorkerState::Stopping,
+        (Phase::Running, _, _) if view.is_marked => WorkerState::Closing,
+        (Phase::Running, _, _) => WorkerState::Running,
+        (Phase::Starting, _, _) => WorkerState::Starting,
+        _ if !view.is_installed => WorkerState::Absent,
+        _ if view.is_parked => WorkerState::Parked,
+        (_, _, Rest::Ready) => WorkerState::Waiting,
+        (_, _, Rest::Delay) => WorkerState::Delayed,
+        (_, _, Rest::Backoff) => WorkerState::BackingOff,
+        (_, _, Rest::Missing) => WorkerState::Missing,
+        (_, _, Rest::Done) => WorkerState::Done,
+        (_, _, Rest::Spent) => WorkerState::Spent,
+    }
+}
