@@ -21,3 +21,8 @@ pub mod source;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};
 pub use logging::{LogFormat, Logging, LoggingError};
+
+/// Compiles the examples of the page on workers.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/workers.md")]
+struct Workers;
