@@ -24,6 +24,8 @@ struct Limits {
     depth: u32,
     #[serde(default)]
     width: u32,
+    #[serde(default)]
+    is_open: bool,
 }
 
 fn validate(limits: &Limits) -> Result<(), String> {
@@ -151,7 +153,7 @@ async fn a_bad_version_is_refused_with_its_place_and_the_one_before_stays() -> T
             "a.yml",
             "depth: 1",
             "depth: 2\ndeep: 3\n",
-            "a.yml:2:1: unknown field `deep`, expected one of depth, width",
+            "a.yml:2:1: unknown field `deep`, expected one of depth, width, is_open",
         ),
         (
             "a.json",
@@ -270,7 +272,7 @@ async fn a_file_that_is_bad_at_first_is_not_loaded() -> TestResult {
     fs::write(path("large.json"), " ".repeat(1001))?;
     fs::write(path("bytes.toml"), b"width = 1\nx = \"\xff\"")?;
     fs::write(path("twice.yaml"), "depth: 1\ndepth: 2")?;
-    fs::write(path("no.yaml"), "depth: NO")?;
+    fs::write(path("yes.yaml"), "depth: 1\nis_open: yes")?;
     fs::write(path("half.json"), "{\"depth\": 1")?;
     fs::create_dir(path("folder.yaml"))?;
     mknodat(CWD, path("pipe.yaml"), FileType::Fifo, Mode::RWXU, 0)?;
@@ -279,7 +281,7 @@ async fn a_file_that_is_bad_at_first_is_not_loaded() -> TestResult {
         ("large.json", "large.json\" is too large; expected at most 1000 bytes"),
         ("bytes.toml", "bytes.toml:2:6: not UTF-8"),
         ("twice.yaml", "twice.yaml:2:1: duplicate mapping key: depth"),
-        ("no.yaml", "no.yaml:1:8: "),
+        ("yes.yaml", "yes.yaml:2:10: "),
         ("half.json", "half.json:1:11: EOF while parsing an object"),
         ("folder.yaml", "folder.yaml\" is not a file"),
         ("pipe.yaml", "pipe.yaml\" is not a file"),
