@@ -18,7 +18,7 @@ Exit codes:
    69  no agent is reachable
    75  conflict: another process holds the state folder, a saved plan is out of date, or the
        engine refused
-  130  interrupted";
+  130  interrupted; run only by a second signal, 250 ms after the first or later";
 
 /// Keeps a machine as its manifest declares, and says why anything is not.
 #[derive(Debug, Parser)]

@@ -12,22 +12,35 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use crankcase_resources::ManifestError;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, Format};
+use crate::print::Checked;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::after_parsing(&error),
     };
+    let format = cli.global.output;
     let begun = logging::begin(&cli.global, cli.command.usual_log());
     match begun.map_err(anyhow::Error::from).and_then(|()| command::run(cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody can be told when stderr is closed.
-            drop(writeln!(anstream::stderr(), "{}", exit::text_of(&error)));
+            // Nobody can be told when the stream is closed.
+            drop(tell(format, &error));
             ExitCode::from(exit::code_of(&error))
         }
+    }
+}
+
+/// Says what went wrong: what is wrong with a manifest is data, where data is asked for.
+fn tell(format: Format, error: &anyhow::Error) -> anyhow::Result<()> {
+    match error.downcast_ref::<ManifestError>() {
+        Some(error) if format != Format::Human => {
+            print::data(format, &Checked::from(error), |_, _| Ok(()))
+        }
+        _ => Ok(writeln!(anstream::stderr(), "{}", exit::text_of(error))?),
     }
 }

@@ -1,6 +1,7 @@
 //! Data on stdout. Colours are for terminals only, and not if `NO_COLOR` is set.
 
 mod dot;
+mod problems;
 mod report;
 
 use std::borrow::Cow;
@@ -9,6 +10,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 pub(crate) use dot::{dot, site_dot};
+pub(crate) use problems::Checked;
 pub(crate) use report::report;
 
 use crate::cli::Format;
@@ -19,20 +21,12 @@ pub(crate) fn data<T: Serialize>(
     value: &T,
     human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    match format {
-        Format::Human => human(value, &mut out)?,
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(value)?)?,
-        Format::Yaml => write!(out, "{}", serde_saphyr::to_string(value)?)?,
-    }
-    Ok(out.flush()?)
-}
-
-/// Prints a text for people.
-pub(crate) fn text(text: &str) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    let written = match format {
+        Format::Human => None,
+        Format::Json => Some(serde_json::to_string_pretty(value)? + "\n"),
+        Format::Yaml => Some(serde_saphyr::to_string(value)?),
+    };
+    print(written, |out| human(value, out))
 }
 
 /// Prints one value of many, in a line where the format allows that.
@@ -41,11 +35,22 @@ pub(crate) fn line<T: Serialize>(
     value: &T,
     human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
+    let written = match format {
+        Format::Human => None,
+        Format::Json => Some(serde_json::to_string(value)? + "\n"),
+        Format::Yaml => Some(format!("---\n{}", serde_saphyr::to_string(value)?)),
+    };
+    print(written, |out| human(value, out))
+}
+
+fn print(
+    written: Option<String>,
+    human: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    match format {
-        Format::Human => human(value, &mut out)?,
-        Format::Json => writeln!(out, "{}", serde_json::to_string(value)?)?,
-        Format::Yaml => write!(out, "---\n{}", serde_saphyr::to_string(value)?)?,
+    match written {
+        Some(text) => out.write_all(text.as_bytes())?,
+        None => human(&mut out)?,
     }
     Ok(out.flush()?)
 }
@@ -63,13 +68,32 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// Returns the first line of a text, and how many more there are.
+pub(crate) fn first_line(text: &str) -> String {
+    let mut lines = text.lines();
+    let first = one_line(lines.next().unwrap_or_default()).into_owned();
+    match lines.count() {
+        0 => first,
+        1 => format!("{first} (and 1 more line)"),
+        more => format!("{first} (and {more} more lines)"),
+    }
+}
+
+/// Returns a text of several lines, of which all but the first are indented.
+pub(crate) fn indented(text: &str, indent: usize) -> String {
+    let lines: Vec<_> = text.lines().map(one_line).collect();
+    lines.join(&format!("\n{:indent$}", ""))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{first_line, indented, one_line};
 
     #[test]
     fn a_text_cannot_reach_the_terminal() {
         assert_eq!(one_line("plain, schön"), "plain, schön");
         assert_eq!(one_line("a\nb\u{1b}[2J\u{9b}x\r"), "a b\\u{1b}[2J\\u{9b}x\\r");
+        assert_eq!(first_line("a\u{1b}\nb\nc"), "a\\u{1b} (and 2 more lines)");
+        assert_eq!(indented("a\nb\u{1b}\n", 2), "a\n  b\\u{1b}");
     }
 }

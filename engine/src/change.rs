@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use crate::error::ConfigError;
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
+use crate::nested::{Nested, Part};
 use crate::value::Kind;
 
 /// A group of changes that is checked as a whole, and applied as one wave or refused as a whole.
@@ -70,6 +71,8 @@ pub(crate) enum Mode {
     Nothing,
     Something,
     Anything,
+    /// Nothing but a value that was handed in from outside.
+    Provided,
 }
 
 impl Change {
@@ -80,6 +83,18 @@ impl Change {
 
     fn push<T>(mut self, name: &Name<T>, action: Action) -> Self {
         self.ops.push(Op { name: name.text().clone(), action });
+        self
+    }
+
+    /// Adds a manifold that belongs to a nested engine.
+    pub(crate) fn add(self, part: Part) -> Self {
+        let Part { name, kind, manifold } = part;
+        self.put_part(name, kind, manifold, Mode::Nothing)
+    }
+
+    fn put_part(mut self, name: Text, kind: &'static Kind, manifold: Manifold, mode: Mode) -> Self {
+        let action = Action::Install { manifold: Some(manifold), expected: kind, mode };
+        self.ops.push(Op { name, action });
         self
     }
 
@@ -117,7 +132,38 @@ impl Change {
         self.put(&name, manifold, Mode::Anything)
     }
 
-    /// Takes a manifold out; its dependents lose their input and wait for it.
+    /// Installs a nested engine under a name that has no manifold, with its imports and exports.
+    pub fn install_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        beside.into_iter().fold(self.install(name, manifold), Self::add)
+    }
+
+    /// Replaces a nested engine, or any manifold, by a nested engine. Imports and exports that only
+    /// the former had go with it.
+    pub fn replace_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        beside.into_iter().fold(self.replace(name, manifold), |change, part| {
+            change.put_part(part.name, part.kind, part.manifold, Mode::Anything)
+        })
+    }
+
+    /// Hands in a value from outside, under a name of its own; see
+    /// [`Engine::provide`](crate::Engine::provide).
+    pub fn provide<T>(self, name: Name<T>, value: T) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.put(&name, Manifold::provided(value), Mode::Provided)
+    }
+
+    /// Takes a manifold out; its dependents lose their input and wait for it. A nested engine's
+    /// imports and exports go with it.
     pub fn uninstall<T>(self, name: &Name<T>) -> Self {
         self.push(name, Action::Uninstall { with_dependents: false })
     }
@@ -168,6 +214,13 @@ pub enum ChangeError {
     /// Install on a name that has a manifold: use replace.
     #[error("cannot install manifold {name:?}: already installed")]
     AlreadyInstalled {
+        /// The name.
+        name: String,
+    },
+    /// A value was handed in under a name that has a manifold: uninstall that first, or use another
+    /// name.
+    #[error("cannot provide {name:?}: a manifold is installed there")]
+    NotProvided {
         /// The name.
         name: String,
     },

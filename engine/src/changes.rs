@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -140,23 +140,49 @@ impl Drop for Forwarder {
 /// Where a closure worker leaves its changing outputs for its task to poll.
 #[derive(Clone, Default)]
 pub(crate) struct Late {
-    changes: Option<Arc<Mutex<Option<Changes>>>>,
+    place: Option<Arc<Mutex<Place>>>,
+}
+
+enum Place {
+    /// Nothing was left yet; the task is woken when it is.
+    Awaited(Option<Waker>),
+    Left(Changes),
+    /// Nothing more will come.
+    Empty,
 }
 
 impl Late {
     pub(crate) fn new() -> Self {
-        Self { changes: Some(Arc::default()) }
+        Self { place: Some(Arc::new(Mutex::new(Place::Awaited(None)))) }
     }
 
+    /// Leaves the changes, and wakes the worker's task: it may be another one that has them.
     pub(crate) fn set(&self, changes: Changes) {
-        if let Some(place) = &self.changes
-            && !changes.is_empty()
+        let Some(place) = &self.place else { return };
+        let left = if changes.is_empty() { Place::Empty } else { Place::Left(changes) };
+        let has_changes = matches!(left, Place::Left(_));
+        let before = std::mem::replace(&mut *place.lock(), left);
+        if let Place::Awaited(Some(waker)) = before
+            && has_changes
         {
-            *place.lock() = Some(changes);
+            waker.wake();
         }
     }
 
-    pub(crate) fn take(&self) -> Option<Changes> {
-        self.changes.as_ref()?.lock().take()
+    /// Takes what was left; the task that `cx` is of is woken if it is left later.
+    pub(crate) fn take(&mut self, cx: &Context<'_>) -> Option<Changes> {
+        let mut place = self.place.as_ref()?.lock();
+        let left = match std::mem::replace(&mut *place, Place::Empty) {
+            Place::Awaited(before) => {
+                let waker = before.filter(|waker| waker.will_wake(cx.waker()));
+                *place = Place::Awaited(waker.or_else(|| Some(cx.waker().clone())));
+                return None;
+            }
+            Place::Left(changes) => Some(changes),
+            Place::Empty => None,
+        };
+        drop(place);
+        self.place = None;
+        left
     }
 }

@@ -23,12 +23,21 @@ impl<T> Chunks<T> {
         match self.chunks.last_mut() {
             Some(last) if last.len() < CHUNK => last.push(item),
             // A small engine does not pay for a whole chunk.
-            None => self.chunks.push(vec![item]),
-            Some(_) => {
-                let mut chunk = Vec::with_capacity(CHUNK);
+            last => {
+                let mut chunk = Vec::with_capacity(if last.is_some() { CHUNK } else { 0 });
                 chunk.push(item);
                 self.chunks.push(chunk);
             }
+        }
+    }
+
+    /// Makes room for so many more, if that is in the last chunk.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        if self.chunks.is_empty() {
+            self.chunks.push(Vec::new());
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            last.reserve_exact(more.min(CHUNK - last.len()));
         }
     }
 
@@ -65,6 +74,7 @@ mod tests {
         let mut chunks = Chunks::default();
         for count in 0..3 * CHUNK + 1 {
             assert_eq!(chunks.len(), count);
+            chunks.reserve(count % 3);
             chunks.push(count);
         }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::event::{Event, EventKind, Origin};
 use crate::event_loop::Message;
 use crate::exit::Panicked;
 use crate::machine::{Generation, NodeId};
@@ -66,7 +67,12 @@ impl Context {
 
     /// Returns the handle through which the worker says how well it runs.
     pub fn health(&self) -> Health {
-        Health { identity: self.identity.clone() }
+        Health { identity: self.identity.clone(), stop: self.stop.clone() }
+    }
+
+    /// Returns the handle through which the worker says what it does.
+    pub fn journal(&self) -> Journal {
+        Journal { shared: Arc::clone(&self.identity.shared), name: self.name.clone() }
     }
 
     /// Runs short blocking work on a thread for such work; see [`Stop::blocking`].
@@ -104,10 +110,12 @@ impl fmt::Debug for Context {
 /// Says how well a running worker does its work.
 ///
 /// A worker is in good health until it says otherwise. Being degraded changes nothing but what is
-/// reported; a new generation begins in good health.
+/// reported; a new generation begins in good health. Of what is said faster than the engine takes
+/// it, the last counts, and nothing piles up.
 #[derive(Clone)]
 pub struct Health {
     identity: Identity,
+    stop: Stop,
 }
 
 impl Health {
@@ -122,13 +130,46 @@ impl Health {
     }
 
     fn send(&self, degraded: Option<String>) {
-        let Identity { shared, node, generation } = &self.identity;
-        shared.send(Message::Health { node: *node, generation: *generation, degraded });
+        if self.stop.put_health(degraded) {
+            let Identity { shared, node, generation } = &self.identity;
+            shared.send(Message::Health { node: *node, generation: *generation });
+        }
     }
 }
 
 impl fmt::Debug for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Health")
+    }
+}
+
+/// Enters what a worker does of its own among the events, such as a repair.
+///
+/// It changes nothing, and costs nothing while nobody follows the events.
+#[derive(Clone)]
+pub struct Journal {
+    shared: Arc<Shared>,
+    name: Text,
+}
+
+impl Journal {
+    /// Notes what the worker has done, at whose wish and why.
+    ///
+    /// A note does not wait for the engine: it may stand before what the engine notes of the same
+    /// moment.
+    pub fn note(&self, text: impl Into<String>, origin: Origin) {
+        let log = &self.shared.log;
+        if !log.is_followed() {
+            return;
+        }
+        let (at, path) = (self.shared.clock.now().0, Arc::clone(&self.shared.path));
+        let event = Event::new(at, path, EventKind::Noted { text: text.into() });
+        log.push(&mut vec![event.about(Some(&self.name), Some(&Arc::new(origin)))]);
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Journal")
     }
 }

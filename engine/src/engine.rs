@@ -23,6 +23,8 @@ use crate::graph::Graph;
 use crate::machine::{Generation, NodeId};
 use crate::manifold::Manifold;
 use crate::name::Name;
+use crate::nested::Nested;
+use crate::policy::LONG;
 use crate::report::{Report, Why};
 use crate::shared::Shared;
 
@@ -262,6 +264,32 @@ impl Engine {
         self.apply(Change::new().replace(name, manifold))
     }
 
+    /// Installs a nested engine with its imports and exports; over when it stands in the graph and was
+    /// started if it could be.
+    ///
+    /// # Errors
+    ///
+    /// As [`install`](Self::install), for it and for what it exports.
+    pub fn install_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply(Change::new().install_nested(name, nested))
+    }
+
+    /// Replaces a manifold by a nested engine; over when the new one is in force and the old one
+    /// gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`replace`](Self::replace), for it and for what it exports.
+    pub fn replace_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply(Change::new().replace_nested(name, nested))
+    }
+
     /// Takes a manifold out; over when it and its worker are gone.
     ///
     /// # Errors
@@ -304,17 +332,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When those who use the name ask for another type.
+    /// When a manifold is installed under the name, and when those who use it ask for another type.
     pub fn provide<T>(&self, name: Name<T>, value: T) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
-        let provider =
-            Manifold::builder().offers::<(T,)>().run_with(value, |value, (), up| async move {
-                up.ready((value,)).wait().await;
-                Ok(())
-            });
-        self.apply(Change::new().install_or_replace(name, provider))
+        self.apply(Change::new().provide(name, value))
     }
 
     /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
@@ -356,9 +379,7 @@ impl Engine {
     /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
     /// named, and asked no second time while it owes an answer.
     pub async fn report(&self) -> Report {
-        // A year, because a clock cannot add the longest duration there is.
-        let limit = std::time::Duration::from_secs(365 * 86_400);
-        collect::report(self, limit).await
+        collect::report(self, LONG).await
     }
 
     /// Returns a function that reports this engine as a part of another's report.

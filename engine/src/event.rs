@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
 use tokio::sync::Notify;
 
+use crate::exit::EndKind;
 use crate::name::Text;
+use crate::value::short_name;
 
 /// A moment in UTC; it is written as RFC 3339 with milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +136,8 @@ pub enum EventKind {
     },
     /// A running worker has published a new value.
     Changed {
-        /// The type of the output.
+        /// The type of the output; it is shown without the paths of modules.
+        #[serde(serialize_with = "short")]
         output: &'static str,
     },
     /// A worker was told that an input has ended by itself.
@@ -147,8 +150,8 @@ pub enum EventKind {
     Stuck,
     /// A worker has ended.
     Ended {
-        /// How: `done`, `failed`, `bounce`, `missing`, `uninstall`, `stopped`, `fatal`, `dropped`.
-        end: &'static str,
+        /// How.
+        end: EndKind,
         /// Why, if there is anything to say.
         error: Option<String>,
         /// Whether it panicked.
@@ -172,10 +175,19 @@ pub enum EventKind {
         /// Why it is degraded; `None` when all is well again.
         degraded: Option<String>,
     },
+    /// A worker says what it has done; the event's origin says at whose wish.
+    Noted {
+        /// What it has done.
+        text: String,
+    },
     /// The engine begins to stop.
     Killed,
     /// The engine has ended.
     Finished,
+}
+
+fn short<S: Serializer>(output: &&'static str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&short_name(output))
 }
 
 fn seconds<S: Serializer>(delay: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -194,7 +206,7 @@ impl fmt::Display for EventKind {
             Self::Unparked => f.write_str("unparked"),
             Self::Starting { generation } => write!(f, "starting, generation {generation}"),
             Self::Started { generation } => write!(f, "started, generation {generation}"),
-            Self::Changed { output } => write!(f, "changed its {output}"),
+            Self::Changed { output } => write!(f, "changed its {}", short_name(output)),
             Self::InputLost => f.write_str("lost an input"),
             Self::Stopping => f.write_str("stopping"),
             Self::Aborted => f.write_str("did not end in time, is dropped"),
@@ -215,6 +227,7 @@ impl fmt::Display for EventKind {
             Self::Spent { failures } => write!(f, "parked after {failures} failures in a row"),
             Self::Health { degraded: Some(reason) } => write!(f, "degraded: {reason}"),
             Self::Health { degraded: None } => f.write_str("in good health"),
+            Self::Noted { text } => f.write_str(text),
             Self::Killed => f.write_str("killed"),
             Self::Finished => f.write_str("finished"),
         }

@@ -76,7 +76,7 @@ pub(crate) enum Message {
     Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
     Ended { node: NodeId, generation: Generation, finish: Finish },
     Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
-    Health { node: NodeId, generation: Generation, degraded: Option<String> },
+    Health { node: NodeId, generation: Generation },
     Unpin(NodeId),
 }
 
@@ -130,8 +130,12 @@ pub(crate) struct EventLoop {
     waiting: Waiting,
     walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
+    /// Whether any manifold was ever installed as a part of a nested engine.
+    has_parts: bool,
     began: Instant,
     now: Stamp,
+    /// The same moment by the wall clock.
+    wall_now: SystemTime,
     slice_ends: Instant,
     is_finished: bool,
     /// A worker's task was dropped by its runtime.
@@ -193,8 +197,10 @@ impl EventLoop {
             waiting: Waiting::default(),
             walks: VecDeque::new(),
             fatal: None,
+            has_parts: false,
             began,
             now: 1,
+            wall_now: shared.clock.wall,
             slice_ends: began,
             is_finished: false,
             is_runtime_gone: false,
@@ -265,6 +271,7 @@ impl EventLoop {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
         self.now = stamp(now.duration_since(self.began));
+        self.wall_now = self.wall(self.now);
     }
 
     fn is_slice_over(&self) -> bool {
@@ -340,9 +347,7 @@ impl EventLoop {
             Message::Changed { node, generation, index, latest } => {
                 self.on_changed(node, generation, index, latest);
             }
-            Message::Health { node, generation, degraded } => {
-                self.on_health(node, generation, degraded);
-            }
+            Message::Health { node, generation } => self.on_health(node, generation),
             Message::Unpin(node) => self.machine.unpin(node),
         }
     }
@@ -429,7 +434,7 @@ impl EventLoop {
             let error = LastError { text: failure.text, is_panic, at };
             self.slots[node.index()].rare_mut().last_error = Some(error);
         }
-        self.note(node, None, || EventKind::Ended { end: kind.as_str(), error: text, is_panic });
+        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
     }
 
     fn on_fatal(
@@ -477,10 +482,9 @@ impl EventLoop {
         self.machine.changed(node, generation, port);
     }
 
-    fn on_health(&mut self, node: NodeId, generation: Generation, degraded: Option<String>) {
-        if self.worker(node, generation).is_none() {
-            return;
-        }
+    fn on_health(&mut self, node: NodeId, generation: Generation) {
+        let worker = self.worker(node, generation);
+        let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
         let slot = &mut self.slots[node.index()];
         if slot.degraded() == degraded.as_deref() {
             return;
@@ -527,13 +531,13 @@ impl EventLoop {
         if !self.shared.log.is_followed() {
             return;
         }
-        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind());
+        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind());
         self.events.push(event.about(self.slots[node.index()].name.as_ref(), origin));
     }
 
     /// Makes an event about the engine itself.
     fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind);
+        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind);
         self.events.push(event.about(None, origin));
     }
 

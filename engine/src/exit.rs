@@ -1,6 +1,8 @@
 use std::error::Error;
 use std::fmt;
 
+use serde::Serialize;
+
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
@@ -54,6 +56,51 @@ pub enum Exit {
     /// The worker failed and its engine must stop; [`Engine::wait`](crate::Engine::wait) returns
     /// the worst fatal error.
     Fatal(BoxError),
+}
+
+/// How a worker has ended, in one word; for those who look at it from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum EndKind {
+    /// It has done its work.
+    Done,
+    /// It failed, panicked, or its start took too long.
+    Failed,
+    /// It wants to be started again.
+    Bounce,
+    /// Something that it needs is not there.
+    Missing,
+    /// It will never be needed again.
+    Uninstall,
+    /// It ended because it was told to, or its future was dropped because the engine wanted it.
+    Stopped,
+    /// It failed so that the engine must stop.
+    Fatal,
+    /// Its task was dropped though the engine had not asked: the runtime is going.
+    Dropped,
+}
+
+impl EndKind {
+    /// Returns the end's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Bounce => "bounce",
+            Self::Missing => "missing",
+            Self::Uninstall => "uninstall",
+            Self::Stopped => "stopped",
+            Self::Fatal => "fatal",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+impl fmt::Display for EndKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
 }
 
 impl Exit {

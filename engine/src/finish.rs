@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::exit::{BoxError, Exit, Outcome, Panicked};
-use crate::machine::EndKind;
+use crate::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 use crate::manifold::{Settings, Severity};
 use crate::shared::Shared;
 

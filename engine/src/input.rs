@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
 use tokio::sync::watch;
 
 use crate::engine::Engine;
+use crate::live::Live;
 use crate::machine::Need;
 use crate::name::{Name, Text};
 use crate::value::{Kind, Value, downcast};
@@ -274,67 +274,6 @@ impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
 
     fn into_owned(self) -> Self {
         self
-    }
-}
-
-/// Follows the value behind a name: `None` while no worker offers it.
-///
-/// Following keeps nothing alive. A slow reader misses values in between, never the last.
-pub struct Live<T> {
-    receiver: watch::Receiver<Option<Value>>,
-    value: PhantomData<fn() -> T>,
-}
-
-impl<T: Clone + 'static> Live<T> {
-    pub(crate) fn new(receiver: watch::Receiver<Option<Value>>) -> Self {
-        Self { receiver, value: PhantomData }
-    }
-
-    /// Returns the present value and counts it as seen.
-    pub fn get(&mut self) -> Option<T> {
-        let value = self.receiver.borrow_and_update().clone();
-        value.map(|value| downcast::<T>(&value).clone())
-    }
-
-    /// Waits until there is another value than the last seen, and returns it.
-    ///
-    /// Returns `None` at once, and for ever, when the engine is gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: a value that was not returned is not seen.
-    pub async fn changed(&mut self) -> Option<T> {
-        self.receiver.changed().await.ok()?;
-        self.get()
-    }
-
-    /// Waits until there is a value, and returns it.
-    ///
-    /// Returns `None` when the engine is gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn value(&mut self) -> Option<T> {
-        let value = self.receiver.wait_for(Option::is_some).await.ok()?.clone()?;
-        Some(downcast::<T>(&value).clone())
-    }
-
-    /// Returns whether the engine is gone: no other value will ever come.
-    pub fn is_closed(&self) -> bool {
-        self.receiver.has_changed().is_err()
-    }
-}
-
-impl<T> Clone for Live<T> {
-    fn clone(&self) -> Self {
-        Self { receiver: self.receiver.clone(), value: PhantomData }
-    }
-}
-
-impl<T> fmt::Debug for Live<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").field("is_some", &self.receiver.borrow().is_some()).finish()
     }
 }
 

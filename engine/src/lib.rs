@@ -61,9 +61,11 @@ mod finish;
 mod graph;
 mod hash;
 mod input;
+mod live;
 mod machine;
 mod manifold;
 mod name;
+mod nested;
 mod observe;
 mod policy;
 mod report;
@@ -76,7 +78,7 @@ mod worker;
 
 pub use backoff::{Backoff, Intensity};
 pub use change::{Change, ChangeError, Preview};
-pub use context::{Context, Health};
+pub use context::{Context, Health, Journal};
 pub use detail::Detail;
 pub use engine::{
     Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,
@@ -84,16 +86,15 @@ pub use engine::{
 };
 pub use error::ConfigError;
 pub use event::{Event, EventKind, Events, Notice, Origin, Timestamp};
-pub use exit::{BoxError, Exit, Outcome, Panicked};
+pub use exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 pub use graph::{Graph, GraphEdge, GraphNode};
-pub use input::{
-    Declared, DefaultedInput, EngineInput, Given, Inputs, Live, LiveInput, OptionalInput,
-};
+pub use input::{Declared, DefaultedInput, EngineInput, Given, Inputs, LiveInput, OptionalInput};
+pub use live::{EngineGone, Live};
 pub use manifold::{
-    BlockingUp, Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder,
-    Start, Up,
+    Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder, Start, Up,
 };
 pub use name::{Name, NameError};
+pub use nested::Nested;
 pub use observe::Metrics;
 pub use policy::Policy;
 pub use report::{

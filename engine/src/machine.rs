@@ -35,11 +35,12 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use acts::Acts;
-pub(crate) use ends::{End, EndKind};
+pub(crate) use ends::End;
 use graph::Graph;
 use node::Node;
 pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, Status, Token};
 
+pub(crate) use crate::exit::EndKind;
 use crate::policy::Policy;
 
 /// What the driver is to do.
@@ -129,6 +130,11 @@ impl Machine {
             is_killed: false,
             is_finished: false,
         }
+    }
+
+    /// Makes room for more names at once.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.graph.reserve(more);
     }
 
     /// Adds a name that nothing is installed at. It is freed once nothing installs, uses or pins it.

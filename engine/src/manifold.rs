@@ -7,17 +7,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 pub use builder::{Builder, OfferingBuilder};
-pub use closure::{BlockingUp, Changing, Offers, Up};
+pub use closure::{Changing, Offers, Up};
 pub use settings::Severity;
 pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};
 pub use staged::{StagedBuilder, Start};
 
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
-use crate::input::Declaration;
+use crate::input::{Declaration, Declared, Inputs};
+use crate::name::Text;
 use crate::shared::Shared;
 use crate::task::Launch;
 use crate::value::Kind;
@@ -68,6 +70,40 @@ pub struct Manifold {
     pub(crate) settings: Option<Arc<Settings>>,
 }
 
+/// The types of a manifold's outputs. Few have more than one.
+type Kinds = SmallVec<[&'static Kind; 1]>;
+
+/// What a manifold declares and offers, and what starts its workers.
+struct Plan<B> {
+    declared: Box<[Declaration]>,
+    offers: Kinds,
+    body: B,
+}
+
+/// The way a kind of manifold starts its workers.
+trait Body: Sized + Send + Sync + 'static {
+    type Inputs: Inputs;
+
+    fn inputs(&self) -> &Self::Inputs;
+
+    /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
+}
+
+impl<B: Body> Blueprint for Plan<B> {
+    fn inputs(&self) -> &[Declaration] {
+        &self.declared
+    }
+
+    fn offers(&self) -> &[&'static Kind] {
+        &self.offers
+    }
+
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        B::launch(self, launch, shared)
+    }
+}
+
 /// A manifold with the types of its inputs and its worker erased.
 pub(crate) trait Blueprint: Send + Sync {
     fn inputs(&self) -> &[Declaration];
@@ -77,6 +113,32 @@ pub(crate) trait Blueprint: Send + Sync {
     /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
     /// A thread cannot be aborted.
     fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
+
+    /// Whether it only hands in a value from outside.
+    fn is_provided(&self) -> bool {
+        false
+    }
+}
+
+/// A manifold that only hands in a value from outside.
+struct Provided(Arc<dyn Blueprint>);
+
+impl Blueprint for Provided {
+    fn inputs(&self) -> &[Declaration] {
+        self.0.inputs()
+    }
+
+    fn offers(&self) -> &[&'static Kind] {
+        self.0.offers()
+    }
+
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+        Arc::clone(&self.0).launch(launch, shared)
+    }
+
+    fn is_provided(&self) -> bool {
+        true
+    }
 }
 
 impl Manifold {
@@ -85,13 +147,30 @@ impl Manifold {
         Builder::new()
     }
 
-    pub(crate) fn new(blueprint: impl Blueprint + 'static) -> Self {
-        Self { blueprint: Arc::new(blueprint), settings: None }
+    fn new<B: Body>(offers: Kinds, body: B) -> Self {
+        let mut declared = Declared::default();
+        body.inputs().declare(&mut declared);
+        let plan = Plan { declared: declared.inputs.into_boxed_slice(), offers, body };
+        Self { blueprint: Arc::new(plan), settings: None }
+    }
+
+    /// Returns a manifold that hands in a value from outside.
+    pub(crate) fn provided<T: Clone + Send + Sync + 'static>(value: T) -> Self {
+        let provider = Self::builder().offers::<(T,)>().run_with(value, |value, (), up| async {
+            up.ready((value,)).wait().await;
+            Ok(())
+        });
+        Self { blueprint: Arc::new(Provided(provider.blueprint)), settings: None }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(self.settings.get_or_insert_default()));
         self
+    }
+
+    /// Says which nested engine it belongs to.
+    pub(crate) fn part_of(self, nested: Text) -> Self {
+        self.set(|settings| settings.part_of = Some(nested))
     }
 
     /// Sets the wait after a failure. Default: the engine's.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use crate::context::Context;
-use crate::machine::EndKind;
+use crate::exit::EndKind;
 use crate::shared::Shared;
 
 /// Counts and times what workers do. Every method does nothing by default.
@@ -20,7 +20,7 @@ pub trait Metrics: Send + Sync {
     }
 
     /// A worker has ended after it was up, or before.
-    fn worker_ended(&self, path: &str, end: &'static str, lived: Duration) {
+    fn worker_ended(&self, path: &str, end: EndKind, lived: Duration) {
         let _ = (path, end, lived);
     }
 }
@@ -64,7 +64,7 @@ impl Observed {
 
     pub(crate) fn ended(&self, kind: EndKind) {
         let lived = self.launched.elapsed();
-        self.tell(|metrics| metrics.worker_ended(&self.path, kind.as_str(), lived));
+        self.tell(|metrics| metrics.worker_ended(&self.path, kind, lived));
     }
 
     /// Metrics are foreign code, and come before the engine is told: they must not prevent it.

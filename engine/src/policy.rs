@@ -3,6 +3,9 @@ use std::time::Duration;
 use crate::backoff::{Backoff, Intensity};
 use crate::error::ConfigError;
 
+/// A year: as good as for ever, and not too long for a clock to add.
+pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
+
 /// How the engine treats one manifold's workers: delays, deadlines, and how much failure it bears.
 ///
 /// The engine has one for all manifolds; a manifold's builder changes single fields of it.

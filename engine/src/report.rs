@@ -312,6 +312,7 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
         (WorkerState::Absent, _) => f.write_str("is not installed")?,
         (WorkerState::Missing, _) => f.write_str("misses something")?,
         (WorkerState::Running, _) if step.error.is_some() => f.write_str("is degraded")?,
+        (WorkerState::Starting, _) if step.error.is_some() => f.write_str("is not up yet")?,
         (state, _) => write!(f, "is {state}")?,
     }
     if let Some(error) = &step.error {

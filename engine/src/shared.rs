@@ -13,6 +13,7 @@ use crate::machine::NodeId;
 use crate::manifold::{Classifier, Filter, Settings};
 use crate::observe::Metrics;
 use crate::policy::Policy;
+use crate::stop::Stop;
 use crate::tree::Tree;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
@@ -34,6 +35,11 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<Log>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) life: watch::Receiver<Life>,
+    /// Whether the outermost engine runs; this one's own life if it is that.
+    pub(crate) root_life: watch::Receiver<Life>,
+    /// The worker that a nested engine is in the outer one: it has not ended before the workers
+    /// have that run in it.
+    pub(crate) outer: Option<Stop>,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
 }

@@ -1,4 +1,4 @@
-//! The cell through which an engine tells a worker to stop.
+//! The cell through which an engine and a worker see each other's small signs: above all, the stop.
 //!
 //! It is one small allocation, so that a hundred thousand idle workers cost little.
 //!
@@ -28,14 +28,20 @@ const STARTED: u8 = 4;
 struct Cell {
     flags: AtomicU8,
     notify: Notify,
-    lingering: Mutex<Option<Box<Lingering>>>,
+    rare: Mutex<Option<Box<Rare>>>,
 }
 
-/// What outlives a worker's future, and what is to happen once it is gone.
+/// What few workers have.
 #[derive(Default)]
-struct Lingering {
+struct Rare {
+    /// How many parts of the worker outlive its future.
     parts: usize,
+    /// What is to happen once they are gone.
     at_end: Option<Box<dyn FnOnce() + Send>>,
+    /// They are waited for no longer.
+    is_let_go: bool,
+    /// Why the worker is degraded, or that it is not, until the engine takes it.
+    health: Option<Option<String>>,
 }
 
 impl Cell {
@@ -147,20 +153,32 @@ impl Stop {
 
     /// Keeps the worker's end from being told while the returned guard lives.
     pub(crate) fn linger(&self) -> Linger {
-        self.cell.lingering.lock().get_or_insert_default().parts += 1;
+        self.cell.rare.lock().get_or_insert_default().parts += 1;
         Linger { cell: Arc::clone(&self.cell) }
     }
 
     /// Runs `at_end` when nothing lingers any more, which may be at once.
     pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
-        let mut lingering = self.cell.lingering.lock();
-        match lingering.as_deref_mut() {
-            Some(lingering) if lingering.parts > 0 => lingering.at_end = Some(Box::new(at_end)),
+        let mut rare = self.cell.rare.lock();
+        match rare.as_deref_mut() {
+            Some(rare) if rare.parts > 0 && !rare.is_let_go => rare.at_end = Some(Box::new(at_end)),
             _ => {
-                drop(lingering);
+                drop(rare);
                 at_end();
             }
         }
+    }
+
+    /// Has the worker's end be told as soon as its future has ended, whatever lingers.
+    pub(crate) fn let_go(&self) {
+        self.cell.rare.lock().get_or_insert_default().is_let_go = true;
+    }
+
+    /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting
+    /// to be taken, so that the engine is to be told.
+    pub(crate) fn put_health(&self, degraded: Option<String>) -> bool {
+        let before = self.cell.rare.lock().get_or_insert_default().health.replace(degraded);
+        before.is_none()
     }
 
     /// Says that the start has come to its end; returns whether the stop had been told before.
@@ -199,13 +217,13 @@ pub(crate) struct Linger {
 
 impl Drop for Linger {
     fn drop(&mut self) {
-        let mut lingering = self.cell.lingering.lock();
-        let Some(left) = lingering.as_deref_mut() else { return };
+        let mut rare = self.cell.rare.lock();
+        let Some(left) = rare.as_deref_mut() else { return };
         left.parts -= 1;
         if left.parts == 0
             && let Some(at_end) = left.at_end.take()
         {
-            drop(lingering);
+            drop(rare);
             at_end();
         }
     }
@@ -251,6 +269,11 @@ impl Stopper {
     /// Tells the worker to stop, and returns whether its start had ended before.
     pub(crate) fn stop_start(&self) -> bool {
         self.cell.raise(STOPPED) & STARTED != 0
+    }
+
+    /// Takes what the worker has said last of how well it runs, if that was not taken yet.
+    pub(crate) fn take_health(&self) -> Option<Option<String>> {
+        self.cell.rare.lock().as_deref_mut()?.health.take()
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.

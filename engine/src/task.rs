@@ -17,14 +17,13 @@ use crate::changes::{Changes, Late};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
 use crate::event_loop::Message;
-use crate::exit::{Exit, Outcome, Panicked};
+use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
 use crate::input::Given;
-use crate::machine::EndKind;
 use crate::manifold::Settings;
 use crate::observe::Observed;
 use crate::shared::Shared;
-use crate::stop::Stop;
+use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
 
 /// What a worker is started with.
@@ -124,6 +123,8 @@ pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
+    /// Keeps an outer engine from taking this one for ended.
+    linger: Option<Linger>,
     is_told: bool,
     /// What to tell if this is dropped before the worker has ended.
     if_dropped: fn() -> Finish,
@@ -137,6 +138,7 @@ impl Guard {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.clone(),
             observed,
+            linger: identity.shared.outer.as_ref().map(Stop::linger),
             is_told: false,
             if_dropped: Finish::dropped,
             identity,
@@ -161,7 +163,11 @@ impl Guard {
             observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
-        self.stop.once_gone(move || shared.send(Message::Ended { node, generation, finish }));
+        let linger = self.linger.take();
+        self.stop.once_gone(move || {
+            shared.send(Message::Ended { node, generation, finish });
+            drop(linger);
+        });
     }
 }
 
@@ -277,7 +283,7 @@ where
                 },
                 StageProjection::Run { run } => {
                     let outcome = run.poll(cx);
-                    if let Some(changes) = this.late.take() {
+                    if let Some(changes) = this.late.take(cx) {
                         *this.changes = Some(Box::new(changes));
                     }
                     if let Some(changes) = this.changes {

@@ -34,6 +34,28 @@ impl fmt::Debug for Kind {
     }
 }
 
+/// Shortens the name of a type for those who run a program: without the paths of modules, and of a
+/// shared pointer only what it leads to.
+pub(crate) fn short_name(name: &str) -> String {
+    let mut short = String::with_capacity(name.len());
+    let mut start = 0;
+    for (end, _) in name.match_indices(|sign: char| !sign.is_alphanumeric() && !"_:".contains(sign))
+    {
+        short.push_str(last_segment(&name[start..end]));
+        short.push_str(&name[end..=end]);
+        start = end + 1;
+    }
+    short.push_str(last_segment(&name[start..]));
+    match short.strip_prefix("Arc<").and_then(|inner| inner.strip_suffix('>')) {
+        Some(inner) => inner.to_owned(),
+        None => short,
+    }
+}
+
+fn last_segment(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
 /// Returns the value as what it is.
 ///
 /// # Panics
@@ -88,5 +110,33 @@ impl fmt::Debug for Outputs {
             Self::Many(values) => values.len(),
         };
         write!(f, "Outputs({count})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::type_name;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::short_name;
+
+    #[test]
+    fn a_short_name_is_what_people_call_the_type() {
+        let names = [
+            (type_name::<Arc<super::Outputs>>(), "Outputs"),
+            (type_name::<Arc<dyn std::error::Error + Send>>(), "dyn Error + Send"),
+            (
+                type_name::<BTreeMap<String, Option<Arc<str>>>>(),
+                "BTreeMap<String, Option<Arc<str>>>",
+            ),
+            (type_name::<(u8, [String; 2], &str)>(), "(u8, [String; 2], &str)"),
+            (type_name::<fn(String) -> ()>(), "fn(String)"),
+            ("schön::Wort", "Wort"),
+            ("", ""),
+        ];
+        for (name, short) in names {
+            assert_eq!(short_name(name), short, "{name}");
+        }
     }
 }

@@ -36,6 +36,10 @@ pub const SIGNALS: Name<SignalHandle> = Name::new("signals");
 
 const CONTROL: Name<()> = Name::new("control");
 
+/// How long after the first signal a second one counts, by default: a person is slower, and who
+/// signals both a process and its group is faster.
+const SIGNALS_APART: Duration = Duration::from_millis(250);
+
 /// How long the control socket, and what is left of workers after the end, may take to go.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
@@ -44,8 +48,8 @@ const LAST_GRACE: Duration = Duration::from_secs(2);
 /// # Guarantees
 ///
 /// - One agent runs for each state folder.
-/// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; the second
-///   ends the agent at once.
+/// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; a second one,
+///   250 ms later or more, ends the agent at once.
 /// - The control socket in the state folder answers from the start until all workers have ended,
 ///   also while every worker thread is taken by workers that never yield.
 ///
@@ -84,6 +88,7 @@ impl Agent {
             stop_deadline: Duration::from_secs(60),
             logging: None,
             exit_codes: Box::new(|_| None),
+            signals_apart: SIGNALS_APART,
         }
     }
 }
@@ -103,6 +108,7 @@ pub struct AgentBuilder {
     stop_deadline: Duration,
     logging: Option<Logging>,
     exit_codes: ExitCodes,
+    signals_apart: Duration,
 }
 
 impl AgentBuilder {
@@ -218,6 +224,16 @@ impl AgentBuilder {
         exit_code
     }
 
+    /// Sets how long after the first signal a second one must come to end the agent at once; what
+    /// comes sooner counts as part of the first. Default 250 ms.
+    ///
+    /// Some who end a process signal it twice at the same moment, as its own and as one of its
+    /// group: GNU `timeout` does.
+    pub fn signals_apart(mut self, apart: Duration) -> Self {
+        self.signals_apart = apart;
+        self
+    }
+
     /// Runs the agent to its end, on this thread.
     ///
     /// If a service manager has started this process (`NOTIFY_SOCKET`, as systemd does with
@@ -261,7 +277,7 @@ impl AgentBuilder {
         let ended = match begun {
             Ok(()) => {
                 installed.notify_one();
-                until_end(&engine, &signals).await
+                until_end(&engine, &signals, self.signals_apart).await
             }
             Err(error) => engine.stop().await.map_err(AgentError::from).and(Err(error)),
         };
@@ -362,16 +378,20 @@ async fn begin(engine: &Engine, signals: SignalHandle, change: Change) -> Result
 }
 
 /// Waits for the engine's end, or stops it when a signal asks for that.
-async fn until_end(engine: &Engine, signals: &Listening) -> Result<Ended, AgentError> {
+async fn until_end(
+    engine: &Engine,
+    signals: &Listening,
+    apart: Duration,
+) -> Result<Ended, AgentError> {
     let ended: Result<(), EngineError> = tokio::select! {
         biased;
-        () = signals.asked_to_end(1) => {
+        () = signals.asked_to_end() => {
             tracing::info!("asked to end: stopping all workers in order");
             engine.asked_by("agent", "a signal asked it to end").kill();
             tokio::select! {
                 biased;
                 ended = engine.wait() => ended,
-                () = signals.asked_to_end(2) => return Ok(Ended::Interrupted),
+                () = signals.asked_again(apart) => return Ok(Ended::Interrupted),
             }
         }
         ended = engine.wait() => ended,

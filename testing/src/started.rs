@@ -2,8 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crankcase_engine::{
-    ChangeError, Detail, Engine, Event, EventKind, Exit, Manifold, Name, Outcome, OutputWatch,
-    Panicked,
+    ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Manifold, Name, Outcome,
+    OutputWatch, Panicked,
 };
 use parking_lot::Mutex;
 
@@ -216,12 +216,14 @@ impl Started {
         let EventKind::Ended { end, error, is_panic } = event.kind else { return Ok(()) };
         let error = error.unwrap_or_default();
         match end {
-            "missing" => Err(Exit::Missing(error)),
-            "bounce" => Err(Exit::Bounce),
-            "uninstall" => Err(Exit::Uninstall),
-            "failed" if is_panic => Err(Exit::failed(Panicked::from_payload(Box::new(error)))),
-            "failed" => Err(Exit::failed(error)),
-            "fatal" => Err(Exit::fatal(error)),
+            EndKind::Missing => Err(Exit::Missing(error)),
+            EndKind::Bounce => Err(Exit::Bounce),
+            EndKind::Uninstall => Err(Exit::Uninstall),
+            EndKind::Failed if is_panic => {
+                Err(Exit::failed(Panicked::from_payload(Box::new(error))))
+            }
+            EndKind::Failed => Err(Exit::failed(error)),
+            EndKind::Fatal => Err(Exit::fatal(error)),
             _ => Ok(()),
         }
     }

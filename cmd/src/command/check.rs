@@ -1,5 +1,6 @@
-use crate::cli::Global;
+use crate::cli::{Format, Global};
 use crate::exit;
+use crate::print::{self, Checked};
 use crate::site_args::SiteArgs;
 
 /// What is checked.
@@ -11,12 +12,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let site = args.site.load()?;
-    if !global.quiet {
-        let text = match site.declarations().len() {
-            1 => "1 resource is valid\n".to_owned(),
-            count => format!("{count} resources are valid\n"),
-        };
-        crate::print::text(&text)?;
+    if !(global.quiet && global.output == Format::Human) {
+        print::data(global.output, &Checked::from(&site), |checked, out| {
+            match checked.resources.unwrap_or_default() {
+                1 => writeln!(out, "1 resource is valid"),
+                count => writeln!(out, "{count} resources are valid"),
+            }
+        })?;
     }
     Ok(exit::DONE)
 }

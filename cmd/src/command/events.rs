@@ -26,7 +26,7 @@ fn write(line: &EventLine, out: &mut dyn Write) -> io::Result<()> {
         EventLine::Event(event) => event,
         EventLine::Missed { missed } => return writeln!(out, "... {missed} events were missed"),
     };
-    let text = print::one_line(&event.text);
+    let text = print::first_line(&event.text);
     write!(out, "{} {} {text}", print::one_line(&event.at), print::one_line(&event.path))?;
     match &event.origin {
         Some(origin) => {

@@ -11,7 +11,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let answer = super::connect(global).await?.why(&args.path).await?;
     print::data(global.output, &answer, |answer, out| {
-        writeln!(out, "{}", print::one_line(&answer.text))
+        writeln!(out, "{}", print::indented(&answer.text, 2))
     })?;
     Ok(exit::DONE)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use crankcase_status::wire::{Detail, EngineReport, Subject, WorkerReport};
 
-use super::one_line;
+use super::{first_line, indented, one_line};
 
 /// Writes a report.
 pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
@@ -23,7 +23,7 @@ pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
 fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Result<()> {
     let indent = depth * 2;
     if let Some(error) = &engine.error {
-        writeln!(out, "{:indent$}error: {}", "", one_line(error))?;
+        writeln!(out, "{:indent$}error: {}", "", first_line(error))?;
     }
     let width = engine.workers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, worker) in &engine.workers {
@@ -61,7 +61,7 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
     if let Some(reason) = &worker.reporter {
         notes.push(format!("no report of its own: {reason}"));
     }
-    notes.iter().map(|note| format!(", {}", one_line(note))).collect()
+    notes.iter().map(|note| format!(", {}", first_line(note))).collect()
 }
 
 /// Writes all there is to say of one worker.
@@ -87,7 +87,7 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
     ];
     for (label, text) in texts {
         if let Some(text) = text {
-            writeln!(out, "  {label}: {}", one_line(text))?;
+            writeln!(out, "  {label}: {}", indented(text, 4))?;
         }
     }
     for input in &worker.inputs {

@@ -47,6 +47,11 @@ impl Agent {
         }
     }
 
+    /// Counts the lines that it has logged so far, as far as they were waited for.
+    pub(crate) fn count_logged(&self, part: &str) -> usize {
+        self.seen.iter().filter(|line| line.contains(part)).count()
+    }
+
     /// Reads a line of the log; returns whether there was one.
     async fn read(&mut self) -> Result<bool, Error> {
         let line = within(self.log.next_line()).await;

@@ -53,15 +53,16 @@ async fn json_and_yaml_say_the_same() -> TestResult {
 }
 
 #[tokio::test]
-async fn why_tells_the_chain_on_one_line() -> TestResult {
+async fn why_tells_the_chain_and_indents_what_has_more_lines() -> TestResult {
     let world = World::start().await?;
     install_failing(&world.engine).await?;
 
     let ran = world.run(&["why", "/agent/failing"]).await?;
 
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.starts_with("/agent/failing failed once: no luck at all; "), "{ran:?}");
-    assert_eq!(ran.stdout.lines().count(), 1);
+    let expected = "/agent/failing failed once: no luck\n  at all; next try in ";
+    assert!(ran.stdout.starts_with(expected), "{ran:?}");
+    assert_eq!(ran.stdout.lines().count(), 2);
     world.clean_kill().await
 }
 
@@ -108,4 +109,24 @@ async fn events_show_a_bounce_with_who_and_why() -> TestResult {
     world.clean_kill().await?;
     assert_eq!(events.wait().await?.code(), Some(0));
     Ok(())
+}
+
+#[tokio::test]
+async fn the_engine_itself_is_no_worker_to_ask_about_or_to_bounce() -> TestResult {
+    let world = World::start().await?;
+
+    for path in ["", "/", "/agent", "/agent/"] {
+        for command in ["why", "bounce"] {
+            let ran = world.run(&[command, path]).await?;
+
+            let expected = "crankcase: the agent refused: \"/agent\" is the engine itself; name one \
+                            of its workers, as \"/agent/NAME\"\n";
+            assert_eq!(
+                (ran.code, &*ran.stderr),
+                (Some(64), expected),
+                "{command} {path:?}: {ran:?}"
+            );
+        }
+    }
+    world.clean_kill().await
 }

@@ -88,10 +88,10 @@ async fn what_stands_in_the_place_of_a_file_is_left_alone_and_told() -> TestResu
     let link = machine.run(&["why", "resources/link"]).await?;
     let status = machine.run(&["report", "--exit-status"]).await?;
 
-    let expected = "/agent/resources/folder is starting: \"@/folder\" is a folder and not a file; \
+    let expected = "/agent/resources/folder is not up yet: \"@/folder\" is a folder and not a file; \
                     it is left as it is\n";
     assert_eq!((folder.code, &*folder.stdout), (Some(0), expected));
-    let expected = "/agent/resources/link is starting: \"@/link\" is a symlink and not a file; it \
+    let expected = "/agent/resources/link is not up yet: \"@/link\" is a symlink and not a file; it \
                     is left as it is\n";
     assert_eq!((link.code, &*link.stdout), (Some(0), expected));
     assert_eq!(status.code, Some(1), "{status:?}");

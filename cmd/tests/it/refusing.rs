@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::string::FromUtf8Error;
 
+use serde_json::{Value, json};
+
 use crate::machine::Machine;
 use crate::world::{Error, TestResult};
 
@@ -154,6 +156,7 @@ async fn variables_that_cannot_be_used_are_refused_by_every_command() -> TestRes
         (["--var-file", "none.yaml"], "none.yaml: cannot read the file: it does not exist\n"),
         (["--var-file", "list.yaml"], "list.yaml:1:1: "),
         (["--var-file", "pipe"], "pipe: not a regular file\n"),
+        (["--var", "rot=x"], "--var: no manifest declares a variable \"rot\"\n"),
         (["--var", "vars=x"], "\"vars\""),
         (["--var", "7=x"], "\"7\""),
     ] {
@@ -190,5 +193,73 @@ site.yaml:3:34: unknown resource "aa"
   help: did you mean "a"?
 "#;
     assert_eq!((ran.code, &*ran.stderr), (Some(65), expected), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_data_where_data_is_asked_for() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  a: {type: file, config: {path: /a, mdoe: x, mode: 7}}\n  b: {tpe: noop}\n",
+    )?;
+    machine.write("other.yaml", "vars: {root: /srv}\n")?;
+
+    for command in COMMANDS {
+        let arguments = [command, "site.yaml", "other.yaml", "none.yaml"];
+        let ran = machine.run(&[&arguments[..], &["--output", "json"]].concat()).await?;
+
+        let said: Value = serde_json::from_str(&ran.stdout)?;
+        let problem = |place: [Value; 3], message: &str, more: [Value; 3]| {
+            let ([file, line, column], [help, value, suggestion]) = (place, more);
+            json!({"file": file, "line": line, "column": column, "message": message, "help": help,
+                "value": value, "suggestion": suggestion})
+        };
+        let no = Value::Null;
+        let at = |line: u32, column: u32| [json!("site.yaml"), line.into(), column.into()];
+        let expected = json!({
+            "version": 1,
+            "valid": false,
+            "resources": null,
+            "problems": [
+                problem(
+                    [json!("none.yaml"), no.clone(), no.clone()],
+                    "cannot read the file: it does not exist",
+                    [no.clone(), no.clone(), no.clone()],
+                ),
+                problem(
+                    at(2, 38),
+                    "mdoe: there is no such attribute; did you mean \"mode\"?",
+                    [no.clone(), json!("mdoe"), json!("mode")],
+                ),
+                problem(
+                    at(2, 47),
+                    "mode: 7 is a number; quote it and write it in octal, as \"0644\"",
+                    [no.clone(), json!("7"), no.clone()],
+                ),
+                problem(at(3, 3), "resource \"b\" has no \"type\"", [no.clone(), no.clone(), no.clone()]),
+                problem(
+                    at(3, 7),
+                    "unknown key \"tpe\" in resource \"b\"",
+                    [json!("did you mean \"type\"?"), json!("tpe"), json!("type")],
+                ),
+            ],
+            "omitted": 0,
+        });
+        assert_eq!((ran.code, &*ran.stderr), (Some(65), ""), "{command}: {ran:?}");
+        assert_eq!(said, expected, "{command}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_valid_site_is_data_too() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: noop}}\n")?;
+
+    let json = machine.run(&["check", "site.yaml", "--output", "json", "--quiet"]).await?;
+    let yaml = machine.run(&["check", "site.yaml", "--output", "yaml"]).await?;
+
+    let expected =
+        json!({"version": 1, "valid": true, "resources": 1, "problems": [], "omitted": 0});
+    assert_eq!(serde_json::from_str::<Value>(&json.stdout)?, expected, "{json:?}");
+    assert_eq!(serde_saphyr::from_str::<Value>(&yaml.stdout)?, expected, "{yaml:?}");
     Ok(())
 }

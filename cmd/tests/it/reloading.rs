@@ -65,27 +65,47 @@ async fn sighup_loads_the_manifest_again() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_manifest_that_was_rejected_for_a_missing_file_is_taken_once_that_is_there() -> TestResult
+{
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    machine.lines("pids", 1).await?;
+
+    machine.write("site.yaml", &SITE.replace("content: one", "source: beside"))?;
+    agent
+        .until_logged(&["a worker is degraded", "cannot read the file: it does not exist"])
+        .await?;
+    machine.write("beside", "from beside")?;
+
+    machine.until("page", |text| text == "from beside").await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
 async fn an_invalid_manifest_is_rejected_and_the_old_one_runs_on() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
     machine.lines("pids", 1).await?;
 
     machine.write("site.yaml", &SITE.replace("type: file", "type: fil").replace("first", "x"))?;
-    let line =
-        agent.until_logged(&["ERROR", "the new manifest is rejected; the old one runs on"]).await?;
+    agent.until_logged(&["a worker is degraded", "the old one runs on: site.yaml:2:16: "]).await?;
+    agent.until_logged(&["a worker is degraded", "\"site.yaml:3:17: unknown type"]).await?;
     let report = machine.run(&["report", "--exit-status"]).await?;
+    let whole = machine.run(&["report", "site"]).await?;
     let why = machine.run(&["why", "site"]).await?;
     machine.write("page", "wrong")?;
     machine.until("page", |text| text == "one").await?;
 
-    let expected = "site.yaml:2:16: unknown type \\\"fil\\\"";
-    assert!(line.contains(expected), "{line}");
     assert_eq!(report.code, Some(1), "{report:?}");
-    let expected = "  site       running, degraded: the new manifest is rejected: \
-                    site.yaml:2:16: unknown type \"fil\"";
-    assert!(report.stdout.contains(expected), "{report:?}");
-    let expected = "/agent/site is degraded: the new manifest is rejected: site.yaml";
-    assert!(why.stdout.starts_with(expected), "{why:?}");
+    let rejected = "degraded: the new manifest is rejected, the old one runs on: site.yaml:2:16: \
+                    unknown type \"fil\"; did you mean \"file\"?";
+    let second = "site.yaml:3:17: unknown type \"fil\"; did you mean \"file\"?";
+    let line = format!("  site       running, {rejected} (and 1 more line)\n");
+    assert!(report.stdout.contains(&line), "{report:?}");
+    let lines = format!("  {rejected}\n    {second}\n");
+    assert!(whole.stdout.contains(&lines), "{whole:?}");
+    let lines = format!("/agent/site is {rejected}\n  {second}\n");
+    assert_eq!(why.stdout, lines);
 
     // The next valid one counts, and had the rejected one moved the server, that would stand there.
     machine.write("site.yaml", &SITE.replace("echo first", "echo second"))?;
@@ -94,5 +114,6 @@ async fn an_invalid_manifest_is_rejected_and_the_old_one_runs_on() -> TestResult
     agent.until_logged(RELOADED).await?;
     let report = machine.run(&["report", "--exit-status"]).await?;
     assert_eq!(report.code, Some(0), "{report:?}");
+    assert_eq!(agent.count_logged("unknown type"), 2);
     agent.clean_kill(&machine).await
 }

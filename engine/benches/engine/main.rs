@@ -11,6 +11,7 @@ mod bounce;
 mod crash;
 mod floor;
 mod memory;
+mod nested;
 mod pause;
 mod start;
 mod table;
@@ -27,6 +28,7 @@ fn main() {
     let table = table::Table::new(wanted);
     table.head();
     start::measure(&table);
+    nested::measure(&table);
     memory::measure(&table);
     bounce::measure(&table);
     crash::measure(&table);

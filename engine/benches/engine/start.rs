@@ -57,7 +57,7 @@ fn one_by_one(count: usize) -> Duration {
     })
 }
 
-fn group(count: usize) -> Duration {
+pub(crate) fn group(count: usize) -> Duration {
     runtime().block_on(async {
         let (engine, _events) = engine();
         let (names, started) = (names(count), Count::new(count));

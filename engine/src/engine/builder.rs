@@ -19,7 +19,7 @@ use crate::name::Name;
 use crate::observe::Metrics;
 use crate::policy::Policy;
 use crate::shared::{Clock, Shared};
-use crate::stop::Linger;
+use crate::stop::Stop;
 use crate::tree::Tree;
 
 /// Builds an [`Engine`].
@@ -33,9 +33,12 @@ pub struct EngineBuilder {
     metrics: Option<Arc<dyn Metrics>>,
     workers: Option<Handle>,
     seed: u64,
-    event_capacity: usize,
+    event_capacity: Option<usize>,
     kill_deadline: Option<Duration>,
 }
+
+/// How many events a slow subscriber may be behind.
+const EVENT_CAPACITY: usize = 4096;
 
 /// The worker that the engine is, in another engine.
 struct Outer {
@@ -44,7 +47,8 @@ struct Outer {
     tree: Arc<Tree>,
     workers: Handle,
     driver: Handle,
-    linger: Linger,
+    root_life: watch::Receiver<Life>,
+    stop: Stop,
 }
 
 impl Default for EngineBuilder {
@@ -58,7 +62,7 @@ impl Default for EngineBuilder {
             metrics: None,
             workers: None,
             seed: 0,
-            event_capacity: 4096,
+            event_capacity: None,
             kill_deadline: None,
         }
     }
@@ -142,7 +146,7 @@ impl EngineBuilder {
 
     /// Sets how many events a slow subscriber may be behind before it misses some. Default 4096.
     pub fn event_capacity(mut self, events: usize) -> Self {
-        self.event_capacity = events;
+        self.event_capacity = Some(events);
         self
     }
 
@@ -164,7 +168,8 @@ impl EngineBuilder {
     /// Outside a tokio runtime with time enabled.
     pub fn build(self) -> Result<Engine, ConfigError> {
         self.policy.validate()?;
-        if self.event_capacity == 0 {
+        let event_capacity = self.event_capacity.unwrap_or(EVENT_CAPACITY);
+        if event_capacity == 0 {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (messages, inbox) = mpsc::unbounded_channel();
@@ -192,9 +197,13 @@ impl EngineBuilder {
             driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
             log: outer
                 .as_ref()
-                .map_or_else(|| Arc::new(Log::new(self.event_capacity)), |o| Arc::clone(&o.log)),
+                .map_or_else(|| Arc::new(Log::new(event_capacity)), |o| Arc::clone(&o.log)),
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
+            root_life: outer
+                .as_ref()
+                .map_or_else(|| life_receiver.clone(), |outer| outer.root_life.clone()),
             life: life_receiver,
+            outer: outer.map(|outer| outer.stop),
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall: wall_clock() },
         });
@@ -206,7 +215,7 @@ impl EngineBuilder {
             life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,
-            linger: outer.map(|outer| outer.linger),
+            linger: shared.outer.as_ref().map(Stop::linger),
         };
         let event_loop = EventLoop::new(beginning);
         drop(shared.driver.spawn(event_loop.run()));
@@ -215,18 +224,29 @@ impl EngineBuilder {
 
     /// Begins an engine that is a worker of another: its path, runtimes and events are that one's.
     ///
+    /// The workers' runtime and the metrics are the outer engine's unless they are set. All else is
+    /// this engine's own, with the same defaults as any engine's: policy, filter, classifier, seed
+    /// and kill deadline.
+    ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// As [`build`](Self::build), and when an event capacity is set: the events are the outer
+    /// engine's.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
+        if let Some(capacity) = self.event_capacity {
+            let expected = "none for a nested engine, whose events are the outer one's";
+            return Err(ConfigError::new("event_capacity", capacity, expected));
+        }
         let shared = &ctx.identity().shared;
+        self.metrics = self.metrics.or_else(|| shared.metrics.clone());
         self.outer = Some(Outer {
             path: ctx.path().into(),
             log: Arc::clone(&shared.log),
             tree: Arc::clone(&shared.tree),
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
-            linger: ctx.stop().linger(),
+            root_life: shared.root_life.clone(),
+            stop: ctx.stop().clone(),
         });
         self.build().map(NestedEngine::new)
     }

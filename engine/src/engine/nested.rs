@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Life};
 use crate::exit::{Exit, Outcome};
 use crate::stop::Stop;
 use crate::worker::Worker;
@@ -10,9 +10,11 @@ use crate::worker::Worker;
 /// [`EngineBuilder::build_nested`](super::EngineBuilder::build_nested).
 ///
 /// It is stopped like any worker, and killed when it is dropped. The outer engine does not take it
-/// for ended before its last worker has, those aside that are stuck: like any engine it leaves them
-/// behind. A fatal error in it is an ordinary failure to the outer
-/// engine. Give its manifold a grace that is longer than those of its workers together.
+/// for ended before its last worker has, also one that is stuck: with such a worker it is stuck
+/// itself after its own graces, and is not started again before that worker really ends. When the
+/// outermost engine ends, what is stuck is left behind. A fatal error in it is an ordinary failure
+/// to the outer engine. Give its manifold a grace that is longer than those of its workers
+/// together.
 ///
 /// # Examples
 ///
@@ -76,6 +78,10 @@ impl Worker for NestedEngine {
             ended = self.engine.wait() => ended,
             () = stop.wait() => self.engine.stop().await,
         };
+        if !matches!(*self.engine.shared.root_life.borrow(), Life::Running) {
+            // No other generation will come: what is stuck is left behind, as in any engine.
+            stop.let_go();
+        }
         ended.map_err(|error: EngineError| Exit::failed(error))
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use super::{Engine, Life};
 use crate::change::ChangeError;
 use crate::event_loop::Question;
-use crate::input::Live;
+use crate::live::{EngineGone, Live};
 use crate::name::Name;
 use crate::shared::Pinned;
 use crate::value::Kind;
@@ -48,7 +48,7 @@ impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
                 biased;
                 // What is not up when the engine is killed will never be.
                 _ = life.wait_for(|life| !matches!(life, Life::Running)) => Err(ChangeError::Stopped),
-                value = watch.value() => value.ok_or(ChangeError::Stopped),
+                value = watch.value() => value.map_err(|EngineGone| ChangeError::Stopped),
             }
         })
     }
@@ -73,22 +73,30 @@ impl<T: Clone + 'static> OutputWatch<T> {
         self.live.get()
     }
 
-    /// Waits until there is another value than the last seen, and returns it; see
-    /// [`Live::changed`].
+    /// Waits until there is another value than the last seen, or none any more, and returns that;
+    /// see [`Live::changed`].
+    ///
+    /// # Errors
+    ///
+    /// When the engine is gone.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn changed(&mut self) -> Option<T> {
+    pub async fn changed(&mut self) -> Result<Option<T>, EngineGone> {
         self.live.changed().await
     }
 
     /// Waits until there is a value; see [`Live::value`].
     ///
+    /// # Errors
+    ///
+    /// When the engine is gone.
+    ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn value(&mut self) -> Option<T> {
+    pub async fn value(&mut self) -> Result<T, EngineGone> {
         self.live.value().await
     }
 }

@@ -74,10 +74,12 @@ impl EventLoop {
             answer(apply.reply, Err(Box::new(ChangeError::Stopped)));
             apply = self.queue.pop_front()?;
         }
-        self.add_dependents(&mut apply.ops);
+        self.complete(&mut apply.ops);
         let count = apply.ops.len();
         if count > 1 {
+            self.machine.reserve(count);
             self.names.reserve(count);
+            self.slots.reserve(count);
         }
         self.machine.begin_group();
         let mut job = Job::new(apply);
@@ -142,6 +144,8 @@ impl EventLoop {
                 if view.is_marked && !matches!(job.ops[at].action, Action::Unpark) {
                     job.ending.push((node, view.generation));
                 }
+                // While it is in the processor's cache: the slot has it too.
+                job.ops[at].name = Text::Static("");
                 Stage::Apply(at + 1)
             }
             Stage::Apply(_) => return Ok(true),
@@ -174,6 +178,14 @@ impl EventLoop {
         };
         if is_installed && *mode == Mode::Nothing {
             return Err(ChangeError::AlreadyInstalled { name: name.as_str().to_owned() });
+        }
+        if *mode == Mode::Provided
+            && self.slots[node.index()]
+                .manifold
+                .as_ref()
+                .is_some_and(|installed| !installed.blueprint.is_provided())
+        {
+            return Err(ChangeError::NotProvided { name: name.as_str().to_owned() });
         }
         if !is_installed && *mode == Mode::Something {
             return Err(self.not_installed(name, action));
@@ -305,6 +317,7 @@ impl EventLoop {
             Action::Install { manifold, .. } => {
                 self.disown(node);
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
+                self.has_parts |= policy.is_some_and(|settings| settings.part_of.is_some());
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
                 let old =
                     std::mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
@@ -350,8 +363,44 @@ impl EventLoop {
         answer(job.reply, Err(Box::new(error)));
     }
 
+    /// Adds what goes with the names of a group.
+    pub(super) fn complete(&self, ops: &mut Ops) {
+        self.add_dependents(ops);
+        if self.has_parts {
+            self.add_parts(ops);
+        }
+    }
+
+    /// Adds what belongs to nested engines that are taken out or replaced.
+    fn add_parts(&self, ops: &mut Ops) {
+        let mut named: Set<NodeId> =
+            ops.iter().filter_map(|op| self.names.find(&self.slots, op.name.as_str())).collect();
+        for at in 0..ops.len() {
+            let Op { name, action } = &ops[at];
+            if !matches!(action, Action::Install { .. } | Action::Uninstall { .. }) {
+                continue;
+            }
+            let Some(node) = self.names.find(&self.slots, name.as_str()) else { continue };
+            let is_part = |other: &NodeId| {
+                let manifold = self.slots[other.index()].manifold.as_ref();
+                let settings = manifold.and_then(|manifold| manifold.settings.as_ref());
+                let nested = settings.and_then(|settings| settings.part_of.as_ref());
+                nested.is_some_and(|nested| nested.as_str() == name.as_str())
+            };
+            let users = self.machine.users(node).map(|(user, _)| user);
+            let inputs = self.machine.inputs(node).map(|(edge, _)| edge.target);
+            let parts: Vec<_> = users.chain(inputs).filter(is_part).collect();
+            for part in parts {
+                if named.insert(part) {
+                    let name = self.slots[part.index()].name().clone();
+                    ops.push(Op { name, action: Action::Uninstall { with_dependents: false } });
+                }
+            }
+        }
+    }
+
     /// Adds the dependents of what is to go with them.
-    pub(super) fn add_dependents(&self, ops: &mut Ops) {
+    fn add_dependents(&self, ops: &mut Ops) {
         let with_dependents =
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
         let roots = ops.iter().filter(|op| with_dependents(op));

@@ -49,7 +49,7 @@ impl EventLoop {
     }
 
     fn preview(&mut self, mut ops: Ops) -> Result<Preview, ChangeError> {
-        self.add_dependents(&mut ops);
+        self.complete(&mut ops);
         self.machine.begin_group();
         let plan = self.check_all(&ops);
         self.machine.end_group();

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::node::{Age, Generation, Node, NodeId, Phase, Rest, Stage, Token, User};
-use super::{Command, Machine};
+use super::{Command, EndKind, Machine};
 
 /// The end of one generation's worker.
 #[derive(Debug, Clone, Copy)]
@@ -14,36 +14,6 @@ pub(crate) struct End {
     pub(crate) ran: Duration,
     /// When it ended, since the engine began.
     pub(crate) at: Duration,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum EndKind {
-    Done,
-    Failed,
-    Bounce,
-    Missing,
-    Uninstall,
-    /// It ended because it was told to, or its future was dropped because the engine wanted it.
-    Stopped,
-    /// It failed so that the engine must stop.
-    Fatal,
-    /// Its task was dropped though the engine had not asked: the runtime is going.
-    Dropped,
-}
-
-impl EndKind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Bounce => "bounce",
-            Self::Missing => "missing",
-            Self::Uninstall => "uninstall",
-            Self::Stopped => "stopped",
-            Self::Fatal => "fatal",
-            Self::Dropped => "dropped",
-        }
-    }
 }
 
 impl Machine {

@@ -25,6 +25,10 @@ impl std::ops::IndexMut<NodeId> for Graph {
 }
 
 impl Graph {
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.nodes.reserve(more);
+    }
+
     /// Adds a node that nothing is installed at.
     pub(super) fn add(&mut self) -> NodeId {
         if let Some(id) = self.free.pop() {

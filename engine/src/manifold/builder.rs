@@ -2,11 +2,11 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::Manifold;
-use super::closure::{Blocking, BlockingUp, Closure, Offers, Up};
+use super::closure::{Blocking, Closure, Offers, Up};
 use super::staged::{StagedBuilder, Start};
 use crate::context::Context;
 use crate::exit::{Exit, Outcome};
-use crate::input::{Declaration, Declared, Inputs};
+use crate::input::Inputs;
 use crate::worker::Worker;
 
 /// Builds a [`Manifold`]: first its inputs, then how it starts, then what it offers.
@@ -92,7 +92,7 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
     /// [`OfferingBuilder::run_blocking`].
     pub fn run_blocking<S>(self, run: S) -> Manifold
     where
-        S: Fn(I::Values, BlockingUp<()>) -> Outcome + Send + Sync + 'static,
+        S: Fn(I::Values, Up<()>) -> Outcome + Send + Sync + 'static,
     {
         self.offers::<()>().run_blocking(run)
     }
@@ -136,7 +136,7 @@ impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
         S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
-        Manifold::new(Closure::new(declare(&self.inputs), self.inputs, run))
+        Closure::manifold(self.inputs, run)
     }
 
     /// Makes a worker of a closure that gets a clone of the config for each generation.
@@ -155,9 +155,9 @@ impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
     /// outlives its grace is reported as stuck, and is not started again before it really ends.
     pub fn run_blocking<S>(self, run: S) -> Manifold
     where
-        S: Fn(I::Values, BlockingUp<O>) -> Outcome + Send + Sync + 'static,
+        S: Fn(I::Values, Up<O>) -> Outcome + Send + Sync + 'static,
     {
-        Manifold::new(Blocking::new(declare(&self.inputs), self.inputs, run))
+        Blocking::manifold(self.inputs, run)
     }
 }
 
@@ -165,10 +165,4 @@ impl<I, O> fmt::Debug for OfferingBuilder<I, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OfferingBuilder")
     }
-}
-
-pub(super) fn declare(inputs: &impl Inputs) -> Box<[Declaration]> {
-    let mut declared = Declared::default();
-    inputs.declare(&mut declared);
-    declared.inputs.into_boxed_slice()
 }

@@ -7,14 +7,15 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::Blueprint;
+use super::{Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
 use crate::context::Context;
 use crate::exit::{Exit, Outcome};
-use crate::input::{Declaration, Given, Inputs};
+use crate::input::{Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
@@ -25,7 +26,7 @@ use crate::value::{Kind, Value};
 /// A value is a type that is `Clone + Send + Sync`; a [`Changing`] value may stand in its place.
 pub trait Offers: Sized + Send + 'static {
     #[doc(hidden)]
-    fn kinds() -> Box<[&'static Kind]>;
+    fn kinds() -> SmallVec<[&'static Kind; 1]>;
 
     #[doc(hidden)]
     fn hand_over(self, handed: &mut Handed);
@@ -92,8 +93,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
 macro_rules! offers {
     ($($name:ident)*) => {
         impl<$($name: Offer),*> Offers for ($($name,)*) {
-            fn kinds() -> Box<[&'static Kind]> {
-                Box::new([$($name::kind()),*])
+            fn kinds() -> SmallVec<[&'static Kind; 1]> {
+                [$($name::kind()),*].into_iter().collect()
             }
 
             #[allow(non_snake_case, unused_variables, reason = "the empty tuple uses none")]
@@ -115,25 +116,49 @@ offers!(A B C D E F);
 offers!(A B C D E F G);
 offers!(A B C D E F G H);
 
-/// What a closure worker says when it is up.
+/// What a worker that is a closure or a blocking function says when it is up.
 ///
-/// A closure that ends without saying so was never up.
+/// One that ends without saying so was never up.
 #[must_use = "the worker is up when `ready` is called"]
 pub struct Up<O> {
     ctx: Context,
-    late: Late,
+    follower: Follower,
     offers: PhantomData<fn(O)>,
 }
 
+/// What passes on the values of changing outputs.
+enum Follower {
+    /// The worker's own task.
+    Task(Late),
+    /// A task for a worker that blocks a thread; it ends when this place is emptied.
+    Beside(Arc<Mutex<Option<Forwarder>>>),
+}
+
 impl<O: Offers> Up<O> {
+    fn new(ctx: Context, follower: Follower) -> Self {
+        Self { ctx, follower, offers: PhantomData }
+    }
+
     /// Says that the worker is up, and hands over what it offers.
     ///
-    /// Returns the request to stop, which may have been told already.
+    /// Returns the request to stop, which may have been told already: a closure awaits
+    /// [`Stop::wait`], a blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
     pub fn ready(self, offers: O) -> Stop {
-        let (born, changes) = bear(&self.ctx, offers);
-        self.late.set(changes);
+        let changes = Changes::new(self.ctx.identity().clone());
+        let mut handed = Handed { values: Vec::new(), changes };
+        offers.hand_over(&mut handed);
+        if let Some(observed) = self.ctx.observed() {
+            observed.started();
+        }
+        let born = Born { outputs: handed.values.into_iter().collect(), reporter: None };
+        // Told first: a change of a worker that is not known to be up would be lost.
         born.tell(self.ctx.identity());
-        self.ctx.stop().clone()
+        let stop = self.ctx.stop().clone();
+        match self.follower {
+            Follower::Task(late) => late.set(handed.changes),
+            Follower::Beside(place) => *place.lock() = handed.changes.spawn(stop.clone()),
+        }
+        stop
     }
 
     /// Returns what the closure is told of the worker it is.
@@ -148,135 +173,92 @@ impl<O> fmt::Debug for Up<O> {
     }
 }
 
-fn bear<O: Offers>(ctx: &Context, offers: O) -> (Born, Changes) {
-    let changes = Changes::new(ctx.identity().clone());
-    let mut handed = Handed { values: Vec::new(), changes };
-    offers.hand_over(&mut handed);
-    let born = Born { outputs: handed.values.into_iter().collect(), reporter: None };
-    if let Some(observed) = ctx.observed() {
-        observed.started();
-    }
-    (born, handed.changes)
-}
-
-/// The manifold of a closure worker.
+/// The body of the manifold of a closure worker.
 pub(super) struct Closure<I, S, O> {
-    declared: Box<[Declaration]>,
     inputs: I,
     run: S,
-    offers: Box<[&'static Kind]>,
     offered: PhantomData<fn(O)>,
 }
 
-impl<I, S, O: Offers> Closure<I, S, O> {
-    pub(super) fn new(declared: Box<[Declaration]>, inputs: I, run: S) -> Self {
-        Self { declared, inputs, run, offers: O::kinds(), offered: PhantomData }
-    }
-}
-
-impl<I, S, F, O> Blueprint for Closure<I, S, O>
+impl<I, S, F, O> Closure<I, S, O>
 where
     I: Inputs + Send + Sync + 'static,
     S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static,
     F: Future<Output = Outcome> + Send + 'static,
     O: Offers,
 {
-    fn inputs(&self) -> &[Declaration] {
-        &self.declared
+    pub(super) fn manifold(inputs: I, run: S) -> Manifold {
+        Manifold::new(O::kinds(), Self { inputs, run, offered: PhantomData })
+    }
+}
+
+impl<I, S, F, O> Body for Closure<I, S, O>
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static,
+    F: Future<Output = Outcome> + Send + 'static,
+    O: Offers,
+{
+    type Inputs = I;
+
+    fn inputs(&self) -> &I {
+        &self.inputs
     }
 
-    fn offers(&self) -> &[&'static Kind] {
-        &self.offers
-    }
-
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
-            manifold: self,
-            begin: |manifold: &Self, mut given: Given, ctx: Context, late: &mut Late| {
-                let values = manifold.inputs.take(&mut given);
+            manifold: plan,
+            begin: |plan: &Plan<Self>, mut given: Given, ctx: Context, late: &mut Late| {
+                let values = plan.body.inputs.take(&mut given);
                 *late = Late::new();
-                let up = Up { ctx, late: late.clone(), offers: PhantomData };
-                Begun::<Pending<Result<Infallible, Exit>>, F>::Run((manifold.run)(values, up))
+                let up = Up::new(ctx, Follower::Task(late.clone()));
+                Begun::<Pending<Result<Infallible, Exit>>, F>::Run((plan.body.run)(values, up))
             },
-            bear: |_: &Self, worker: &Infallible, _: &mut Changes| match *worker {},
+            bear: |_: &Plan<Self>, worker: &Infallible, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
         };
         launch.spawn(shared, steps)
     }
 }
 
-/// What a blocking worker says when it is up.
-///
-/// A function that ends without saying so was never up.
-#[must_use = "the worker is up when `ready` is called"]
-pub struct BlockingUp<O> {
-    ctx: Context,
-    forwarder: Arc<Mutex<Option<Forwarder>>>,
-    offers: PhantomData<fn(O)>,
-}
-
-impl<O: Offers> BlockingUp<O> {
-    /// Says that the worker is up, and hands over what it offers.
-    ///
-    /// Returns the request to stop, which may have been told already; see
-    /// [`Stop::wait_blocking`] and [`Stop::is_stopped`].
-    pub fn ready(self, offers: O) -> Stop {
-        let (born, changes) = bear(&self.ctx, offers);
-        // Told first: a change of a worker that is not known to be up would be lost.
-        born.tell(self.ctx.identity());
-        *self.forwarder.lock() = changes.spawn(self.ctx.stop().clone());
-        self.ctx.stop().clone()
-    }
-
-    /// Returns what the function is told of the worker it is.
-    pub fn context(&self) -> &Context {
-        &self.ctx
-    }
-}
-
-impl<O> fmt::Debug for BlockingUp<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BlockingUp").field("ctx", &self.ctx).finish()
-    }
-}
-
-/// The manifold of a worker that blocks a thread of its own.
+/// The body of the manifold of a worker that blocks a thread of its own.
 pub(super) struct Blocking<I, S, O> {
-    declared: Box<[Declaration]>,
     inputs: I,
     run: S,
-    offers: Box<[&'static Kind]>,
     offered: PhantomData<fn(O)>,
 }
 
-impl<I, S, O: Offers> Blocking<I, S, O> {
-    pub(super) fn new(declared: Box<[Declaration]>, inputs: I, run: S) -> Self {
-        Self { declared, inputs, run, offers: O::kinds(), offered: PhantomData }
+impl<I, S, O> Blocking<I, S, O>
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Fn(I::Values, Up<O>) -> Outcome + Send + Sync + 'static,
+    O: Offers,
+{
+    pub(super) fn manifold(inputs: I, run: S) -> Manifold {
+        Manifold::new(O::kinds(), Self { inputs, run, offered: PhantomData })
     }
 }
 
-impl<I, S, O> Blueprint for Blocking<I, S, O>
+impl<I, S, O> Body for Blocking<I, S, O>
 where
     I: Inputs + Send + Sync + 'static,
-    S: Fn(I::Values, BlockingUp<O>) -> Outcome + Send + Sync + 'static,
+    S: Fn(I::Values, Up<O>) -> Outcome + Send + Sync + 'static,
     O: Offers,
 {
-    fn inputs(&self) -> &[Declaration] {
-        &self.declared
+    type Inputs = I;
+
+    fn inputs(&self) -> &I {
+        &self.inputs
     }
 
-    fn offers(&self) -> &[&'static Kind] {
-        &self.offers
-    }
-
-    fn launch(self: Arc<Self>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
         launch.spawn_thread(move |mut given, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));
-            let values = self.inputs.take(&mut given);
+            let values = plan.body.inputs.take(&mut given);
             drop(given);
-            let up = BlockingUp { ctx, forwarder: Arc::clone(&forwarder), offers: PhantomData };
-            let outcome = (self.run)(values, up);
+            let up = Up::new(ctx, Follower::Beside(Arc::clone(&forwarder)));
+            let outcome = (plan.body.run)(values, up);
             let forwarder = forwarder.lock().take();
             match forwarder.and_then(|forwarder| forwarder.panicked()) {
                 Some(panicked) => Err(Exit::failed(panicked)),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
+use crate::name::Text;
 use crate::policy::Policy;
 
 /// Maps an error to what it means.
@@ -54,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) intensity: Option<Intensity>,
     pub(crate) is_essential: bool,
     pub(crate) is_beside_engine: bool,
+    /// The nested engine that it was installed with, and is taken out with.
+    pub(crate) part_of: Option<Text>,
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Option<Classifier>,
 }

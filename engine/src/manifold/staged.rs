@@ -6,13 +6,12 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::builder::declare;
-use super::{Blueprint, Manifold};
+use super::{Body, Kinds, Manifold, Plan};
 use crate::changes::{Changes, Late};
 use crate::context::Context;
 use crate::detail::{Detail, Reporter};
 use crate::exit::Exit;
-use crate::input::{Declaration, Given, Inputs};
+use crate::input::{Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
@@ -47,6 +46,7 @@ where
 #[must_use = "a builder does nothing until `build`"]
 pub struct StagedBuilder<I, S, W> {
     staged: Staged<I, S, W>,
+    offers: Kinds,
 }
 
 impl<I, S, W> StagedBuilder<I, S, W>
@@ -56,28 +56,20 @@ where
     W: Worker,
 {
     pub(super) fn new(inputs: I, start: S) -> Self {
-        let staged = Staged {
-            declared: declare(&inputs),
-            inputs,
-            start,
-            offers: SmallVec::new(),
-            outputs: SmallVec::new(),
-            reporter: None,
-            worker: PhantomData,
-        };
-        Self { staged }
+        let (outputs, reporter) = (SmallVec::new(), None);
+        let staged = Staged { inputs, start, outputs, reporter, worker: PhantomData };
+        Self { staged, offers: SmallVec::new() }
     }
 
     /// Offers a value under the manifold's name. Each output has a type of its own.
     ///
     /// The value belongs to one generation. It is cloned for each user: make it cheap to clone.
-    pub fn output<T>(mut self, output: impl Fn(&W) -> T + Send + Sync + 'static) -> Self
+    pub fn output<T>(self, output: impl Fn(&W) -> T + Send + Sync + 'static) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
         let fixed = move |worker: &W, _: &mut Changes| -> Value { Arc::new(output(worker)) };
-        self.staged.offer::<T>(Box::new(fixed));
-        self
+        self.offer::<T>(Box::new(fixed))
     }
 
     /// Offers a value that changes while the worker runs.
@@ -86,7 +78,7 @@ where
     /// next value for those who follow it. Values that come faster than they can be passed on are
     /// skipped, but never the last.
     pub fn changing<T>(
-        mut self,
+        self,
         output: impl Fn(&W) -> watch::Receiver<T> + Send + Sync + 'static,
     ) -> Self
     where
@@ -95,8 +87,7 @@ where
         let index = self.staged.outputs.len();
         let followed =
             move |worker: &W, changes: &mut Changes| changes.follow(index, output(worker));
-        self.staged.offer::<T>(Box::new(followed));
-        self
+        self.offer::<T>(Box::new(followed))
     }
 
     /// Takes the worker's own report from an asynchronous function, which is made before `run`
@@ -123,61 +114,59 @@ where
 
     /// Returns the manifold.
     pub fn build(self) -> Manifold {
-        Manifold::new(self.staged)
+        Manifold::new(self.offers, self.staged)
+    }
+
+    fn offer<T: Clone + Send + Sync + 'static>(mut self, output: Output<W>) -> Self {
+        self.offers.push(Kind::of::<T>());
+        self.staged.outputs.push(output);
+        self
     }
 }
 
 impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StagedBuilder").field("offers", &self.staged.offers).finish()
+        f.debug_struct("StagedBuilder").field("offers", &self.offers).finish()
     }
 }
 
 type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
 type Output<W> = Box<dyn Fn(&W, &mut Changes) -> Value + Send + Sync>;
 
-/// The manifold that a [`StagedBuilder`] builds. Few have more than one output.
+/// The body of the manifold that a [`StagedBuilder`] builds. Few have more than one output.
 struct Staged<I, S, W> {
-    declared: Box<[Declaration]>,
     inputs: I,
     start: S,
-    offers: SmallVec<[&'static Kind; 1]>,
     outputs: SmallVec<[Output<W>; 1]>,
     reporter: Option<MakeReporter<W>>,
     worker: PhantomData<fn() -> W>,
 }
 
-impl<I, S, W> Staged<I, S, W> {
-    fn offer<T: Clone + Send + Sync + 'static>(&mut self, output: Output<W>) {
-        self.offers.push(Kind::of::<T>());
-        self.outputs.push(output);
-    }
-}
-
-impl<I, S, W> Blueprint for Staged<I, S, W>
+impl<I, S, W> Body for Staged<I, S, W>
 where
     I: Inputs + Send + Sync + 'static,
     S: Start<I::Values, W>,
     W: Worker,
 {
-    fn inputs(&self) -> &[Declaration] {
-        &self.declared
+    type Inputs = I;
+
+    fn inputs(&self) -> &I {
+        &self.inputs
     }
 
-    fn offers(&self) -> &[&'static Kind] {
-        &self.offers
-    }
-
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
-            manifold: self,
-            begin: |manifold: &Self, mut given: Given, ctx: Context, _: &mut Late| {
-                let values = manifold.inputs.take(&mut given);
-                Begun::Start(manifold.start.start(values, ctx))
+            manifold: plan,
+            begin: |plan: &Plan<Self>, mut given: Given, ctx: Context, _: &mut Late| {
+                let values = plan.body.inputs.take(&mut given);
+                Begun::Start(plan.body.start.start(values, ctx))
             },
-            bear: |manifold: &Self, worker: &W, changes: &mut Changes| Born {
-                outputs: manifold.outputs.iter().map(|output| output(worker, changes)).collect(),
-                reporter: manifold.reporter.as_ref().map(|make| make(worker)),
+            bear: |plan: &Plan<Self>, worker: &W, changes: &mut Changes| {
+                let Self { outputs, reporter, .. } = &plan.body;
+                Born {
+                    outputs: outputs.iter().map(|output| output(worker, changes)).collect(),
+                    reporter: reporter.as_ref().map(|make| make(worker)),
+                }
             },
             run: |worker: W, stop: Stop| worker.run(stop),
         };

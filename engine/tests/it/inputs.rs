@@ -120,7 +120,7 @@ fn follower(journal: &Journal, name: &Name<u32>, is_required: bool) -> Manifold 
                 tokio::select! {
                     biased;
                     () = stop.wait() => return Ok(()),
-                    value = live.changed() => journal.note(format!("sees {value:?}")),
+                    value = live.changed() => journal.note(format!("sees {:?}", value?)),
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The engine's integration tests: behaviour through the public API.
 
+mod borders;
 mod changes;
 mod compile;
 mod delays;
@@ -9,10 +10,13 @@ mod inputs;
 mod nested;
 mod outputs;
 mod panics;
+mod reports;
 mod seeing;
+mod slices;
 mod stops;
 mod threads;
 mod tree;
+mod trees;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 

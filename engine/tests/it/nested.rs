@@ -1,12 +1,16 @@
 //! Engines as workers of others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
-    Report, Stop, Worker, WorkerState,
+    Backoff, Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Metrics, Name,
+    NestedEngine, Outcome, Report, Stop, Worker, WorkerState,
 };
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{
+    EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
+};
+use parking_lot::Mutex;
 
 use crate::{A, TestResult};
 
@@ -137,6 +141,65 @@ async fn a_nested_engines_workers_stop_before_it_counts_as_stopped() -> TestResu
     Ok(())
 }
 
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Returns a manifold of an engine that runs `page`, with short graces in it and around it.
+fn hasty_site(page: &Script) -> Manifold {
+    let start = |page: Manifold, (), ctx: Context| async move {
+        let engine = test_engine().grace(SHORT).build_nested(&ctx)?;
+        engine.install(PAGE, page).await?;
+        engine.running(&PAGE).await?;
+        Ok::<NestedEngine, Exit>(engine)
+    };
+    let page = page.manifold(()).abort_grace(SHORT);
+    let site = Manifold::builder().start_with(page, start).output(|engine| Engine::clone(engine));
+    site.build().grace(4 * SHORT).abort_grace(SHORT)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let page = Script::new().recorded_in(&journal);
+    let mut events = EventRecorder::new(&engine);
+    engine.install(SITE, hasty_site(&page)).await?;
+    engine.running(&SITE).await?;
+    page.never_yield();
+    page.blocked().await;
+
+    let asking = engine.clone();
+    let bounced = async { asking.bounce(&SITE).await };
+    let released = async {
+        events.wait_for_kind("/site", |kind| *kind == EventKind::Stuck).await?;
+        let starts = journal.starts("page");
+        page.release();
+        Ok::<_, Failure>(starts)
+    };
+    let (bounced, starts) = tokio::join!(bounced, released);
+    bounced?;
+    engine.running(&SITE).await?;
+
+    assert_eq!(starts?, 1);
+    assert_eq!(journal.lines(), ["start page", "stop page", "end page", "start page"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
+    let (engine, page) = (test_engine().build()?, Script::new());
+    // Far longer than a test may take: it must not be waited out.
+    let site = hasty_site(&page).grace(Duration::from_secs(3600));
+    engine.install(SITE, site).await?;
+    let nested = engine.output(SITE).await?;
+    page.never_yield();
+    page.blocked().await;
+
+    engine.stop().await?;
+
+    page.release();
+    assert_eq!(nested.report().await.left_behind, ["/site/page"]);
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_fatal_error_of_a_nested_engine_is_an_ordinary_failure_outside() -> TestResult {
     let (engine, disk) = (test_engine().build()?, Script::new());
@@ -183,6 +246,65 @@ async fn a_handle_on_a_nested_engine_answers_after_its_end() -> TestResult {
     engine.uninstall(&SITE).await?;
 
     assert_eq!(nested.report().await.state, EngineState::Stopped);
+    Ok(clean_kill(engine).await?)
+}
+
+/// Counts the workers that have started.
+#[derive(Default)]
+struct Started(Mutex<Vec<String>>);
+
+impl Metrics for Started {
+    fn worker_started(&self, path: &str, _: Duration) {
+        self.0.lock().push(path.to_owned());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engines_workers_are_counted_by_the_outer_metrics() -> TestResult {
+    let started = Arc::new(Started::default());
+    let engine = test_engine().metrics(started.clone()).build()?;
+
+    engine.install(SITE, site(&Script::new(), &Script::new())).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+    clean_kill(engine).await?;
+
+    let mut paths = started.0.lock().clone();
+    paths.sort();
+    assert_eq!(paths, ["/site", "/site/disk", "/site/page"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_has_a_policy_of_its_own() -> TestResult {
+    let patient = Backoff { initial: Duration::from_secs(60), ..Backoff::none() };
+    let (engine, disk) = (test_engine().backoff(patient).build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    disk.fail_start("not yet".into());
+
+    engine.install(SITE, site(&Script::new(), &disk)).await?;
+    let is_waiting = |kind: &EventKind| matches!(kind, EventKind::Waiting { .. });
+    let event = events.wait_for_kind("/site/disk", is_waiting).await?;
+
+    let delay = Duration::from_secs(1);
+    assert_eq!(event.kind, EventKind::Waiting { delay, failures: 1 });
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_capacity_is_refused_to_a_nested_engine() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let greedy = Manifold::builder()
+        .start(|(), ctx| async move { Ok(test_engine().event_capacity(8).build_nested(&ctx)?) })
+        .build();
+
+    engine.install(Name::<()>::new("site"), greedy).await?;
+    let is_end = |kind: &EventKind| matches!(kind, EventKind::Ended { .. });
+    let event = events.wait_for_kind("/site", is_end).await?;
+
+    let text = "ended, failed: event_capacity is 8; expected none for a nested engine, whose \
+                events are the outer one's";
+    assert_eq!(event.kind.to_string(), text);
     Ok(clean_kill(engine).await?)
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, Changing, EventKind, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::{
+    ChangeError, Changing, EngineGone, EventKind, Manifold, Name, Outcome, Stop, Worker,
+};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use tokio::sync::watch;
 
@@ -170,6 +172,33 @@ async fn a_closure_can_offer_a_changing_value() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_closure_that_is_ready_in_another_task_can_offer_a_changing_value() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    let closure = Manifold::builder().offers::<(Changing<u32>,)>().run_with(
+        load.subscribe(),
+        |load, (), up| async move {
+            let stop = up.context().stop().clone();
+            let mut tasks = tokio::task::JoinSet::new();
+            tasks.spawn(async move { up.ready((Changing::new(load),)) });
+            // Nothing but its stop wakes the worker's own task.
+            stop.wait().await;
+            Ok(())
+        },
+    );
+    engine.install(A, closure).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+
+    load.send(2)?;
+    tokio::task::yield_now().await;
+    engine.settled().await?;
+
+    assert_eq!(journal.lines().last().map(String::as_str), Some("start b 2"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.provide(A, 1).await?;
@@ -180,6 +209,33 @@ async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
     engine.settled().await?;
 
     assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 2"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_handed_in_takes_no_manifolds_place() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.running(&A).await?;
+
+    let refused = engine.provide(A, 7).await;
+
+    let text = refused.err().ok_or("it was taken")?.to_string();
+    assert_eq!(text, "cannot provide \"a\": a manifold is installed there");
+    assert_eq!(engine.output(A).await?, 1);
+    assert_eq!(journal.lines(), ["start a"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_can_be_handed_in_where_a_manifold_was() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.uninstall(&A).await?;
+
+    engine.provide(A, 7).await?;
+
+    assert_eq!(engine.output(A).await?, 7);
     Ok(clean_kill(engine).await?)
 }
 
@@ -202,12 +258,30 @@ async fn a_followed_output_is_none_while_no_worker_offers_it() -> TestResult {
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
     let mut watch = engine.output(A).follow().await?;
-    assert_eq!(watch.value().await, Some(1));
+    assert_eq!(watch.value().await, Ok(1));
 
     engine.uninstall(&A).await?;
 
     assert_eq!(watch.get(), None);
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_value_can_tell_that_it_is_absent_from_that_the_engine_is_gone() -> TestResult
+{
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    let mut watch = engine.output(A).follow().await?;
+    assert_eq!(watch.value().await, Ok(1));
+
+    engine.uninstall(&A).await?;
+    assert_eq!(watch.changed().await, Ok(None));
+    clean_kill(engine).await?;
+
+    assert_eq!(watch.changed().await, Err(EngineGone));
+    assert_eq!(watch.value().await, Err(EngineGone));
+    assert_eq!(watch.get(), None);
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

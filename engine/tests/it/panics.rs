@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Engine, EventKind, Exit, Manifold, Metrics, Name, Outcome, Severity, Stop, Worker,
+    EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, Outcome, Severity, Stop, Worker,
 };
 use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine};
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ async fn panic_of(engine: &Engine, manifold: Manifold) -> Result<String, Failure
     let event = events.wait_for_kind("/a", is_panic).await?;
     clean_kill(engine.clone()).await?;
     match event.kind {
-        EventKind::Ended { end: "failed", error: Some(error), .. } => Ok(error),
+        EventKind::Ended { end: EndKind::Failed, error: Some(error), .. } => Ok(error),
         other => Err(Failure::new(other.to_string())),
     }
 }
@@ -332,7 +332,7 @@ async fn a_panic_in_a_reporter_is_named_in_the_report() -> TestResult {
 struct Clumsy;
 
 impl Metrics for Clumsy {
-    fn worker_ended(&self, _: &str, _: &'static str, _: Duration) {
+    fn worker_ended(&self, _: &str, _: EndKind, _: Duration) {
         panic!("in metrics");
     }
 }

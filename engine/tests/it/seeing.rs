@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, Detail, Engine, EventKind, Exit, Manifold, Metrics, Name, NameError, Notice,
-    WorkerState,
+    Change, Detail, EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, NameError, Notice,
+    Origin, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -228,6 +228,33 @@ async fn a_degraded_worker_that_is_not_essential_leaves_the_engine_healthy() -> 
     Ok(clean_kill(engine).await?)
 }
 
+#[tokio::test(start_paused = true)]
+async fn health_that_is_told_in_a_loop_is_one_message() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let talkative = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        let ctx = up.context().clone();
+        let stop = up.ready((1,));
+        for round in 0..1_000 {
+            ctx.health().degraded(format!("round {round}"));
+        }
+        stop.wait().await;
+        ctx.health().good();
+        Ok(())
+    });
+    engine.install(A, talkative).await?;
+    engine.running(&A).await?;
+
+    clean_kill(engine).await?;
+    events.finish().await?;
+
+    let is_health = |line: &&String| line.contains("degraded") || line.contains("health");
+    let lines = events.lines();
+    let told: Vec<_> = lines.iter().filter(is_health).collect();
+    assert_eq!(told, ["/a degraded: round 999", "/a in good health"]);
+    Ok(())
+}
+
 async fn small_engine() -> Result<Engine, Box<dyn std::error::Error>> {
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
@@ -284,6 +311,25 @@ async fn an_event_says_who_asked_and_why() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_worker_notes_stands_among_the_events_with_who_and_why() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let mending = Manifold::builder().run(|(), up| async move {
+        let journal = up.context().journal();
+        let stop = up.ready(());
+        journal.note("mended", Origin { who: "ada".to_owned(), why: "it broke".to_owned() });
+        stop.wait().await;
+        Ok(())
+    });
+
+    engine.install(C.output::<()>(), mending).await?;
+
+    let noted = events.wait_for(|event| matches!(event.kind, EventKind::Noted { .. })).await?;
+    assert!(noted.to_string().ends_with("Z /c mended (ada: it broke)"), "{noted}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_subscriber_that_lags_is_told_how_much_it_missed() -> TestResult {
     let engine = test_engine().event_capacity(4).build()?;
     let mut events = engine.events();
@@ -317,6 +363,24 @@ async fn an_events_json_has_its_path_and_kind() -> TestResult {
     Ok(clean_kill(engine).await?)
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_json_of_an_end_says_how_and_why() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    script.fail_start(Exit::missing("its licence"));
+    engine.install(A, script.manifold(())).await?;
+    let is_end = |kind: &EventKind| matches!(kind, EventKind::Ended { end: EndKind::Missing, .. });
+    let event = events.wait_for_kind("/a", is_end).await?;
+
+    let json = serde_json::to_value(&event.kind)?;
+
+    let expected = serde_json::json!({
+        "type": "ended", "end": "missing", "error": "its licence", "is_panic": false,
+    });
+    assert_eq!(json, expected);
+    Ok(clean_kill(engine).await?)
+}
+
 #[derive(Default)]
 struct Counts {
     lines: Mutex<Vec<String>>,
@@ -327,7 +391,7 @@ impl Metrics for Counts {
         self.lines.lock().push(format!("{path} started in {took:?}"));
     }
 
-    fn worker_ended(&self, path: &str, end: &'static str, lived: Duration) {
+    fn worker_ended(&self, path: &str, end: EndKind, lived: Duration) {
         self.lines.lock().push(format!("{path} ended, {end} after {lived:?}"));
     }
 }

@@ -309,6 +309,78 @@ impl Drop for Heavy {
     }
 }
 
+/// Says that it is being dropped, then waits until the test lets it go.
+struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>, Arc<Mutex<mpsc::Receiver<()>>>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        // The test waits for it.
+        self.0.send("dropping").ok();
+        self.1.lock().recv().ok();
+    }
+}
+
+impl crankcase_engine::Worker for Telling {
+    async fn run(self, stop: crankcase_engine::Stop) -> crankcase_engine::Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+/// Says that what holds it is dropped.
+struct Says(tokio::sync::mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        // The test waits for it.
+        self.0.send("future dropped").ok();
+    }
+}
+
+#[tokio::test]
+async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let (go_on, waiting) = mpsc::channel::<()>();
+    let (release, held) = mpsc::channel::<()>();
+    let (waiting, held) = (Arc::new(Mutex::new(waiting)), Arc::new(Mutex::new(held)));
+    let (telling, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let late = Manifold::builder()
+        .start(move |(), ctx| {
+            let (telling, waiting) = (telling.clone(), Arc::clone(&waiting));
+            let (says, worker) =
+                (Says(telling.clone()), Telling(telling.clone(), Arc::clone(&held)));
+            async move {
+                let _says = says;
+                let work = move || {
+                    telling.send("begun").ok();
+                    waiting.lock().recv().ok();
+                    worker
+                };
+                Ok(ctx.blocking(work).await?)
+            }
+        })
+        .output(|_| 1_u32)
+        .build();
+    engine.install(A, late).await?;
+    assert_eq!(told.recv().await, Some("begun"));
+
+    let uninstalled = async { engine.uninstall(&A).await };
+    let looked = async {
+        let dropped = told.recv().await;
+        drop(go_on);
+        let dropping = told.recv().await;
+        let state = state(&engine, "a").await;
+        drop(release);
+        (dropped, dropping, state)
+    };
+    let (uninstalled, looked) = tokio::join!(uninstalled, looked);
+
+    uninstalled?;
+    assert_eq!(looked, (Some("future dropped"), Some("dropping"), WorkerState::Stopping));
+    Ok(clean_kill(engine).await?)
+}
+
 #[tokio::test]
 async fn a_value_whose_drop_blocks_holds_up_no_call() -> TestResult {
     let heavy = Name::<Arc<Heavy>>::new("heavy");
@@ -339,11 +411,68 @@ async fn a_blocking_worker_can_offer_a_changing_value() -> TestResult {
     });
     engine.install(A, changing).await?;
     let mut watch = engine.output(A).follow().await?;
-    assert_eq!(watch.value().await, Some(1));
+    assert_eq!(watch.value().await, Ok(1));
 
     values.send(2)?;
 
-    assert_eq!(watch.changed().await, Some(2));
+    assert_eq!(watch.changed().await, Ok(Some(2)));
+    Ok(clean_kill(engine).await?)
+}
+
+/// Publishes a value in the moment between a worker's outputs being taken and it being up.
+struct Early(Vec<tokio::sync::watch::Sender<u32>>);
+
+impl crankcase_engine::Metrics for Early {
+    fn worker_started(&self, path: &str, _: Duration) {
+        let index = path.strip_prefix("/n").and_then(|index| index.parse::<usize>().ok());
+        if let Some(sender) = index.and_then(|index| self.0.get(index)) {
+            sender.send_replace(2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_comes_while_a_blocking_worker_gets_ready_is_not_lost() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let early = Arc::new(Early((0..200).map(|_| tokio::sync::watch::Sender::new(1)).collect()));
+    let engine = test_engine().metrics(early.clone()).workers_on(workers.handle()?).build()?;
+
+    for (index, sender) in early.0.iter().enumerate() {
+        let name = Name::<u32>::parse(&format!("n{index}"))?;
+        let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+        let receiver = sender.subscribe();
+        let changing = changing.run_blocking(move |(), up| {
+            up.ready((crankcase_engine::Changing::new(receiver.clone()),)).wait_blocking();
+            Ok(())
+        });
+        engine.install(name.clone(), changing).await?;
+        let mut watch = engine.output(name).follow().await?;
+        while watch.value().await? != 2 {
+            watch.changed().await?;
+        }
+    }
+
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_value_that_a_blocking_worker_publishes_at_once_is_not_lost() -> TestResult {
+    let engine = test_engine().build()?;
+    let values = tokio::sync::watch::Sender::new(1_u32);
+    let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+    let changing = changing.run_blocking(move |(), up| {
+        let stop = up.ready((crankcase_engine::Changing::new(values.subscribe()),));
+        values.send_replace(2);
+        stop.wait_blocking();
+        Ok(())
+    });
+
+    engine.install(A, changing).await?;
+
+    let mut watch = engine.output(A).follow().await?;
+    while watch.value().await? != 2 {
+        watch.changed().await?;
+    }
     Ok(clean_kill(engine).await?)
 }
 

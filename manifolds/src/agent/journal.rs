@@ -1,6 +1,6 @@
 //! What the engine's events say in the log.
 
-use crankcase_engine::{Event, EventKind, Events, Notice};
+use crankcase_engine::{EndKind, Event, EventKind, Events, Notice};
 use tokio::runtime::Handle;
 
 /// Logs events until there are no more.
@@ -19,14 +19,18 @@ fn log(event: &Event) {
     let worker = event.path();
     match &event.kind {
         // A fatal one is the agent's own error.
-        EventKind::Ended { error: Some(error), end, .. } if *end != "fatal" => {
-            tracing::warn!(worker, end, error, "a worker has ended");
+        EventKind::Ended { error: Some(error), end, .. } if *end != EndKind::Fatal => {
+            tracing::warn!(worker, %end, error, "a worker has ended");
         }
         EventKind::Spent { failures } => tracing::error!(worker, failures, "a worker is parked"),
         EventKind::Health { degraded: Some(reason) } => {
-            tracing::warn!(worker, reason, "a worker is degraded");
+            for reason in reason.lines() {
+                tracing::warn!(worker, reason, "a worker is degraded");
+            }
         }
         EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
+        // Who notes something logs it as well, with all there is to say.
+        EventKind::Noted { text } => tracing::debug!(worker, text, "noted"),
         kind => match &event.origin {
             Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
             None => tracing::debug!(worker, event = %kind, "transition"),

@@ -1,7 +1,9 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use crankcase_engine::{ChangeError, Engine, Exit, Live, NestedEngine, Outcome, Stop, Worker};
+use crankcase_engine::{
+    ChangeError, Engine, EngineGone, Exit, Live, NestedEngine, Outcome, Stop, Worker,
+};
 use crankcase_resources::Site;
 
 use super::wiring::Wiring;
@@ -41,21 +43,24 @@ impl Worker for Keeper {
 /// Applies each site that comes; returns why one was refused, which a loaded site never is.
 async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -> Exit {
     let mut next = site.get();
+    let mut why = "the manifest was loaded";
     loop {
         if let Some(site) = next {
             let change = match wiring.change(&site) {
                 Ok(change) => change,
                 Err(error) => return Exit::failed(error),
             };
-            match engine.asked_by("site", "another site").apply(change).await {
+            match engine.asked_by("site", why).apply(change).await {
                 Ok(()) => wiring.hand_over(),
                 // The engine's own end says how that went.
                 Err(ChangeError::Stopped) => return pending().await,
                 Err(error) => return Exit::failed(error),
             }
-        } else if site.is_closed() {
-            return pending().await;
         }
-        next = site.changed().await;
+        why = "the manifest has changed";
+        next = match site.changed().await {
+            Ok(next) => next,
+            Err(EngineGone) => return pending().await,
+        };
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Changing, Live, LiveInput, Manifold, Name, NameError, Up};
-use crankcase_resources::{Declaration, Links, Notices, Reconcile, State, reconcile};
+use crankcase_resources::{Claims, Declaration, Links, Notices, Reconcile, State, reconcile};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -21,6 +21,7 @@ pub(super) struct Resource {
     pub(super) setting: Reconcile,
     pub(super) watches: Live<Watches>,
     pub(super) notices: Notices,
+    pub(super) claims: Claims,
 }
 
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
@@ -37,10 +38,11 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let manifold = builder.run_with(
         resource,
         |resource, states: BTreeMap<String, Live<State>>, up: Up<(Changing<State>,)>| async move {
-            let Resource { declaration, setting, watches, notices } = resource;
-            let (health, stop) = (up.context().health(), up.context().stop().clone());
+            let Resource { declaration, setting, watches, notices, claims } = resource;
+            let (health, journal) = (up.context().health(), up.context().journal());
+            let stop = up.context().stop().clone();
             let offer = move |state| drop(up.ready((Changing::new(state),)));
-            let links = Links { declaration, states, watches, notices, health };
+            let links = Links { declaration, states, watches, notices, claims, health, journal };
             reconcile(setting, links, offer, stop).await
         },
     );

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
-use crankcase_resources::{Declaration, Notices, Site, State};
+use crankcase_resources::{Claims, Declaration, Notices, Site, State};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -15,6 +15,7 @@ pub(super) struct Wiring {
     config: Config,
     watches: Live<Watches>,
     notices: Notices,
+    claims: Claims,
     installed: BTreeMap<String, Installed>,
 }
 
@@ -30,8 +31,8 @@ struct Installed {
 
 impl Wiring {
     pub(super) fn new(config: Config, watches: Live<Watches>) -> Self {
-        let (notices, installed) = (Notices::default(), BTreeMap::new());
-        Self { config, watches, notices, installed }
+        let (notices, claims) = (Notices::default(), Claims::default());
+        Self { config, watches, notices, claims, installed: BTreeMap::new() }
     }
 
     /// Returns the change that makes the engine's resources those of a site, as one group.
@@ -41,6 +42,7 @@ impl Wiring {
     /// When a resource has a name that no manifold can have; that of a loaded site never has.
     pub(super) fn change(&mut self, site: &Site) -> Result<Change, NameError> {
         self.notices.connect(site.declarations());
+        self.claims.connect(site.declarations());
         let mut change = Change::new();
         let mut before = std::mem::take(&mut self.installed);
         for declaration in site.declarations() {
@@ -61,6 +63,7 @@ impl Wiring {
                         setting: self.config.reconcile(site.kinds()),
                         watches: self.watches.clone(),
                         notices: self.notices.clone(),
+                        claims: self.claims.clone(),
                     };
                     change = change.install_or_replace(name.clone(), resource::manifold(resource)?);
                     Installed { name, declaration: sender, next: None }

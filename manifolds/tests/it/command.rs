@@ -9,11 +9,10 @@ use crankcase_manifolds::process;
 use crankcase_testing::{EventRecorder, clean_kill, test_engine, wait_for_state};
 use crankcase_workers::{Ledger, ProcessConfig, ProcessHandle, Readiness};
 
-use crate::process::{Error, TestResult, guarded};
+use crate::process::{Error, TestResult, example, guarded};
 
 const COMMAND: Name<ProcessHandle> = Name::new("command");
 const USER: Name<()> = Name::new("user");
-const ADDRESS: &str = "CRANKCASE_IT_ADDRESS";
 
 fn shell(script: &str) -> ProcessConfig {
     ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()])
@@ -29,16 +28,6 @@ async fn failure(engine: &Engine, process: ProcessConfig) -> Result<String, Erro
     guarded(wait_for_state(engine, "command", WorkerState::BackingOff)).await?;
     let report = guarded(engine.report()).await;
     Ok(report.workers["command"].error.clone().ok_or("it has not failed")?.text)
-}
-
-#[test]
-#[ignore = "is a server that another test runs"]
-fn serve() -> TestResult {
-    let listener = TcpListener::bind(std::env::var(ADDRESS)?)?;
-    for connection in listener.incoming() {
-        drop(connection?);
-    }
-    Ok(())
 }
 
 #[tokio::test]
@@ -101,10 +90,8 @@ async fn a_port_that_is_taken_is_said_and_the_process_runs_when_it_is_free() -> 
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     let address = SocketAddr::from(([127, high, middle, low], 20_080));
     let other = TcpListener::bind(address)?;
-    let program = std::env::current_exe()?.into_os_string();
-    let words = ["--exact", "command::serve", "--ignored", "--nocapture"].map(Into::into);
-    let mut process = ProcessConfig::new("it", [vec![program], words.to_vec()].concat());
-    process.environment.insert(ADDRESS.into(), address.to_string().into());
+    let words = [example("03_alone")?.into(), "serve".into(), address.to_string().into()];
+    let mut process = ProcessConfig::new("it", words.to_vec());
     process.readiness = Readiness::Port(address);
     let engine = test_engine().build()?;
 

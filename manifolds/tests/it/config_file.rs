@@ -48,7 +48,7 @@ async fn a_new_version_bounces_those_who_require_it() -> TestResult {
 
     fs::write(&path, "depth: 2")?;
 
-    while guarded(depths.changed()).await != Some(2) {}
+    while guarded(depths.changed()).await? != Some(2) {}
     Ok(clean_kill(engine).await?)
 }
 
@@ -117,7 +117,7 @@ async fn a_watcher_that_is_bounced_bounces_no_config_file() -> TestResult {
     guarded(engine.bounce(&WATCHES)).await?;
     fs::write(&path, "depth: 2")?;
 
-    while guarded(depths.changed()).await.is_none_or(|limits| limits.depth != 2) {}
+    while guarded(depths.changed()).await?.is_none_or(|limits| limits.depth != 2) {}
     assert_eq!(guarded(engine.report()).await.workers["limits"].generation, 1);
     Ok(clean_kill(engine).await?)
 }

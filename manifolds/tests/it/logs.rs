@@ -69,7 +69,7 @@ async fn the_journal_gets_events_with_their_fields() -> TestResult {
 fn in_namespace(folder: &OsStr, setup: &str) -> Command {
     let script = format!("mount -t tmpfs none /run && {setup} && exec \"$0\" \"$@\"");
     let mut command = Command::new("unshare");
-    let program = example().unwrap_or_default();
+    let program = example("02_misbehaving").unwrap_or_default();
     command.args(["-Urm", "sh", "-c", &script]).arg(program).arg(folder);
     command.args(["journald", "fatal-io"]).env("RUST_LOG", "info");
     command.stdin(Stdio::null()).kill_on_drop(true);

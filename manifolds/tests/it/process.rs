@@ -35,7 +35,7 @@ impl Agent {
         ways: &[&str],
         variables: &[(&str, &OsStr)],
     ) -> Result<Self, Error> {
-        let mut child = Command::new(example()?)
+        let mut child = Command::new(example("02_misbehaving")?)
             .arg(state_dir)
             .args(ways)
             .env("RUST_LOG", "info")
@@ -107,10 +107,10 @@ impl Agent {
 }
 
 /// Cargo builds examples beside the tests, but tells no path.
-pub(crate) fn example() -> Result<PathBuf, Error> {
+pub(crate) fn example(name: &str) -> Result<PathBuf, Error> {
     let test = std::env::current_exe()?;
     let folder = test.parent().and_then(Path::parent).ok_or("no target folder")?;
-    let example = folder.join("examples/02_misbehaving");
+    let example = folder.join("examples").join(name);
     if example.exists() { Ok(example) } else { Err(format!("{example:?} is not built").into()) }
 }
 

@@ -43,7 +43,7 @@ async fn a_change_before_the_manifest_is_watched_is_not_missed() -> Result<(), B
             tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
-                changed = site.changed() => next = changed,
+                changed = site.changed() => next = changed?,
             }
         }
     });

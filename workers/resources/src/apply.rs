@@ -66,7 +66,7 @@ pub(crate) async fn apply_graph(
     kinds: &Kinds,
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
-    let setting = Setting { kinds: kinds.clone(), stop: stop.clone() };
+    let setting = Setting::new(kinds, stop.clone(), declarations);
     let halting = Arc::new(Halting::new(stop, options.fail_fast));
     let priors =
         shutdown::shut_down(graph, declarations, &setting, (options.parallel, &halting)).await;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::declaration::Config;
-use crate::text::{nearest, shown};
+use crate::text::{cut, nearest, shown};
 
 /// The longest grace of a command. Under `run` a resource has a little more than that to end.
 pub(crate) const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
@@ -22,11 +22,24 @@ pub struct Parameter {
 
 /// One thing that is wrong with a config.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub struct AttributeError {
     /// The attribute at fault.
     pub attribute: String,
     /// What is wrong with it and what would be right.
     pub message: String,
+    /// The value at fault, if it is one: as it was written if it is a text, else as JSON.
+    pub value: Option<String>,
+    /// What to write in place of the value, if something right is near.
+    pub suggestion: Option<String>,
+}
+
+impl AttributeError {
+    /// Returns an error that names no value.
+    pub fn new(attribute: &str, message: String) -> Self {
+        let attribute = attribute.to_owned();
+        Self { attribute, message, value: None, suggestion: None }
+    }
 }
 
 impl fmt::Display for AttributeError {
@@ -66,16 +79,21 @@ impl<'a> Attributes<'a> {
             if parameters.iter().any(|parameter| parameter.name == name) {
                 continue;
             }
-            let hint = nearest(name, parameters.iter().map(|parameter| parameter.name))
-                .map_or_else(
-                    || {
-                        let names: Vec<_> =
-                            parameters.iter().map(|parameter| parameter.name).collect();
-                        format!("there are {}", names.join(", "))
-                    },
-                    |nearest| format!("did you mean \"{nearest}\"?"),
-                );
-            attributes.wrong(name, format!("there is no such attribute; {hint}"));
+            let nearest = nearest(name, parameters.iter().map(|parameter| parameter.name));
+            let hint = nearest.map_or_else(
+                || {
+                    let names: Vec<_> = parameters.iter().map(|parameter| parameter.name).collect();
+                    format!("there are {}", names.join(", "))
+                },
+                |nearest| format!("did you mean \"{nearest}\"?"),
+            );
+            let message = format!("there is no such attribute; {hint}");
+            let error = AttributeError::new(name, message);
+            attributes.errors.push(AttributeError {
+                value: Some(name.clone()),
+                suggestion: nearest.map(str::to_owned),
+                ..error
+            });
         }
         attributes
     }
@@ -87,7 +105,17 @@ impl<'a> Attributes<'a> {
 
     /// Notes that an attribute is wrong.
     pub fn wrong(&mut self, attribute: &str, message: String) {
-        self.errors.push(AttributeError { attribute: attribute.to_owned(), message });
+        self.wrong_for(attribute, message, None);
+    }
+
+    fn wrong_for(&mut self, attribute: &str, message: String, suggestion: Option<&str>) {
+        let value = self.value(attribute).map(|value| match value {
+            Value::String(text) => cut(text),
+            value => shown(value),
+        });
+        let suggestion = suggestion.map(str::to_owned);
+        let error = AttributeError::new(attribute, message);
+        self.errors.push(AttributeError { value, suggestion, ..error });
     }
 
     /// Reads a text.
@@ -130,11 +158,13 @@ impl<'a> Attributes<'a> {
         let word = value.as_str().unwrap_or_default();
         let choice = choices.iter().copied().find(|choice| *choice == word);
         if choice.is_none() {
-            let hint = nearest(word, choices.iter().copied()).map_or_else(
+            let nearest = nearest(word, choices.iter().copied());
+            let hint = nearest.map_or_else(
                 || format!("use one of {}", choices.join(", ")),
                 |nearest| format!("did you mean \"{nearest}\"?"),
             );
-            self.wrong(name, format!("{} is not known; {hint}", shown(value)));
+            let message = format!("{} is not known; {hint}", shown(value));
+            self.wrong_for(name, message, nearest);
         }
         choice
     }
@@ -187,6 +217,11 @@ impl<'a> Attributes<'a> {
             self.wrong(name, format!("{} is not a map from names to texts", shown(value)));
         }
         texts
+    }
+
+    /// Returns the attributes that are none of the kind's.
+    pub(crate) fn into_errors(self) -> Vec<AttributeError> {
+        self.errors
     }
 
     /// Returns what was read, unless something was wrong.

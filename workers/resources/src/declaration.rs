@@ -36,13 +36,15 @@ pub struct Declaration {
     pub notify: Vec<String>,
     /// Whether the resource is only ever checked, never changed.
     pub noop: bool,
+    /// The path that the resource keeps, if that was known when its manifest was loaded.
+    pub keeps: Option<PathBuf>,
 }
 
 impl Declaration {
     /// Returns a declaration that uses and notifies nothing.
     pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
         let (dependencies, notify) = (Vec::new(), Vec::new());
-        Self { name, kind, place, config, dependencies, notify, noop: false }
+        Self { name, kind, place, config, dependencies, notify, noop: false, keeps: None }
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies

@@ -5,10 +5,12 @@ mod apply;
 mod attributes;
 mod blocking;
 mod caught;
+mod claims;
 mod converge;
 mod declaration;
 mod graph;
 mod kinds;
+mod known;
 mod look;
 mod manifest;
 mod plan;
@@ -23,12 +25,14 @@ pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
 pub use attributes::{AttributeError, Attributes, Parameter};
+pub use claims::Claims;
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
 };
 pub use graph::{Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
+pub use known::{FileRead, Files, KnownConfig};
 pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use reconcile::{FULL_LOOK, Links, Notices, Reconcile, State, reconcile};

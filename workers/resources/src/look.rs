@@ -1,5 +1,5 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,9 +9,11 @@ use serde_json::Value;
 
 use crate::action::{Action, Description};
 use crate::caught::{caught, caught_async};
+use crate::claims::Claims;
 use crate::declaration::{Config, Declaration, DependencyState, Rendered, Scope, States};
 use crate::graph::Graph;
 use crate::kinds::Kinds;
+use crate::known::KnownConfig;
 use crate::resource::{Check, CheckContext, Kind, Resource, Watch};
 use crate::text::chain;
 
@@ -20,6 +22,16 @@ use crate::text::chain;
 pub(crate) struct Setting {
     pub(crate) kinds: Kinds,
     pub(crate) stop: Stop,
+    pub(crate) claims: Claims,
+}
+
+impl Setting {
+    /// Returns what the visits of some declarations share.
+    pub(crate) fn new(kinds: &Kinds, stop: Stop, declarations: &[Declaration]) -> Self {
+        let claims = Claims::default();
+        claims.connect(declarations);
+        Self { kinds: kinds.clone(), stop, claims }
+    }
 }
 
 /// What a resource that was visited is to those that come after it.
@@ -140,6 +152,7 @@ pub(crate) fn make(
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
     let resource = validate(declaration, kind, &config)?;
+    claim(declaration, kind, &config, &setting.claims)?;
     let context = CheckContext::new(folder(declaration), scope, setting.stop.clone());
     Ok(Made::Resource(resource, context))
 }
@@ -167,6 +180,18 @@ pub(crate) fn validate(
             .collect();
         format!("the config is not valid: {}", errors.join("; "))
     })
+}
+
+/// Claims the path that a resource keeps, which no other may.
+pub(crate) fn claim(
+    declaration: &Declaration,
+    kind: &Arc<dyn Kind>,
+    config: &Config,
+    claims: &Claims,
+) -> Result<(), String> {
+    let unknown = BTreeSet::new();
+    let files = caught(|| kind.files(&KnownConfig { config, unknown: &unknown }));
+    claims.claim(declaration, files.map_err(|err| err.to_string())?.keeps)
 }
 
 /// Returns the folder that a declaration's relative paths start in.

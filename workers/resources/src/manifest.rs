@@ -1,5 +1,6 @@
 //! From files to declarations.
 
+mod beside;
 mod check;
 mod config;
 mod document;
@@ -13,21 +14,22 @@ mod text;
 mod vars;
 mod yaml;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::attributes::AttributeError;
-use crate::declaration::{Config, Declaration, Place};
+use crate::declaration::{Declaration, Place};
 use crate::graph::{Edges, Graph};
+use crate::known::{Files, Judged, KnownConfig};
 use crate::text::circle;
+use beside::Placed;
 use check::Usable;
 use config::Template;
 use document::Document;
 use expression::Budget;
-use problem::{Problems, quoted};
+use problem::{Hint, Problems, quoted};
 use resource::Draft;
-use vars::Vars;
+use vars::{KnownVars, Vars};
 
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
@@ -62,52 +64,35 @@ impl Manifest {
         overrides: &Overrides,
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
-        Self::load_judged(paths, overrides, kinds, |_, _| Vec::new())
+        Self::load_judged(paths, overrides, kinds, |_, _| Judged::default())
     }
 
-    /// Loads a manifest, and has each config judged that needs no other resource's state.
-    ///
-    /// A resource with a problem of its own is not judged: what is wrong would be said twice.
+    /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
     pub(crate) fn load_judged(
         paths: &[PathBuf],
         overrides: &Overrides,
         kinds: &[&str],
-        judge: impl Fn(&str, &Config) -> Vec<AttributeError>,
+        judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
-        let document = Document::read(paths, &mut problems);
-        let before = problems.count();
-        let vars = vars::evaluate(document.vars, overrides, &mut problems);
-        let has_vars = problems.count() == before;
-        let known = vars.keys().map(String::as_str).collect();
-        let mut drafts = Vec::with_capacity(document.resources.len());
-        let mut is_right = Vec::with_capacity(document.resources.len());
-        for (name, written) in document.resources {
-            let before = problems.count();
-            let draft = resource::decode(&name, written, kinds, &mut problems);
-            check_expressions(&draft, &known, &mut problems);
-            is_right.push(has_vars && problems.count() == before);
+        let Document { is_whole, vars, resources } = Document::read(paths, &mut problems);
+        let vars = vars::evaluate((vars, is_whole), overrides, &mut problems);
+        let known = vars.known();
+        let mut drafts = Vec::with_capacity(resources.len());
+        for (name, written) in resources {
+            let mut draft = resource::decode(&name, written, kinds, &mut problems);
+            check_expressions(&mut draft, &known, &mut problems);
             drafts.push(draft);
         }
         let graph = connect(&drafts, &mut problems);
-        let vars_text: Option<Arc<str>> = serde_json::to_string(&*vars).ok().map(Into::into);
-        let mut left = REHEARSAL;
-        let mut declarations = Vec::with_capacity(drafts.len());
-        for (draft, is_right) in drafts.into_iter().zip(is_right) {
-            let offset = draft.offset;
-            let (declaration, template) = declare(draft, &vars, vars_text.clone());
-            if is_right && left > 0 {
-                let mut budget = Budget::new();
-                if let Some(config) = template.rehearse(&mut budget, &mut problems) {
-                    for error in judge(&declaration.kind, &config) {
-                        template.blame(offset, &error, &mut problems);
-                    }
-                }
-                left = left.saturating_sub(budget.spent());
-            }
-            declarations.push(declaration);
-        }
+        let mut rehearsal = Rehearsal { left: REHEARSAL, judge, problems };
+        let rehearsed = rehearsal.run(drafts, &vars.vars);
+        let Rehearsal { left, mut problems, .. } = rehearsal;
+        let placed: Vec<_> = rehearsed.iter().map(Rehearsed::placed).collect();
+        beside::check_kept(&placed, &mut problems);
+        beside::check_read(&placed, &graph, (&known, left), &mut problems);
         problems.finish()?;
+        let declarations = rehearsed.into_iter().map(|rehearsed| rehearsed.declaration).collect();
         Ok(Self { declarations, graph })
     }
 
@@ -127,23 +112,87 @@ impl Manifest {
     }
 }
 
+/// A resource after what is known of it was evaluated.
+struct Rehearsed {
+    declaration: Declaration,
+    template: Arc<Template>,
+    offset: usize,
+    files: Files,
+}
+
+impl Rehearsed {
+    fn placed(&self) -> Placed<'_> {
+        let Self { declaration, template, offset, files } = self;
+        Placed { declaration, template, offset: *offset, files }
+    }
+}
+
+/// Evaluates configs at load, as far as they are known.
+struct Rehearsal<F> {
+    /// How many steps of work are left.
+    left: usize,
+    judge: F,
+    problems: Problems,
+}
+
+impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
+    fn run(&mut self, drafts: Vec<Draft>, vars: &Vars) -> Vec<Rehearsed> {
+        let vars_text: Option<Arc<str>> = serde_json::to_string(&**vars).ok().map(Into::into);
+        drafts.into_iter().map(|draft| self.rehearse(draft, vars, vars_text.clone())).collect()
+    }
+
+    fn rehearse(
+        &mut self,
+        mut draft: Draft,
+        vars: &Vars,
+        vars_text: Option<Arc<str>>,
+    ) -> Rehearsed {
+        let (offset, has_config) = (draft.offset, draft.has_config);
+        let wrong = std::mem::take(&mut draft.wrong);
+        let (mut declaration, template) = declare(draft, vars, vars_text);
+        if self.left == 0 || !has_config {
+            return Rehearsed { declaration, template, offset, files: Files::any() };
+        }
+        let mut budget = Budget::new();
+        let (config, unknown) = template.rehearse(&wrong, &mut budget, &mut self.problems);
+        self.left = self.left.saturating_sub(budget.spent());
+        let known = KnownConfig { config: &config, unknown: &unknown };
+        let Judged { errors, files } = (self.judge)(&declaration.kind, &known);
+        for error in errors {
+            template.blame(offset, error, &mut self.problems);
+        }
+        if !declaration.noop {
+            declaration.keeps.clone_from(&files.keeps);
+        }
+        Rehearsed { declaration, template, offset, files }
+    }
+}
+
 /// Checks the expressions of a resource, and that each bare name has one meaning.
-fn check_expressions(draft: &Draft, vars: &HashSet<&str>, problems: &mut Problems) {
+fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems) {
     let mut aliases = BTreeSet::new();
     for (offset, dependency) in &draft.dependencies {
         let alias = dependency.alias.as_str();
-        if vars.contains(alias) {
+        if vars.names.contains(alias) {
             let message = format!("alias {} is also the name of a variable", quoted(alias));
-            let help = Some("give the dependency another alias".to_owned());
-            problems.with_help(&draft.source, *offset, message, help);
+            let hint = Hint::of(alias).or("give the dependency another alias");
+            problems.with_hint(&draft.source, *offset, message, hint);
         } else if check::RESERVED.contains(&alias) {
             let message = format!("{} cannot be an alias: the name is reserved", quoted(alias));
-            problems.at(&draft.source, *offset, message);
+            problems.with_hint(&draft.source, *offset, message, Hint::of(alias));
         }
         aliases.insert(alias);
     }
-    let usable = Usable { vars, aliases: Some(aliases) };
-    check::check_map(&draft.source, &draft.config, &usable, problems);
+    let usable = Usable { vars: &vars.names, aliases: Some(aliases) };
+    let mut wrong = BTreeSet::new();
+    for (attribute, entry) in &draft.config {
+        let before = problems.count();
+        let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
+        if problems.count() > before || used.uses_any(vars.wrong) {
+            wrong.insert(attribute.clone());
+        }
+    }
+    draft.wrong = wrong;
 }
 
 /// Looks up what resources refer to, and orders them.
@@ -160,8 +209,8 @@ fn connect(drafts: &[Draft], problems: &mut Problems) -> Graph {
             }
             if let Some(first) = used.insert(name, &dependency.alias) {
                 let message = format!("{} is a dependency twice", quoted(name));
-                let help = Some(format!("it is there as {} already", quoted(first)));
-                problems.with_help(&draft.source, *offset, message, help);
+                let hint = Hint::of(name).or(format!("it is there as {} already", quoted(first)));
+                problems.with_hint(&draft.source, *offset, message, hint);
             }
         }
         for (offset, name) in &draft.notify {
@@ -175,7 +224,7 @@ fn connect(drafts: &[Draft], problems: &mut Problems) -> Graph {
             let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
             let first = &drafts[cycle[0]];
             let message = format!("circular dependency: {}", circle(&path));
-            problems.at(&first.source, first.offset, message);
+            problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
         }
         Graph::default()
     })
@@ -190,14 +239,14 @@ fn look_up(
 ) -> Option<usize> {
     if name == draft.name {
         let message = format!("resource {} refers to itself", quoted(name));
-        problems.at(&draft.source, offset, message);
+        problems.with_hint(&draft.source, offset, message, Hint::of(name));
         return None;
     }
     let found = positions.get(name).copied();
     if found.is_none() {
-        let help = problems.nearest(name, positions.keys().copied());
+        let hint = problems.nearest(name, positions.keys().copied());
         let message = format!("unknown resource {}", quoted(name));
-        problems.with_help(&draft.source, offset, message, help);
+        problems.with_hint(&draft.source, offset, message, hint);
     }
     found
 }
@@ -221,6 +270,7 @@ fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declarati
         dependencies,
         notify: draft.notify.into_iter().map(|(_, name)| name).collect(),
         noop: draft.noop,
+        keeps: None,
     };
     (declaration, template)
 }

@@ -59,7 +59,7 @@ pub(crate) async fn plan_graph(
     options: &PlanOptions,
 ) -> Plan {
     let (_stopper, stop) = Stop::pair();
-    let setting = Setting { kinds: kinds.clone(), stop };
+    let setting = Setting::new(kinds, stop, declarations);
     let looks = walk(graph, options.parallel, |node, looks| {
         visit::visit(graph, declarations, node, looks, setting.clone())
     })

@@ -13,10 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Health, Live, Outcome, Stop};
+use crankcase_engine::{Backoff, Health, Journal, Live, Outcome, Stop};
 use crankcase_workers::{Ledger, Watches};
 use tokio::sync::watch;
 
+use crate::claims::Claims;
 use crate::declaration::Declaration;
 use crate::kinds::Kinds;
 
@@ -71,8 +72,12 @@ pub struct Links {
     pub watches: Live<Watches>,
     /// What carries notifications.
     pub notices: Notices,
+    /// Which resource keeps which path.
+    pub claims: Claims,
     /// What is told how well the resource is.
     pub health: Health,
+    /// What is told how the resource was changed, and why.
+    pub journal: Journal,
 }
 
 /// Keeps a resource as declared until `stop` is told.

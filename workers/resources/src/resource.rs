@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::attributes::{AttributeError, Parameter};
+use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::{Config, Scope};
+use crate::known::{Files, KnownConfig};
 
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -46,6 +47,31 @@ pub trait Kind: fmt::Debug + Send + Sync {
     ///
     /// Every attribute that is wrong, with what would be right.
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>>;
+
+    /// Returns what is wrong with a config as far as it is known while its manifest is loaded.
+    ///
+    /// It says nothing that [`validate`](Self::validate) would not say once all is known, for what
+    /// it says refuses the manifest. By default a config of which all is known is validated; of
+    /// any other only the attributes that are none of the [`parameters`](Self::parameters) are
+    /// wrong, unless there are no parameters.
+    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
+        if known.unknown.is_empty() {
+            return self.validate(known.config).err().unwrap_or_default();
+        }
+        match self.parameters() {
+            [] => Vec::new(),
+            parameters => Attributes::new(known.config, parameters).into_errors(),
+        }
+    }
+
+    /// Returns what a resource with this config has to do with files, as far as that is known.
+    ///
+    /// What one resource keeps no other may, and what is read is looked for while a manifest is
+    /// loaded. By default it may make any file.
+    fn files(&self, known: &KnownConfig<'_>) -> Files {
+        let _ = known;
+        Files::any()
+    }
 
     /// Returns whether two configs declare the same resource, so that a new manifest leaves it
     /// running.

@@ -6,9 +6,10 @@ use crate::account::Account;
 use crate::apply::{self, ApplyOptions};
 use crate::attributes::AttributeError;
 use crate::caught::caught;
-use crate::declaration::{Config, Declaration};
+use crate::declaration::Declaration;
 use crate::graph::Graph;
 use crate::kinds::Kinds;
+use crate::known::{Judged, KnownConfig};
 use crate::manifest::{Manifest, ManifestError, Overrides};
 use crate::plan::{self, Plan, PlanOptions};
 
@@ -40,8 +41,8 @@ pub struct Site {
 impl Site {
     /// Loads a manifest and has each kind judge its configs; nothing is executed.
     ///
-    /// See [`Manifest::load`] for the bounds. A config that uses the states of other resources is
-    /// judged later, when they are known.
+    /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources
+    /// are judged later, when they are known.
     ///
     /// # Errors
     ///
@@ -53,8 +54,8 @@ impl Site {
         kinds: Kinds,
     ) -> Result<Self, ManifestError> {
         let names: Vec<&str> = kinds.names().collect();
-        let manifest = Manifest::load_judged(paths, overrides, &names, |kind, config| {
-            judge(&kinds, kind, config)
+        let manifest = Manifest::load_judged(paths, overrides, &names, |kind, known| {
+            judge(&kinds, kind, known)
         })?;
         let (declarations, graph) = manifest.into_parts();
         Ok(Self { declarations, graph, kinds })
@@ -94,23 +95,25 @@ impl Site {
     }
 }
 
-/// Two sites are equal when they are one: what was loaded twice may differ in ways that cannot be
-/// seen, such as the files it was rendered from.
+/// Two sites are equal when their resources are declared alike and at the same places, by kinds of
+/// the same names.
 impl PartialEq for Site {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self, other)
+        let pairs = || self.declarations.iter().zip(&other.declarations);
+        self.declarations.len() == other.declarations.len()
+            && self.kinds.names().eq(other.kinds.names())
+            && pairs().all(|(one, other)| {
+                (&one.place, &one.notify) == (&other.place, &other.notify) && one.is_equal(other)
+            })
     }
 }
 
-/// Returns what a kind finds wrong with a config.
-fn judge(kinds: &Kinds, kind: &str, config: &Config) -> Vec<AttributeError> {
-    let Ok(kind) = kinds.get(kind) else { return Vec::new() };
-    match caught(|| kind.validate(config)) {
-        Ok(Ok(_)) => Vec::new(),
-        Ok(Err(errors)) => errors,
-        Err(panicked) => {
-            let message = format!("its kind {panicked}");
-            vec![AttributeError { attribute: "config".to_owned(), message }]
-        }
-    }
+/// Returns what a kind says of a config.
+fn judge(kinds: &Kinds, kind: &str, known: &KnownConfig<'_>) -> Judged {
+    let Ok(kind) = kinds.get(kind) else { return Judged::default() };
+    let judged = caught(|| Judged { errors: kind.judge(known), files: kind.files(known) });
+    judged.unwrap_or_else(|panicked| {
+        let error = AttributeError::new("config", format!("its kind {panicked}"));
+        Judged { errors: vec![error], ..Judged::default() }
+    })
 }

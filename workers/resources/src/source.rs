@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
 use crankcase_workers::{Signal, SignalHandle, Watches};
-use tokio::sync::watch;
+use tokio::sync::watch::Sender;
 
 use crate::kinds::Kinds;
 use crate::manifest::{ManifestError, Overrides};
@@ -18,6 +18,9 @@ use crate::site::Site;
 const QUIET: Duration = Duration::from_millis(500);
 
 const LOADED: &str = "the manifest was loaded again";
+const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in it";
+
+const REFUSED_SAME: &str = "the manifest was loaded again; it is rejected for the same reasons";
 
 /// What loading a site again has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,27 +57,32 @@ impl SiteFiles {
 /// out of date by then.
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
-/// before stays on offer.
+/// before stays on offer. If files beside the manifest are at fault, they are watched as well.
 #[derive(Debug)]
 pub struct SiteSource {
     files: SiteFiles,
     signals: SignalHandle,
+    watches: Live<Watches>,
     watching: Watching,
-    site: watch::Sender<Arc<Site>>,
+    /// The files beside the manifest that are watched because it was refused for them.
+    beside: Vec<PathBuf>,
+    site: Sender<Arc<Site>>,
     health: Health,
+    /// What was wrong with the manifest that was loaded last.
+    refused: Option<String>,
 }
 
 impl SiteSource {
     /// Returns the worker; the site is what was loaded last.
     pub fn new(
         files: SiteFiles,
-        site: watch::Sender<Arc<Site>>,
+        site: Sender<Arc<Site>>,
         (signals, watches): (SignalHandle, Live<Watches>),
         health: Health,
     ) -> Self {
-        let paths = files.paths.iter().chain(&files.overrides.files).cloned().collect();
-        let watching = Watching::new(Watch::Paths(paths), watches);
-        Self { files, signals, watching, site, health }
+        let watching = watch(&files, &[], &watches);
+        let (beside, refused) = (Vec::new(), None);
+        Self { files, signals, watches, watching, beside, site, health, refused }
     }
 
     /// Runs until it is told to stop.
@@ -102,8 +110,12 @@ impl SiteSource {
                     }
                 }
             }
-            if self.load(&stop).await != Loaded::Refused {
-                tracing::info!("{LOADED}");
+            let before = self.refused.clone();
+            match self.load(&stop).await {
+                Loaded::Other => tracing::info!("{LOADED}"),
+                Loaded::Same => tracing::info!("{LOADED_SAME}"),
+                Loaded::Refused if self.refused == before => tracing::info!("{REFUSED_SAME}"),
+                Loaded::Refused => {}
             }
         }
     }
@@ -121,28 +133,55 @@ impl SiteSource {
         }
     }
 
-    async fn load(&self, stop: &Stop) -> Loaded {
-        let files = self.files.clone();
-        match stop.blocking(move || files.load()).await {
-            Ok(Ok(site)) => {
-                self.health.good();
-                let is_other = self.site.send_if_modified(|before| {
-                    let is_other = **before != site;
-                    *before = Arc::new(site);
-                    is_other
-                });
-                if is_other { Loaded::Other } else { Loaded::Same }
+    /// Loads the site, and watches the files for which it is refused.
+    async fn load(&mut self, stop: &Stop) -> Loaded {
+        loop {
+            let (loaded, beside) = self.load_once(stop).await;
+            let is_watched = beside.iter().all(|path| self.beside.contains(path));
+            if beside != self.beside {
+                self.watching = watch(&self.files, &beside, &self.watches);
+                self.watching.renew(stop).await;
+                self.beside = beside;
             }
-            Ok(Err(error)) => self.refuse(&error.to_string()),
-            Err(panicked) => self.refuse(&panicked.to_string()),
+            if is_watched || stop.is_stopped() {
+                return loaded;
+            }
+            // What has changed in these files before they were watched was told to nobody.
         }
     }
 
-    fn refuse(&self, error: &str) -> Loaded {
-        tracing::error!(error, "the new manifest is rejected; the old one runs on");
-        self.health.degraded(format!("the new manifest is rejected: {error}"));
+    /// Returns the files beside the manifest that are at fault as well.
+    async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
+        let files = self.files.clone();
+        match stop.blocking(move || files.load()).await {
+            Ok(Ok(site)) => {
+                self.refused = None;
+                self.health.good();
+                let is_other = self.site.send_if_modified(|before| {
+                    let is_other = **before != site;
+                    if is_other {
+                        *before = Arc::new(site);
+                    }
+                    is_other
+                });
+                (if is_other { Loaded::Other } else { Loaded::Same }, Vec::new())
+            }
+            Ok(Err(error)) => (self.refuse(error.brief()), error.beside().to_vec()),
+            Err(panicked) => (self.refuse(panicked.to_string()), Vec::new()),
+        }
+    }
+
+    /// What is said of the health is logged by those who follow it, when it changes.
+    fn refuse(&mut self, error: String) -> Loaded {
+        self.health.degraded(format!("the new manifest is rejected, the old one runs on: {error}"));
+        self.refused = Some(error);
         Loaded::Refused
     }
+}
+
+fn watch(files: &SiteFiles, beside: &[PathBuf], watches: &Live<Watches>) -> Watching {
+    let paths = files.paths.iter().chain(&files.overrides.files).chain(beside);
+    Watching::new(Watch::Paths(paths.cloned().collect()), watches.clone())
 }
 
 /// Waits for the next SIGHUP. Without a worker that listens none will ever come.

@@ -24,10 +24,14 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Returns the value as JSON, cut to what fits into an error.
 pub(crate) fn shown(value: &Value) -> String {
-    let text = value.to_string();
+    cut(&value.to_string())
+}
+
+/// Returns a text, cut to what fits into an error.
+pub(crate) fn cut(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
-        None => text,
+        None => text.to_owned(),
     }
 }
 

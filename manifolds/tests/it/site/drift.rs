@@ -25,6 +25,34 @@ async fn a_file_that_was_edited_or_deleted_comes_back() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_repair_and_what_follows_it_stand_among_the_events_with_who_and_why() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  index: \
+         {type: exec, dependencies: {page: {resource: page, on_change: notify}}, config: {command: \
+         ['true'], creates: /}}\n  server: {type: process, dependencies: {page: {resource: page, \
+         on_change: notify}}, config: {command: [sleep, '1000']}}\n",
+    )
+    .await?;
+    machine.running("index").await?;
+    machine.running("server").await?;
+    let resources = machine.resources().await?;
+    let [mut pages, mut indexes, mut servers] = [(); 3].map(|()| resources.events());
+
+    machine.write("page", "wrong")?;
+
+    let repaired = machine.text("repaired: write path=\"@/page\"");
+    assert_eq!(
+        machine.noted(&mut pages, ("page", &repaired)).await?,
+        "agent: not as declared any more: content"
+    );
+    let notified = "page: a change notifies it";
+    let refreshed = ("index", "refreshed: run command=[\"true\"]");
+    assert_eq!(machine.noted(&mut indexes, refreshed).await?, notified);
+    assert_eq!(machine.noted(&mut servers, ("server", "started its program")).await?, notified);
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_changed_template_is_rendered_anew() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
@@ -154,10 +182,15 @@ async fn a_resource_that_fails_is_degraded_with_the_reason_and_others_are_not() 
 
 #[tokio::test]
 async fn resources_that_want_one_file_otherwise_are_told_and_held_back() -> TestResult {
-    let machine = Machine::new(
+    let folder = tempfile::tempdir()?;
+    // Another name for the same folder, which no comparison of texts can see.
+    std::os::unix::fs::symlink(".", folder.path().join("alias"))?;
+    let machine = Machine::begin(
+        folder,
         "resources:\n  one: {type: file, config: {path: '@/page', content: a}}\n  other: {type: \
-         file, config: {path: '@/page', content: b}}\n  third: {type: file, config: {path: \
+         file, config: {path: '@/alias/page', content: b}}\n  third: {type: file, config: {path: \
          '@/third', content: right}}\n",
+        (quick(), Kinds::builtin()),
     )
     .await?;
 
@@ -166,6 +199,48 @@ async fn resources_that_want_one_file_otherwise_are_told_and_held_back() -> Test
     assert!(reason.starts_with("something else changes it"), "{reason}");
     machine.write("third", "wrong")?;
     machine.until("third", |text| text == "right").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_path_that_becomes_known_is_left_to_the_resource_that_keeps_it() -> TestResult {
+    let manifest = |known: &str| {
+        format!(
+            "resources:\n  name: {{type: noop, config: {{path: '@/page'}}}}\n  found: {{type: file, \
+             dependencies: [name], config: {{path: '{{{{ name.state.path }}}}', content: \
+             found}}}}\n  known: {{type: file, config: {{path: '@/{known}', content: known}}}}\n"
+        )
+    };
+    let machine = Machine::new(&manifest("page")).await?;
+
+    let reason = machine.degraded("found").await?;
+    machine.until("page", |text| text == "known").await?;
+    machine.swap(&manifest("other")).await?;
+    machine.until("page", |text| text == "found").await?;
+
+    let expected =
+        machine.text("\"@/page\" is kept by resource \"known\" already, at @/site.yaml:4:3");
+    assert_eq!(reason, expected);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_template_that_goes_away_degrades_what_is_made_of_it() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page.j2"), "one")?;
+    let site = "resources:\n  page: {type: file, config: {path: '@/page', template: page.j2}}\n";
+    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    machine.until("page", |text| text == "one").await?;
+
+    fs::remove_file(machine.path("page.j2"))?;
+    let gone = machine.degraded_by("page", "cannot read").await?;
+    machine.write("page.j2", "\n{{ nobody }}")?;
+    let wrong = machine.degraded_by("page", "nobody").await?;
+    machine.write("page.j2", "two")?;
+    machine.until("page", |text| text == "two").await?;
+
+    assert!(gone.contains("page.j2"), "{gone}");
+    assert!(wrong.contains(&machine.text("@/page.j2:2:4: ")), "{wrong}");
     machine.stop().await
 }
 

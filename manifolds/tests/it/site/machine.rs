@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Engine, EventKind, Name, Notice, Stop, Stopper, Worker};
+use crankcase_engine::{Backoff, Engine, EventKind, Events, Name, Notice, Stop, Stopper, Worker};
 use crankcase_manifolds::{file_watch, site};
 use crankcase_resources::{Kinds, ManifestError, Overrides, Site, State};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
@@ -187,6 +187,27 @@ impl Machine {
             }
         };
         Ok(timeout(HANG, wait).await?)
+    }
+
+    /// Waits until a resource has noted something, and returns who asked for it and why.
+    pub(crate) async fn noted(
+        &self,
+        events: &mut Events,
+        (name, wanted): (&str, &str),
+    ) -> Result<String, Box<dyn Error>> {
+        let path = format!("{}/{name}", self.resources().await?.path());
+        let wait = async {
+            while let Some(notice) = events.next().await {
+                if let Notice::Event(event) = notice
+                    && event.path() == path
+                    && matches!(&event.kind, EventKind::Noted { text } if text == wanted)
+                {
+                    return event.origin.map(|origin| origin.to_string());
+                }
+            }
+            None
+        };
+        Ok(timeout(HANG, wait).await?.ok_or("no such note")?)
     }
 
     /// Returns how often workers of a resource were started.

@@ -70,10 +70,9 @@ impl WatchesInput {
         loop {
             match next.map(|watches| watches.watch(path)) {
                 // It has ended, and the engine is about to say so.
-                Some(Err(WatchError::Ended)) | None if live.is_closed() => {
-                    return Err(WatchError::Ended);
+                Some(Err(WatchError::Ended)) | None => {
+                    next = live.changed().await.map_err(|_gone| WatchError::Ended)?;
                 }
-                Some(Err(WatchError::Ended)) | None => next = live.changed().await,
                 Some(watched) => return watched,
             }
         }

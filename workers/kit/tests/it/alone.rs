@@ -1,24 +1,30 @@
-//! Runs one test of this binary in a process of its own.
+//! Runs a scene of `examples/01_alone` in a process of its own.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
 
-use crate::running::guarded;
+use crate::running::{TestResult, guarded};
 
-/// Runs the ignored test `name` alone, under `wrapper` (a program and its arguments), and returns
-/// whether it passed, with its output.
-pub(crate) async fn run_alone(wrapper: &[&str], name: &str) -> std::io::Result<(bool, String)> {
-    let binary = std::env::current_exe()?;
-    let words = wrapper.iter().map(AsRef::as_ref).chain([binary.as_os_str()]);
-    let mut words = words.map(std::ffi::OsStr::to_owned);
-    let program = words.next().unwrap_or_default();
-    let mut command = Command::new(program);
-    command.args(words).args(["--exact", name, "--ignored", "--nocapture"]);
-    command.stdin(Stdio::null()).kill_on_drop(true);
+/// Expects that a scene goes well, run under `wrapper` (a program and its arguments, or nothing).
+pub(crate) async fn expect_alone(wrapper: &[&str], scene: &str) -> TestResult {
+    let example = example()?;
+    let mut words = wrapper.iter().map(Path::new).chain([example.as_path()]);
+    let mut command = Command::new(words.next().unwrap_or(&example));
+    command.args(words).arg(scene).stdin(Stdio::null()).kill_on_drop(true);
     let output = guarded(command.output()).await?;
     let text = [output.stdout, output.stderr].concat();
-    Ok((output.status.success(), String::from_utf8_lossy(&text).into_owned()))
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
+    Ok(())
+}
+
+/// Cargo builds examples beside the tests, but tells no path.
+pub(crate) fn example() -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let test = std::env::current_exe()?;
+    let folder = test.parent().and_then(Path::parent).ok_or("no target folder")?;
+    let example = folder.join("examples/01_alone");
+    if example.exists() { Ok(example) } else { Err(format!("{example:?} is not built").into()) }
 }
 
 /// Returns whether this machine lets us make namespaces of our own, with limits of our own.

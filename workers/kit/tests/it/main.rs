@@ -11,3 +11,4 @@ mod process;
 mod running;
 mod service;
 mod signal;
+mod watching;

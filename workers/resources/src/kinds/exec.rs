@@ -5,11 +5,12 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::action::{Action, ActionContext, Description, Unfinished};
-use crate::attributes::{AttributeError, Parameter};
+use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::kinds::exec::config::{ExecConfig, PARAMETERS};
 use crate::kinds::exec::run::{Finished, RunError, run};
+use crate::known::KnownConfig;
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale, Watch};
 
 mod config;
@@ -36,6 +37,14 @@ impl Kind for Exec {
 
     fn parameters(&self) -> &[Parameter] {
         PARAMETERS
+    }
+
+    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
+        if known.is_known("shell") {
+            return known.errors(self.validate(known.config));
+        }
+        // Whether a command is a list or a line is not known.
+        Attributes::new(known.config, PARAMETERS).into_errors()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

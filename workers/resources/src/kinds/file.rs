@@ -6,6 +6,7 @@ use crate::attributes::{AttributeError, Parameter};
 use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::kinds::file::config::{FileConfig, PARAMETERS};
+use crate::known::{Files, KnownConfig};
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Watch};
 
 mod change;
@@ -42,6 +43,14 @@ impl Kind for File {
 
     fn parameters(&self) -> &[Parameter] {
         PARAMETERS
+    }
+
+    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
+        known.errors(self.validate(known.config))
+    }
+
+    fn files(&self, known: &KnownConfig<'_>) -> Files {
+        config::files(known)
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::action::{Action, Description};
 use crate::attributes::{AttributeError, Parameter};
 use crate::declaration::Config;
+use crate::known::{Files, KnownConfig};
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
 
 /// The `noop` kind: takes any config, is always valid and offers its config as its state.
@@ -23,6 +24,10 @@ impl Kind for Noop {
 
     fn parameters(&self) -> &[Parameter] {
         &[]
+    }
+
+    fn files(&self, _: &KnownConfig<'_>) -> Files {
+        Files::none()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::action::{Action, Description};
 use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::Config;
+use crate::known::{Files, KnownConfig};
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale};
 
 const PARAMETERS: &[Parameter] =
@@ -27,6 +28,14 @@ impl Kind for Print {
 
     fn parameters(&self) -> &[Parameter] {
         PARAMETERS
+    }
+
+    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
+        known.errors(self.validate(known.config))
+    }
+
+    fn files(&self, _: &KnownConfig<'_>) -> Files {
+        Files::none()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 use crate::declaration::Config;
 use crate::kinds::command;
+use crate::known::KnownConfig;
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
@@ -35,6 +36,10 @@ impl Kind for Process {
 
     fn parameters(&self) -> &[Parameter] {
         PARAMETERS
+    }
+
+    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
+        known.errors(self.validate(known.config))
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -4,8 +4,8 @@ use std::ops::Range;
 use crate::manifest::expression::{
     FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,
 };
-use crate::manifest::node::{Data, Map, Node};
-use crate::manifest::problem::{Problems, quoted};
+use crate::manifest::node::{Data, Entry, Map, Node};
+use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::Source;
 
 /// The names at the begin of an expression that are no variables.
@@ -19,30 +19,58 @@ pub(crate) struct Usable<'a> {
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
 }
 
+/// What the expressions of one place use.
+#[derive(Default)]
+pub(crate) struct Used {
+    /// The variables, each by its name.
+    pub(crate) vars: BTreeSet<String>,
+    /// Whether all variables are used as one value.
+    pub(crate) all_vars: bool,
+}
+
+impl Used {
+    /// Returns whether any of these variables is used.
+    pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
+        (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))
+    }
+}
+
 /// Checks all expressions of a value before anything is evaluated.
-///
-/// Returns the variables that they use.
 pub(crate) fn check(
     source: &Source,
     node: &Node,
     usable: &Usable<'_>,
     problems: &mut Problems,
-) -> BTreeSet<String> {
-    let mut checker = Checker { source, usable, problems, vars: BTreeSet::new() };
+) -> Used {
+    let mut checker = Checker { source, usable, problems, used: Used::default() };
     checker.node(node);
-    checker.vars
+    checker.used
 }
 
-/// Checks all expressions of a config.
-pub(crate) fn check_map(source: &Source, map: &Map, usable: &Usable<'_>, problems: &mut Problems) {
-    Checker { source, usable, problems, vars: BTreeSet::new() }.map(map);
+/// Checks all expressions of one entry of a map.
+pub(crate) fn check_entry(
+    source: &Source,
+    entry: (&str, &Entry),
+    usable: &Usable<'_>,
+    problems: &mut Problems,
+) -> Used {
+    let mut checker = Checker { source, usable, problems, used: Used::default() };
+    checker.entry(entry.0, entry.1);
+    checker.used
+}
+
+/// Checks all expressions of a file that is a text as a whole.
+pub(crate) fn check_file(source: &Source, usable: &Usable<'_>, problems: &mut Problems) -> Used {
+    let mut checker = Checker { source, usable, problems, used: Used::default() };
+    checker.text(source.text(), &(0..source.text().len()));
+    checker.used
 }
 
 struct Checker<'a> {
     source: &'a Source,
     usable: &'a Usable<'a>,
     problems: &'a mut Problems,
-    vars: BTreeSet<String>,
+    used: Used,
 }
 
 impl Checker<'_> {
@@ -56,13 +84,15 @@ impl Checker<'_> {
     }
 
     fn map(&mut self, map: &Map) {
-        for (key, entry) in map {
-            if is_template(key) {
-                let message = "a key of a map holds no expressions";
-                self.problems.at(self.source, entry.key.start, message);
-            }
-            self.node(&entry.value);
+        map.iter().for_each(|(key, entry)| self.entry(key, entry));
+    }
+
+    fn entry(&mut self, key: &str, entry: &Entry) {
+        if is_template(key) {
+            let message = "a key of a map holds no expressions";
+            self.problems.with_hint(self.source, entry.key.start, message, Hint::of(key));
         }
+        self.node(&entry.value);
     }
 
     fn text(&mut self, text: &str, span: &Range<usize>) {
@@ -91,28 +121,32 @@ impl Checker<'_> {
         if names.contains(&name) {
             return None;
         }
-        let help = self.problems.nearest(name, names.iter().copied());
-        Some(Failure { offset, message: format!("unknown {what} {}", quoted(name)), help })
+        let hint = self.problems.nearest(name, names.iter().copied());
+        Some(Failure { offset, message: format!("unknown {what} {}", quoted(name)), hint })
     }
 
     fn name(&mut self, offset: usize, path: &[String]) -> Option<Failure> {
         let vars = self.usable.vars.iter().copied();
         let aliases = self.usable.aliases.iter().flatten().copied();
         let first = path.first()?.as_str();
-        let (message, help) = match (first, path.get(1)) {
+        let (message, hint) = match (first, path.get(1)) {
             ("vars", Some(name)) if self.usable.vars.contains(name.as_str()) => {
-                self.vars.insert(name.clone());
+                self.used.vars.insert(name.clone());
                 return None;
             }
             ("vars", Some(name)) => {
                 (format!("unknown variable {}", quoted(name)), self.problems.nearest(name, vars))
             }
-            ("vars", None) if self.usable.aliases.is_none() => {
-                ("a variable cannot use all variables, of which it is one".to_owned(), None)
+            ("vars", None) if self.usable.aliases.is_none() => (
+                "a variable cannot use all variables, of which it is one".to_owned(),
+                Hint::of(first),
+            ),
+            ("vars", None) => {
+                self.used.all_vars = true;
+                return None;
             }
-            ("vars", None) => return None,
             ("deps", _) if self.usable.aliases.is_none() => {
-                ("a variable cannot use dependencies".to_owned(), None)
+                ("a variable cannot use dependencies".to_owned(), Hint::of(first))
             }
             ("deps", None) => return None,
             ("deps", Some(alias)) => {
@@ -123,10 +157,10 @@ impl Checker<'_> {
                 (message, self.problems.nearest(alias, aliases))
             }
             ("facts" | "host" | "item", _) => {
-                (format!("{} is not yet supported", quoted(first)), None)
+                (format!("{} is not yet supported", quoted(first)), Hint::of(first))
             }
             (name, _) if self.usable.vars.contains(name) => {
-                self.vars.insert(name.to_owned());
+                self.used.vars.insert(name.to_owned());
                 return None;
             }
             (name, next) if self.has_alias(name) => return self.state(offset, name, next),
@@ -135,15 +169,19 @@ impl Checker<'_> {
                 (format!("unknown name {}", quoted(name)), self.problems.nearest(name, names))
             }
         };
-        Some(Failure { offset, message, help })
+        Some(Failure { offset, message, hint })
     }
 
     /// A dependency has a `state` and nothing else.
     fn state(&self, offset: usize, alias: &str, attribute: Option<&String>) -> Option<Failure> {
         let attribute = attribute.filter(|attribute| *attribute != "state")?;
         let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
-        let help = Some(format!("it has a \"state\": deps.{alias}.state.{attribute}"));
-        Some(Failure { offset, message, help: help.filter(|help| help.len() < 200) })
+        let right = format!("deps.{alias}.state.{attribute}");
+        let mut hint = Hint::of(attribute);
+        if right.len() < 200 {
+            hint = hint.or(format!("it has a \"state\": {right}")).suggest(Some(&right));
+        }
+        Some(Failure { offset, message, hint })
     }
 
     fn has_alias(&self, name: &str) -> bool {
@@ -162,5 +200,5 @@ pub(crate) fn report(
         return;
     }
     let offset = source.locate(span, text, failure.offset);
-    problems.with_help(source, offset, failure.message, failure.help);
+    problems.with_hint(source, offset, failure.message, failure.hint);
 }

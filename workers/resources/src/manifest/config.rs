@@ -1,19 +1,21 @@
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
+
+use serde_json::Value;
 
 use crate::attributes::AttributeError;
 use crate::declaration::{
     Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
 };
-use crate::manifest::check;
+use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
 use crate::manifest::node::Map;
-use crate::manifest::problem::Problems;
+use crate::manifest::problem::{Hint, Problems};
 use crate::manifest::source::Source;
 use crate::manifest::text::{self, Texts, Trouble};
-use crate::manifest::vars::Vars;
+use crate::manifest::vars::{KnownVars, Vars};
 
 /// The config of one resource, with its expressions.
 #[derive(Debug)]
@@ -29,25 +31,74 @@ pub(crate) struct Template {
 impl Template {
     /// Evaluates what needs no dependency, to find at load what would fail later.
     ///
-    /// Returns the config if nothing in it needs one.
-    pub(crate) fn rehearse(&self, budget: &mut Budget, problems: &mut Problems) -> Option<Config> {
-        let deps = self.aliases.iter().map(|alias| (alias.clone(), None)).collect();
-        let names = Names { vars: Arc::clone(&self.vars), deps };
-        let mut texts = Texts::new(&names, budget);
-        let config = texts.map(&self.config);
-        let findings = texts.finish();
-        let is_known = findings.unknown.is_empty() && findings.troubles.is_empty();
-        for Trouble { span, text, failure } in findings.troubles {
-            check::report(&self.source, (&text, &span), failure, problems);
+    /// Returns the config, and the names of its attributes that are not known: those that need a
+    /// dependency, and those that are wrong, which `wrong` names some of.
+    pub(crate) fn rehearse(
+        &self,
+        wrong: &BTreeSet<String>,
+        budget: &mut Budget,
+        problems: &mut Problems,
+    ) -> (Config, BTreeSet<String>) {
+        let names = self.first_names();
+        let (mut config, mut unknown) = (Config::new(), wrong.clone());
+        for (attribute, entry) in &self.config {
+            let mut value = Value::Null;
+            if !wrong.contains(attribute) {
+                let mut texts = Texts::new(&names, budget);
+                value = texts.node(&entry.value);
+                let findings = texts.finish();
+                if !findings.unknown.is_empty() || !findings.troubles.is_empty() {
+                    unknown.insert(attribute.clone());
+                    value = Value::Null;
+                }
+                for Trouble { span, text, failure } in findings.troubles {
+                    check::report(&self.source, (&text, &span), failure, problems);
+                }
+            }
+            config.insert(attribute.clone(), value);
         }
-        is_known.then_some(config)
+        (config, unknown)
+    }
+
+    /// Evaluates a template file that the config names as far as it needs no dependency.
+    pub(crate) fn rehearse_file(
+        &self,
+        file: &Source,
+        vars: &KnownVars<'_>,
+        budget: &mut Budget,
+        problems: &mut Problems,
+    ) {
+        let aliases = Some(self.aliases.iter().map(String::as_str).collect());
+        let before = problems.count();
+        let usable = Usable { vars: &vars.names, aliases };
+        let used = check::check_file(file, &usable, problems);
+        if problems.count() > before || used.uses_any(vars.wrong) {
+            return;
+        }
+        if let Err(Stop::Failed(failure)) =
+            text::render_text(file.text(), &self.first_names(), budget)
+        {
+            check::report(file, (file.text(), &(0..file.text().len())), failure, problems);
+        }
     }
 
     /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
-    pub(crate) fn blame(&self, resource: usize, error: &AttributeError, problems: &mut Problems) {
-        let written = self.config.get(&error.attribute);
-        let offset = written.map_or(resource, |entry| entry.key.start);
-        problems.at(&self.source, offset, error);
+    pub(crate) fn blame(&self, resource: usize, error: AttributeError, problems: &mut Problems) {
+        let offset = self.offset_of(&error.attribute, resource);
+        let message = error.to_string();
+        let AttributeError { value, suggestion, .. } = error;
+        problems.with_hint(&self.source, offset, message, Hint { help: None, value, suggestion });
+    }
+
+    /// Returns where an attribute is written, or where its resource is if it is not.
+    pub(crate) fn offset_of(&self, attribute: &str, resource: usize) -> usize {
+        self.config.get(attribute).map_or(resource, |entry| entry.key.start)
+    }
+
+    /// Returns what is known before any dependency is.
+    fn first_names(&self) -> Names {
+        let deps = self.aliases.iter().map(|alias| (alias.clone(), None)).collect();
+        Names { vars: Arc::clone(&self.vars), deps }
     }
 
     fn names(&self, states: &States) -> Names {
@@ -108,7 +159,7 @@ impl Scope for Seen {
             Err(Stop::Unknown(aliases)) => {
                 let aliases: Vec<String> = aliases.into_iter().collect();
                 let message = format!("not known before it was applied: {}", aliases.join(", "));
-                Failure { offset: 0, message, help: None }
+                Failure::new(0, message)
             }
         };
         let place = Source::new(path.to_owned(), text.to_owned()).place(failure.offset);
@@ -124,8 +175,8 @@ impl Scope for Seen {
 }
 
 fn render_error(place: Place, failure: Failure) -> RenderError {
-    let Failure { message, help, .. } = failure;
-    let message = match help {
+    let Failure { message, hint, .. } = failure;
+    let message = match hint.help {
         Some(help) => format!("{message}; {help}"),
         None => message,
     };

@@ -1,11 +1,11 @@
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
 use crate::manifest::node::{Data, Map, Node};
-use crate::manifest::problem::{Problems, quoted};
+use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{self, Source};
 use crate::manifest::yaml;
 
@@ -22,8 +22,10 @@ pub(crate) struct Written {
 }
 
 /// All files of a manifest as one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Document {
+    /// Whether all of it could be read.
+    pub(crate) is_whole: bool,
     pub(crate) vars: IndexMap<String, Written>,
     pub(crate) resources: IndexMap<String, Written>,
 }
@@ -31,56 +33,61 @@ pub(crate) struct Document {
 impl Document {
     /// Reads the files and folders.
     pub(crate) fn read(paths: &[PathBuf], problems: &mut Problems) -> Self {
-        let mut document = Self::default();
-        for path in source::list(paths, problems) {
-            let Some(source) = source::read(&path, problems) else { continue };
-            let source = Arc::new(source);
-            if let Some(node) = yaml::parse(&source, problems) {
-                document.add(&source, node, problems);
-            }
+        let (vars, resources) = (IndexMap::new(), IndexMap::new());
+        let files = source::list(paths, problems);
+        let mut document = Self { is_whole: problems.count() == 0, vars, resources };
+        for path in files {
+            let source = source::read(&path, problems).map(Arc::new);
+            let parsed = source.and_then(|source| Some((yaml::parse(&source, problems)?, source)));
+            let added = parsed.and_then(|(node, source)| document.add(&source, node, problems));
+            document.is_whole &= added.is_some();
         }
         document
     }
 
-    fn add(&mut self, source: &Arc<Source>, node: Node, problems: &mut Problems) {
-        let Some(map) = map(source, node, "a manifest", problems) else { return };
-        for (key, entry) in map {
+    /// Adds a file; returns none if not all of it can be read.
+    fn add(&mut self, source: &Arc<Source>, node: Node, problems: &mut Problems) -> Option<()> {
+        let mut is_whole = Some(());
+        for (key, entry) in map(source, node, "a manifest", problems)? {
             let (what, into) = match key.as_str() {
                 "vars" => ("variable", &mut self.vars),
                 "resources" => ("resource", &mut self.resources),
                 _ => {
                     let message = format!("unknown key {} in a manifest", quoted(&key));
-                    let nearest = problems.nearest(&key, KEYS.iter().copied());
-                    let help = nearest.or_else(|| Some(listed(KEYS)));
-                    problems.with_help(source, entry.key.start, message, help);
+                    let hint = problems.nearest(&key, KEYS.iter().copied()).or(listed(KEYS));
+                    problems.with_hint(source, entry.key.start, message, hint);
                     continue;
                 }
             };
-            let Some(map) = map_or_nothing(source, entry.value, &key, problems) else { continue };
+            let Some(map) = map_or_nothing(source, entry.value, &key, problems) else {
+                is_whole = None;
+                continue;
+            };
+            into.reserve(map.len());
             for (name, entry) in map {
                 if let Some(first) = into.get(&name) {
                     let first = first.source.place(first.key.start);
                     let message = format!("duplicate {what} {}, first in {first}", quoted(&name));
-                    problems.at(source, entry.key.start, message);
+                    problems.with_hint(source, entry.key.start, message, Hint::of(name));
                     continue;
                 }
                 let source = Arc::clone(source);
                 into.insert(name, Written { source, key: entry.key, node: entry.value });
             }
         }
+        is_whole
     }
 }
 
 /// Reads a file of variables.
-pub(crate) fn read_vars(path: &std::path::Path, problems: &mut Problems) -> Vec<(String, Written)> {
-    let Some(source) = source::read(path, problems) else { return Vec::new() };
-    let source = Arc::new(source);
-    let node = yaml::parse(&source, problems);
-    let map = node.and_then(|node| map(&source, node, "a file of variables", problems));
-    let written = map.unwrap_or_default().into_iter().map(|(name, entry)| {
+pub(crate) fn read_vars(path: &Path, problems: &mut Problems) -> Option<Vec<(String, Written)>> {
+    let source = Arc::new(source::read(path, problems)?);
+    let node = yaml::parse(&source, problems)?;
+    let map = map(&source, node, "a file of variables", problems)?;
+    let written = map.into_iter().map(|(name, entry)| {
         (name, Written { source: Arc::clone(&source), key: entry.key, node: entry.value })
     });
-    written.collect()
+    Some(written.collect())
 }
 
 /// Takes a map; says if it is none.
@@ -114,5 +121,8 @@ pub(crate) fn map_or_nothing(
 
 /// Lists the right names, as a help.
 pub(crate) fn listed(names: &[&str]) -> String {
-    format!("there are {}", names.join(", "))
+    match names {
+        [name] => format!("there is only {name}"),
+        names => format!("there are {}", names.join(", ")),
+    }
 }

@@ -16,6 +16,8 @@ use minijinja::machinery::ast::Stmt;
 use minijinja::machinery::{Token, parse, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
+use crate::manifest::problem::Hint;
+
 pub(crate) use budget::Budget;
 pub(crate) use eval::{Names, Stop, evaluate, evaluate_text};
 pub(crate) use filters::{FILTERS, FUNCTIONS, TESTS};
@@ -41,12 +43,12 @@ pub(crate) struct Failure {
     /// The byte of the text where it stands.
     pub(crate) offset: usize,
     pub(crate) message: String,
-    pub(crate) help: Option<String>,
+    pub(crate) hint: Hint,
 }
 
 impl Failure {
-    fn new(offset: usize, message: impl Into<String>) -> Self {
-        Self { offset, message: message.into(), help: None }
+    pub(crate) fn new(offset: usize, message: impl Into<String>) -> Self {
+        Self { offset, message: message.into(), hint: Hint::default() }
     }
 }
 

@@ -1,10 +1,11 @@
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::declaration::{Dependency, OnChange};
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::node::{Data, Entry, Map, Node};
-use crate::manifest::problem::{Problems, quoted};
+use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{Source, bad_name, is_name};
 
 /// The keys of a resource, those that are reserved last.
@@ -22,6 +23,10 @@ pub(crate) struct Draft {
     /// Where the name stands.
     pub(crate) offset: usize,
     pub(crate) config: Map,
+    /// Whether the config is what was written; else that is no map.
+    pub(crate) has_config: bool,
+    /// The attributes of the config whose expressions are wrong, or use a variable that is.
+    pub(crate) wrong: BTreeSet<String>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
     pub(crate) noop: bool,
@@ -40,13 +45,16 @@ pub(crate) fn decode(
         kind: String::new(),
         offset: key.start,
         config: Map::new(),
+        has_config: true,
+        wrong: BTreeSet::new(),
         dependencies: Vec::new(),
         notify: Vec::new(),
         noop: false,
         source: Arc::clone(&source),
     };
     if !is_name(name) {
-        problems.at(&source, key.start, bad_name("name of a resource", name));
+        let message = bad_name("name of a resource", name);
+        problems.with_hint(&source, key.start, message, Hint::of(name));
     }
     let what = format!("resource {}", quoted(name));
     let Some(mut map) = map(&source, node, &what, problems) else { return draft };
@@ -57,12 +65,17 @@ pub(crate) fn decode(
     }
     for (key, entry) in map {
         match key.as_str() {
-            "config" => draft.config = decoder.map_or_nothing(entry.value, &key),
+            "config" => {
+                let config = map_or_nothing(&source, entry.value, &key, decoder.problems);
+                draft.has_config = config.is_some();
+                draft.config = config.unwrap_or_default();
+            }
             "dependencies" => draft.dependencies = decoder.dependencies(entry.value),
             "notify" => draft.notify = decoder.names(entry.value, "\"notify\""),
             "meta" => draft.noop = decoder.meta(entry.value),
             "for_each" | "when" | "tags" | "readonly" => {
-                decoder.at(&entry.key, format!("{} is not yet supported", quoted(&key)));
+                let message = format!("{} is not yet supported", quoted(&key));
+                decoder.wrong(&entry.key, message, &key);
             }
             _ => decoder.unknown(&entry.key, &key, &what, KEYS),
         }
@@ -80,11 +93,14 @@ impl Decoder<'_> {
         self.problems.at(self.source, span.start, message);
     }
 
+    fn wrong(&mut self, span: &Range<usize>, message: String, value: &str) {
+        self.problems.with_hint(self.source, span.start, message, Hint::of(value));
+    }
+
     fn unknown(&mut self, span: &Range<usize>, key: &str, of: &str, keys: &[&str]) {
-        let nearest = self.problems.nearest(key, keys.iter().copied());
-        let help = nearest.or_else(|| Some(listed(keys)));
+        let hint = self.problems.nearest(key, keys.iter().copied()).or(listed(keys));
         let message = format!("unknown key {} in {of}", quoted(key));
-        self.problems.with_help(self.source, span.start, message, help);
+        self.problems.with_hint(self.source, span.start, message, hint);
     }
 
     fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
@@ -97,13 +113,12 @@ impl Decoder<'_> {
         if kind.contains(['/', ':']) {
             let message =
                 format!("type {} is external, and those are not yet supported", quoted(&kind));
-            let help = Some(listed(kinds));
-            self.problems.with_help(self.source, span.start, message, help);
+            let hint = Hint::of(kind.as_str()).or(listed(kinds));
+            self.problems.with_hint(self.source, span.start, message, hint);
         } else if !kinds.contains(&kind.as_str()) {
-            let nearest = self.problems.nearest(&kind, kinds.iter().copied());
-            let help = nearest.or_else(|| Some(listed(kinds)));
+            let hint = self.problems.nearest(&kind, kinds.iter().copied()).or(listed(kinds));
             let message = format!("unknown type {}", quoted(&kind));
-            self.problems.with_help(self.source, span.start, message, help);
+            self.problems.with_hint(self.source, span.start, message, hint);
         }
         kind
     }
@@ -135,7 +150,7 @@ impl Decoder<'_> {
             let span = item.span.clone();
             let Some(name) = self.text(item, "the name of a resource") else { continue };
             if !seen.insert(name.clone()) {
-                self.at(&span, format!("{} is there twice", quoted(&name)));
+                self.wrong(&span, format!("{} is there twice", quoted(&name)), &name);
                 continue;
             }
             names.push((span.start, name));
@@ -159,7 +174,7 @@ impl Decoder<'_> {
 
     fn dependency(&mut self, alias: String, entry: Entry) -> Option<(usize, Dependency)> {
         if !is_name(&alias) {
-            self.at(&entry.key, bad_name("alias of a dependency", &alias));
+            self.wrong(&entry.key, bad_name("alias of a dependency", &alias), &alias);
         }
         let offset = entry.value.span.start;
         let what = format!("dependency {}", quoted(&alias));
@@ -182,8 +197,9 @@ impl Decoder<'_> {
                     "notify" => on_change = OnChange::Notify,
                     other => {
                         let message = format!("unknown \"on_change\" {}", quoted(other));
-                        let help = Some(listed(&["check", "notify"]));
-                        self.problems.with_help(self.source, span.start, message, help);
+                        let words = ["check", "notify"];
+                        let hint = self.problems.nearest(other, words).or(listed(&words));
+                        self.problems.with_hint(self.source, span.start, message, hint);
                     }
                 },
                 _ => self.unknown(&entry.key, &key, &what, DEPENDENCY_KEYS),

@@ -1,5 +1,5 @@
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -85,16 +85,13 @@ pub(crate) fn list(paths: &[PathBuf], problems: &mut Problems) -> Vec<PathBuf> {
             continue;
         }
         match list_folder(path) {
-            Ok(found) if found.is_empty() => problems.note(format_args!(
-                "{}: the folder holds no *.yaml, *.yml or *.json file",
-                path.display()
-            )),
+            Ok(found) if found.is_empty() => {
+                problems.of_file(path, "the folder holds no *.yaml, *.yml or *.json file");
+            }
             Ok(found) => files.extend(found),
-            Err(err) => problems.note(format_args!(
-                "{}: cannot list the folder: {}",
-                path.display(),
-                reason(&err)
-            )),
+            Err(err) => {
+                problems.of_file(path, format_args!("cannot list the folder: {}", reason(&err)));
+            }
         }
     }
     if paths.is_empty() {
@@ -125,13 +122,17 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Reads one file, within the bounds.
 pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
-    let bytes = match read_bytes(path) {
-        Ok(bytes) => bytes,
-        Err(message) => {
-            problems.note(format_args!("{}: {message}", path.display()));
-            return None;
+    match read_bytes(path) {
+        Ok(bytes) => decode(path, bytes, problems),
+        Err(error) => {
+            problems.of_file(path, error);
+            None
         }
-    };
+    }
+}
+
+/// Takes the bytes of a file as text.
+pub(crate) fn decode(path: &Path, bytes: Vec<u8>, problems: &mut Problems) -> Option<Source> {
     match String::from_utf8(bytes) {
         Ok(mut text) => {
             if text.starts_with('\u{feff}') {
@@ -149,31 +150,56 @@ pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
     }
 }
 
-/// Reads a regular file. A pipe or a device is refused before it is opened, which could hang.
-fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |err: std::io::Error| format!("cannot read the file: {}", reason(&err));
-    let before = fs::metadata(path).map_err(cannot)?;
-    if !before.is_file() {
-        return Err("not a regular file".to_owned());
+/// Why a file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Unreadable {
+    message: String,
+    /// Whether there is no such file.
+    pub(crate) is_missing: bool,
+}
+
+impl From<String> for Unreadable {
+    fn from(message: String) -> Self {
+        Self { message, is_missing: false }
     }
+}
+
+/// Reads a regular file, within the bounds.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
+    let (file, size) = open(path)?;
     let too_large = || format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)");
-    if before.len() > MAX_BYTES {
-        return Err(too_large());
+    if size > MAX_BYTES {
+        return Err(too_large().into());
     }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(cannot)?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| cannot(&err))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(too_large());
+        return Err(too_large().into());
     }
     Ok(bytes)
+}
+
+/// Opens a regular file, and returns its size with it. A pipe or a device is refused before it is
+/// opened, which could hang.
+pub(crate) fn open(path: &Path) -> Result<(File, u64), Unreadable> {
+    let before = fs::metadata(path).map_err(|err| cannot(&err))?;
+    if !before.is_file() {
+        return Err("not a regular file".to_owned().into());
+    }
+    Ok((File::open(path).map_err(|err| cannot(&err))?, before.len()))
+}
+
+fn cannot(err: &std::io::Error) -> Unreadable {
+    let is_missing = matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    Unreadable { message: format!("cannot read the file: {}", reason(err)), is_missing }
 }
 
 /// Says an I/O error as other messages are said.
 fn reason(err: &std::io::Error) -> String {
     match err.kind() {
-        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::NotFound => "it does not exist".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => err.to_string(),
     }
 }

@@ -72,8 +72,7 @@ impl<'a> Texts<'a> {
 fn render(text: &str, names: &Names, budget: &mut Budget) -> Result<Value, Stop> {
     let parsed = Parsed::new(text).map_err(Stop::Failed)?;
     let value = evaluate(&parsed, names, budget).map_err(|stop| complete(stop, &parsed, names))?;
-    to_json(&value, budget)
-        .map_err(|message| Stop::Failed(Failure { offset: 0, message, help: None }))
+    to_json(&value, budget).map_err(|message| Stop::Failed(Failure::new(0, message)))
 }
 
 /// Evaluates one text into a text.

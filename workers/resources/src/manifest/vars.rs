@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use minijinja::Value;
 
 use crate::declaration::OnChange;
 use crate::graph::{Edges, Graph};
-use crate::manifest::check::{self, RESERVED, Usable};
+use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
-use crate::manifest::problem::{Problems, quoted};
+use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 use crate::text::circle;
@@ -34,61 +34,97 @@ enum Var {
     Text(String),
 }
 
-/// Evaluates the variables.
+/// What came of the variables.
+pub(crate) struct Evaluated {
+    pub(crate) vars: Vars,
+    /// Those that are wrong or use one that is; they are null.
+    pub(crate) wrong: BTreeSet<String>,
+}
+
+impl Evaluated {
+    /// Returns what is known of them.
+    pub(crate) fn known(&self) -> KnownVars<'_> {
+        KnownVars { names: self.vars.keys().map(String::as_str).collect(), wrong: &self.wrong }
+    }
+}
+
+/// What is known of the variables.
+pub(crate) struct KnownVars<'a> {
+    pub(crate) names: HashSet<&'a str>,
+    /// Those that are wrong or use one that is.
+    pub(crate) wrong: &'a BTreeSet<String>,
+}
+
+/// Evaluates the variables. Those that are set from outside must be among the others, if these
+/// could be read as a whole.
 pub(crate) fn evaluate(
-    written: IndexMap<String, Written>,
+    (written, is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
     problems: &mut Problems,
-) -> Vars {
-    let vars = collect(written, overrides, problems);
+) -> Evaluated {
+    let vars = collect((written, is_whole), overrides, problems);
     let known = vars.keys().map(String::as_str).collect();
     let usable = Usable { vars: &known, aliases: None };
-    let positions: HashMap<&str, usize> =
-        vars.keys().enumerate().map(|(index, name)| (name.as_str(), index)).collect();
-    let before = problems.count();
     let mut edges = Edges::new(vars.len());
+    let mut checked = Vec::with_capacity(vars.len());
     for (index, var) in vars.values().enumerate() {
+        let before = problems.count();
         let used = match var {
             Var::Written(written) => {
                 check::check(&written.source, &written.node, &usable, problems)
             }
-            Var::Text(_) => BTreeSet::new(),
+            Var::Text(_) => Used::default(),
         };
-        for used in used.iter().filter_map(|name| positions.get(name.as_str())) {
-            edges.depends(index, *used, OnChange::Check);
+        for used in used.vars.iter().filter_map(|name| vars.get_index_of(name.as_str())) {
+            edges.depends(index, used, OnChange::Check);
         }
+        checked.push(Checked { used, is_wrong: problems.count() > before });
     }
     match Graph::from_edges(edges) {
-        Ok(graph) if problems.count() == before => in_order(&vars, graph.order(), problems),
-        // Their names are enough to check what uses them.
-        Ok(_) => unevaluated(&vars),
+        Ok(graph) => in_order(&vars, &checked, graph.order(), problems),
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
-            unevaluated(&vars)
+            // Their names are enough to check what uses them.
+            let null = |name: &String| (name.clone(), Value::from(()));
+            let values = Arc::new(vars.keys().map(null).collect());
+            Evaluated { vars: values, wrong: vars.into_keys().collect() }
         }
     }
 }
 
+/// What the expressions of a variable were found to be.
+struct Checked {
+    used: Used,
+    is_wrong: bool,
+}
+
 fn collect(
-    written: IndexMap<String, Written>,
+    (written, mut is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
     problems: &mut Problems,
 ) -> IndexMap<String, Var> {
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
     for file in &overrides.files {
-        for (name, written) in document::read_vars(file, problems) {
+        let read = document::read_vars(file, problems);
+        is_whole &= read.is_some();
+        for (name, written) in read.unwrap_or_default() {
             vars.insert(name, Var::Written(written));
         }
     }
     for (name, var) in &vars {
         if let (Some(message), Var::Written(written)) = (refused(name), var) {
-            problems.at(&written.source, written.key.start, message);
+            problems.with_hint(&written.source, written.key.start, message, Hint::of(name));
         }
     }
     for (name, text) in &overrides.vars {
         if let Some(message) = refused(name) {
-            problems.note(message);
+            problems.note_with_hint(message, Hint::of(name));
+        } else if is_whole && !vars.contains_key(name) {
+            let hint = problems.nearest(name, vars.keys().map(String::as_str));
+            let hint = hint.or(format!("declare it among the \"vars\" of the manifest: {name}:"));
+            let message = format!("--var: no manifest declares a variable {}", quoted(name));
+            problems.note_with_hint(message, hint);
         }
         vars.insert(name.clone(), Var::Text(text.clone()));
     }
@@ -102,29 +138,38 @@ fn refused(name: &str) -> Option<String> {
     (!is_name(name)).then(|| bad_name("name of a variable", name))
 }
 
-fn in_order(vars: &IndexMap<String, Var>, order: &[usize], problems: &mut Problems) -> Vars {
+fn in_order(
+    vars: &IndexMap<String, Var>,
+    checked: &[Checked],
+    order: &[usize],
+    problems: &mut Problems,
+) -> Evaluated {
     let mut names = Names::default();
+    let mut wrong = BTreeSet::new();
     let mut budget = Budget::new();
     for index in order {
         let Some((name, var)) = vars.get_index(*index) else { continue };
+        let Checked { used, is_wrong } = &checked[*index];
+        let mut is_wrong = *is_wrong || used.uses_any(&wrong);
         let value = match var {
             Var::Text(text) => Value::from(text.as_str()),
+            Var::Written(_) if is_wrong => Value::from(()),
             Var::Written(written) => {
                 let mut texts = Texts::new(&names, &mut budget);
                 let value = texts.node(&written.node);
                 for Trouble { span, text, failure } in texts.finish().troubles {
+                    is_wrong = true;
                     check::report(&written.source, (&text, &span), failure, problems);
                 }
                 from_json(&value)
             }
         };
+        if is_wrong {
+            wrong.insert(name.clone());
+        }
         Arc::make_mut(&mut names.vars).insert(name.clone(), value);
     }
-    names.vars
-}
-
-fn unevaluated(vars: &IndexMap<String, Var>) -> Vars {
-    Arc::new(vars.keys().map(|name| (name.clone(), Value::from(()))).collect())
+    Evaluated { vars: names.vars, wrong }
 }
 
 fn report_cycles(vars: &IndexMap<String, Var>, cycles: &[Vec<usize>], problems: &mut Problems) {

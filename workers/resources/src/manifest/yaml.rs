@@ -11,7 +11,7 @@ use std::ops::Range;
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 
 use crate::manifest::node::{Data, Entry, Map, Node};
-use crate::manifest::problem::{Problems, quoted};
+use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::scalar::{self, Scalar};
 use crate::manifest::source::Source;
 use failure::{Failure, not_a_key, scan_failure, too_deep};
@@ -34,7 +34,7 @@ pub(crate) fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
             None
         }
         Err(failure) => {
-            problems.with_help(source, failure.offset, failure.message, failure.help);
+            problems.with_hint(source, failure.offset, failure.message, failure.hint);
             None
         }
     }
@@ -148,8 +148,10 @@ impl<'a> Builder<'a> {
         let is_plain = style == ScalarStyle::Plain;
         if self.awaits_key() {
             let is_merge = is_plain && text == "<<";
-            let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
-            self.keep(anchor, &node, 1, 0)?;
+            if anchor != 0 {
+                let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
+                self.keep(anchor, &node, 1, 0)?;
+            }
             let key = Key { text: text.to_owned(), span, is_merge };
             if let Some(open) = self.open.last_mut() {
                 open.key = Some(key);
@@ -179,7 +181,8 @@ impl<'a> Builder<'a> {
             Scalar::Refused(why) => {
                 let message = format!("{} {why}", quoted(text));
                 let help = format!("quote it if it is a text: {}", quoted(text));
-                problems.with_help(self.source, span.start, message, Some(help));
+                let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
+                problems.with_hint(self.source, span.start, message, hint);
                 Data::String(text.to_owned())
             }
         }
@@ -228,7 +231,7 @@ impl<'a> Builder<'a> {
         if let Some(first) = map.get(&key.text) {
             let line = self.source.place(first.key.start).line;
             let message = format!("duplicate key {}, first on line {line}", quoted(&key.text));
-            problems.at(self.source, key.span.start, message);
+            problems.with_hint(self.source, key.span.start, message, Hint::of(key.text));
             return;
         }
         map.insert(key.text, Entry { key: key.span, value: node });
@@ -317,7 +320,8 @@ impl<'a> Builder<'a> {
         let Some(tag) = tag else { return };
         if expected.is_empty() || !tag.is_yaml_core_schema_tag(expected) {
             let message = format!("the tag {} is not supported", quoted(&tag.original()));
-            problems.at(self.source, span.start, message);
+            let hint = Hint::of(tag.original());
+            problems.with_hint(self.source, span.start, message, hint);
         }
     }
 }

@@ -112,7 +112,7 @@ fn cannot_look(inputs: &Inputs, error: String) -> Verdict {
     if inputs.unsure.is_empty() {
         return Verdict::Failed { error };
     }
-    let reason = format!("it cannot be looked at before: {error}");
+    let reason = format!("it cannot be looked at yet: {error}");
     Verdict::MayChange { because: inputs.unsure.clone(), reason }
 }
 
@@ -166,7 +166,7 @@ fn refresh(
     }
     let Some(action) = opened.refresh(done)? else { return Ok((None, None)) };
     if inputs.notified_by.is_empty() {
-        let reason = "it is notified if they change".to_owned();
+        let reason = "a change notifies it".to_owned();
         let because = inputs.perhaps_by.clone();
         return Ok((Some(Verdict::MayChange { because, reason }), None));
     }

@@ -29,6 +29,8 @@ pub(super) struct Judgement {
     /// The state, if the resource is valid or left alone.
     pub(super) state: Option<Value>,
     pub(super) is_changed: bool,
+    /// The attributes that were not as declared.
+    pub(super) differing: Vec<String>,
     /// The actions that were done.
     pub(super) actions: Vec<String>,
     /// What the actions said, the failed one included.
@@ -52,7 +54,8 @@ impl Judgement {
         let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
         let is_changed = !actions.is_empty();
-        let mut judgement = Self { is_changed, actions, output, ..Self::default() };
+        let differing = progress.differences.iter().map(|it| it.attribute.clone()).collect();
+        let mut judgement = Self { is_changed, differing, actions, output, ..Self::default() };
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
                 judgement.failure = Some(format!("{}: {error}", done.action));
@@ -116,15 +119,16 @@ impl Held {
     }
 
     /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
+    /// Returns whether it did.
     pub(super) async fn supervise(
         &mut self,
         name: &str,
         ledger: Option<&Ledger>,
         is_notified: bool,
-    ) -> Result<(), ProcessError> {
-        let Some(config) = self.opened.program() else { return Ok(()) };
+    ) -> Result<bool, ProcessError> {
+        let Some(config) = self.opened.program() else { return Ok(false) };
         if self.program.is_some() && !is_notified {
-            return Ok(());
+            return Ok(false);
         }
         let mut config = config.clone();
         name.clone_into(&mut config.name);
@@ -132,7 +136,7 @@ impl Held {
             program.end().await;
         }
         self.program = Some(Supervised::spawn(config, ledger).await?);
-        Ok(())
+        Ok(true)
     }
 
     /// Ends the program and closes the resource.

@@ -1,7 +1,8 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use crankcase_engine::Origin;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -61,6 +62,8 @@ struct Board {
 struct Ring {
     told: watch::Sender<u64>,
     heeded: u64,
+    /// Those that notified, as far as that is not heeded.
+    by: HashSet<String>,
     /// The states of those that notified, as far as that is not heeded.
     states: HashMap<String, State>,
 }
@@ -103,6 +106,7 @@ impl Notices {
         let targets = board.targets.get(source).cloned().unwrap_or_default();
         for target in targets {
             let ring = board.ring(&target);
+            ring.by.insert(source.to_owned());
             ring.states.extend(state.map(|state| (source.to_owned(), state.clone())));
             ring.told.send_modify(|count| *count += 1);
         }
@@ -117,7 +121,12 @@ impl Notices {
 
 impl Board {
     fn ring(&mut self, name: &str) -> &mut Ring {
-        let new = || Ring { told: watch::Sender::new(0), heeded: 0, states: HashMap::new() };
+        let new = || Ring {
+            told: watch::Sender::new(0),
+            heeded: 0,
+            by: HashSet::new(),
+            states: HashMap::new(),
+        };
         self.bells.entry(name.to_owned()).or_insert_with(new)
     }
 }
@@ -132,8 +141,19 @@ impl fmt::Debug for Notices {
 #[derive(Debug)]
 pub(super) struct Told {
     count: u64,
-    /// The states of those that told it, by name.
+    /// The names of those that told it.
+    by: HashSet<String>,
+    /// The states of those of them that have one, by name.
     pub(super) states: HashMap<String, State>,
+}
+
+impl Told {
+    /// Returns at whose wish the resource does what it was told.
+    pub(super) fn origin(&self) -> Origin {
+        let mut by: Vec<_> = self.by.iter().map(String::as_str).collect();
+        by.sort_unstable();
+        Origin { who: by.join(", "), why: "a change notifies it".to_owned() }
+    }
 }
 
 /// Tells one resource that it was notified.
@@ -151,7 +171,8 @@ impl Bell {
         let count = *self.told.borrow_and_update();
         let ring = board.ring(&self.name);
         let states = ring.states.iter().map(|(name, state)| (name.clone(), state.clone()));
-        (count > ring.heeded).then(|| Told { count, states: states.collect() })
+        let by = ring.by.clone();
+        (count > ring.heeded).then(|| Told { count, by, states: states.collect() })
     }
 
     /// Says that what was told is done.
@@ -161,6 +182,7 @@ impl Bell {
         ring.heeded = told.count;
         if *ring.told.borrow() == told.count {
             ring.states.clear();
+            ring.by.clear();
         }
     }
 

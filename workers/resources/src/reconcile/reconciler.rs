@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Outcome, Stop};
+use crankcase_engine::{Backoff, Exit, Origin, Outcome, Stop};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Rendered, States};
-use crate::look::{folder, render};
+use crate::look::{claim, folder, render};
 use crate::reconcile::held::{Held, Judgement};
 use crate::reconcile::notices::{Bell, State, Told};
 use crate::reconcile::repairs::Repairs;
@@ -108,6 +108,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if judgement.is_changed {
             tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
             self.links.notices.tell(&self.name, state.as_ref());
+            let (text, origin) = noted(&judgement, is_new, told.as_ref());
+            self.links.journal.note(text, origin);
             if !is_new && told.is_none() {
                 self.repairs.note();
             }
@@ -118,7 +120,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if !declaration.noop {
             let ledger = self.setting.ledger.as_ref();
             let started = held.supervise(&self.name, ledger, told.is_some()).await;
-            started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
+            if started.map_err(|err| Failure::Ended(Exit::failed(err)))? {
+                let why = if is_new { "its config is new" } else { "it did not run" };
+                let origin = told.as_ref().map_or_else(|| by_agent(why), Told::origin);
+                self.links.journal.note("started its program", origin);
+            }
             if let Some(told) = &told {
                 self.bell.heed(told);
             }
@@ -163,6 +169,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         };
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
+        claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Again)?;
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {
@@ -207,7 +214,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             Err(Failure::Again(reason)) => {
                 self.failures = self.failures.saturating_add(1);
-                tracing::warn!(resource = self.name, reason, "resource is not as declared");
+                // Whoever follows the health logs it when it changes.
+                tracing::debug!(resource = self.name, reason, "resource is not as declared");
                 self.links.health.degraded(reason);
             }
             Err(Failure::Ended(exit)) => return Err(exit),
@@ -269,6 +277,23 @@ enum Failure {
     Again(String),
     /// The engine decides.
     Ended(Exit),
+}
+
+/// Says what was changed, and at whose wish.
+fn noted(judgement: &Judgement, is_new: bool, told: Option<&Told>) -> (String, Origin) {
+    let actions = judgement.actions.join("; ");
+    let differing = judgement.differing.join(", ");
+    let (what, origin) = match told {
+        Some(told) if differing.is_empty() => ("refreshed", told.origin()),
+        _ if is_new => ("changed", by_agent(&format!("not as declared: {differing}"))),
+        _ => ("repaired", by_agent(&format!("not as declared any more: {differing}"))),
+    };
+    (format!("{what}: {actions}"), origin)
+}
+
+/// What the agent does of its own.
+fn by_agent(why: &str) -> Origin {
+    Origin { who: "agent".to_owned(), why: why.to_owned() }
 }
 
 /// Spreads the looks of resources that begin together.

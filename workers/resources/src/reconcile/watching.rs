@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use crankcase_engine::{Live, Stop};
+use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::resource::Watch;
@@ -82,9 +82,11 @@ fn subscribe(watches: &Watches, path: &Path) -> Result<Subscription, WatchError>
 
 /// Waits until a live input has a new value; that it is gone for a while means nothing.
 pub(super) async fn changed<T: Clone + 'static>(live: &mut Live<T>) {
-    while live.changed().await.is_none() {
-        if live.is_closed() {
-            pending::<()>().await;
+    loop {
+        match live.changed().await {
+            Ok(Some(_)) => return,
+            Ok(None) => {}
+            Err(EngineGone) => pending().await,
         }
     }
 }

@@ -1,23 +1,12 @@
 use std::error::Error;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Kinds, Outcome, apply};
+use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Outcome, apply};
 use serde_json::json;
 
-use crate::probe::{Event, Journal, Probe};
-use crate::support::{TestResult, apply_with, declare, declare_with, failure, uses};
-
-fn probes() -> (Kinds, Arc<Journal>) {
-    let probe = Probe::default();
-    let journal = Arc::clone(&probe.journal);
-    (Kinds::builtin().with(Arc::new(probe)), journal)
-}
-
-fn probe(name: &str, fault: &str) -> Declaration {
-    declare(name, "probe", json!({"name": name, "fault": fault}))
-}
+use crate::probe::{Event, probe, probes};
+use crate::support::{TestResult, apply_with, declare_with, failure, uses};
 
 async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &probes().0, &ApplyOptions::default()).await

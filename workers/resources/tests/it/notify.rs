@@ -1,22 +1,10 @@
-use std::sync::Arc;
-
 use crankcase_resources::{
-    ApplyOptions, Declaration, Kinds, OnChange, Outcome, PlanOptions, Verdict, plan,
+    ApplyOptions, Declaration, OnChange, Outcome, PlanOptions, Verdict, plan,
 };
 use serde_json::json;
 
-use crate::probe::{Event, Journal, Probe};
+use crate::probe::{Event, probe, probes};
 use crate::support::{TestResult, apply_with, declare, uses};
-
-fn probes() -> (Kinds, Arc<Journal>) {
-    let probe = Probe::default();
-    let journal = Arc::clone(&probe.journal);
-    (Kinds::builtin().with(Arc::new(probe)), journal)
-}
-
-fn probe(name: &str, fault: &str) -> Declaration {
-    declare(name, "probe", json!({"name": name, "fault": fault}))
-}
 
 fn notifying(mut source: Declaration, target: &str) -> Declaration {
     source.notify.push(target.to_owned());

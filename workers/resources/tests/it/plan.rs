@@ -72,11 +72,11 @@ async fn a_plan_survives_being_written_and_read() -> TestResult {
 async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResult {
     let folder = tempdir()?;
     let site = folder.path().join("site");
-    let index = json!({"path": site.join("index.html"), "content": "x"});
+    let page = |name| json!({"path": site.join(name), "content": "x"});
     let declarations = [
         declare("site", "file", json!({"path": format!("{}/", site.display())})),
-        uses(declare("index", "file", index.clone()), &["site"]),
-        declare("lonely", "file", index),
+        uses(declare("index", "file", page("index.html")), &["site"]),
+        declare("lonely", "file", page("lonely.html")),
     ];
 
     let plan = plan_builtin(&declarations).await?;
@@ -85,9 +85,16 @@ async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResu
         panic!("{plan}")
     };
     assert_eq!(because, &["site"]);
-    assert!(reason.contains("does not exist"), "{reason}");
+    assert_eq!(
+        reason,
+        &format!(
+            "it cannot be looked at yet: folder {site:?} does not exist; a resource that this one \
+             depends on must make it"
+        )
+    );
     let Verdict::Failed { error } = &plan.get("lonely").unwrap().verdict else { panic!("{plan}") };
-    let wanted = format!("folder {site:?} does not exist; declare it and depend on it");
+    let wanted =
+        format!("folder {site:?} does not exist; a resource that this one depends on must make it");
     assert_eq!(error, &wanted);
     Ok(())
 }

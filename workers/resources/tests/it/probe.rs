@@ -4,12 +4,26 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Parameter,
-    Resource, Stale, Unfinished,
+    Action, AttributeError, BoxError, Check, CheckContext, Config, Declaration, Description, Kind,
+    Kinds, Parameter, Resource, Stale, Unfinished,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+
+use crate::support::declare;
+
+/// Returns the built-in kinds with a probe, and what happens to it.
+pub(crate) fn probes() -> (Kinds, Arc<Journal>) {
+    let probe = Probe::default();
+    let journal = Arc::clone(&probe.journal);
+    (Kinds::builtin().with(Arc::new(probe)), journal)
+}
+
+/// Returns a declaration of a probe that fails in a way.
+pub(crate) fn probe(name: &str, fault: &str) -> Declaration {
+    declare(name, "probe", json!({"name": name, "fault": fault}))
+}
 
 /// Everything that happens to the probes of one test.
 #[derive(Debug, Default)]

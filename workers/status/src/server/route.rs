@@ -111,6 +111,17 @@ impl Served {
         }
     }
 
+    /// Refuses the path of the engine that is reported, where only one of its workers will do.
+    fn refuse_engine(&self, path: &str) -> Result<(), Refusal> {
+        if path != self.engine.path() {
+            return Ok(());
+        }
+        let worker = format!("{}/NAME", path.trim_end_matches('/'));
+        let message =
+            format!("{path:?} is the engine itself; name one of its workers, as {worker:?}");
+        Err(Refusal::new(FailureCode::Malformed, message))
+    }
+
     async fn report(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
@@ -130,6 +141,7 @@ impl Served {
     }
 
     async fn why(&self, path: &str) -> Result<Response<Body>, Refusal> {
+        self.refuse_engine(path)?;
         let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
         match engine.why(&name).await {
             Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
@@ -177,6 +189,7 @@ impl Served {
             check_text(field, text)?;
         }
         let path = self.absolute(&request.path);
+        self.refuse_engine(&path)?;
         let unknown = || Refusal::unknown_path(&path);
         let (engine, name) = (self.addresses)(&path).ok_or_else(unknown)?;
         let name = Name::<()>::parse(&name).map_err(|_| unknown())?;

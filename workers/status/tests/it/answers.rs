@@ -96,7 +96,7 @@ async fn an_unknown_path_is_told_apart_from_other_refusals() -> TestResult {
         client.report(Some("/agent/nobody")).await.err(),
         client.report(Some("/elsewhere/site")).await.err(),
         client.why("/agent/site/nobody").await.err(),
-        client.why("/agent").await.err(),
+        client.why("/agent/site/page/deep").await.err(),
         client.graph(Some("/agent/nobody")).await.err(),
         client.bounce(&bounce("/agent/nobody")).await.err(),
         client.bounce(&bounce("/agent/a b")).await.err(),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crankcase_workers::{WatchError, Watcher, WatcherConfig};
 
-use super::Watching;
 use crate::running::{TestResult, guarded};
+use crate::watching::Watching;
 
 #[tokio::test]
 async fn a_file_written_in_place_is_told_also_while_it_is_open() -> TestResult {
@@ -281,5 +281,18 @@ async fn a_relative_path_is_refused() -> TestResult {
     let refused = watcher.handle().watch(Path::new("file"));
 
     assert!(matches!(refused, Err(WatchError::Relative { .. })));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_watcher_without_problems_says_nothing_of_its_health() -> TestResult {
+    let mut watching = Watching::new()?;
+    let _subscription = watching.watch("not/there/yet")?;
+    watching.settle().await?;
+    assert_eq!(watching.problems(), 0);
+
+    watching.worker.stop();
+
+    assert!(watching.told().await.is_err());
     Ok(())
 }

@@ -1,130 +1,26 @@
 //! What the kernel refuses, in a user namespace with limits of its own.
 
-use std::fs;
-use std::process::Command;
-use std::time::Duration;
+use crate::alone::{can_unshare, expect_alone};
+use crate::running::TestResult;
 
-use crankcase_workers::{Subscription, WatchProblem, WatcherConfig};
-
-use super::{Watching, is_told};
-use crate::alone::{can_unshare, run_alone};
-use crate::running::{TestResult, guarded};
-
-const WATCHES: &str = "/proc/sys/user/max_inotify_watches";
-const INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
-
-async fn expect_in_namespace(name: &str) -> TestResult {
+async fn expect_in_namespace(scene: &str) -> TestResult {
     if !can_unshare().await? {
         return Err("needs user and mount namespaces: unshare -Urm".into());
     }
-    let (is_passed, output) = run_alone(&["unshare", "-Urm"], name).await?;
-    assert!(is_passed, "{output}");
-    Ok(())
-}
-
-fn often() -> WatcherConfig {
-    let mut config = WatcherConfig::default();
-    config.look_every = Duration::from_millis(1);
-    config
-}
-
-/// Waits for looks until the problem is gone.
-async fn recovered(subscription: &mut Subscription) -> TestResult {
-    while subscription.problem().is_some() {
-        guarded(subscription.changed()).await?;
-    }
-    Ok(())
+    expect_alone(&["unshare", "-Urm"], scene).await
 }
 
 #[tokio::test]
 async fn a_subscription_beyond_the_limit_of_watches_says_so_and_recovers() -> TestResult {
-    expect_in_namespace("file_watch::limits::watches_in_namespace").await
-}
-
-#[tokio::test]
-#[ignore = "changes the limits of a namespace of its own"]
-async fn watches_in_namespace() -> TestResult {
-    let mut watching = Watching::start(often())?;
-    fs::create_dir(watching.path("folder"))?;
-    fs::write(WATCHES, "1")?;
-    watching.settle().await?;
-
-    let mut subscription = watching.watch("folder/file")?;
-
-    let problem = subscription.problem().ok_or("no problem")?;
-    assert!(
-        matches!(&*problem, WatchProblem::Limit { folder, .. } if *folder == watching.path("folder"))
-    );
-    let text = problem.to_string();
-    assert!(text.contains("user.max_inotify_watches is 1)"), "{text}");
-    assert!(text.contains("(fs.inotify.max_user_watches is "), "{text}");
-    assert_eq!(
-        guarded(watching.told()).await?.ok_or("in good health")?,
-        format!("a path is not watched: {text}")
-    );
-    assert_eq!(watching.watches.status().problems, 1);
-    guarded(subscription.changed()).await?;
-    guarded(subscription.changed()).await?;
-    fs::write(WATCHES, "1000")?;
-    recovered(&mut subscription).await?;
-    while guarded(watching.told()).await?.is_some() {}
-    assert_eq!(watching.watches.status().problems, 0);
-    let is_told = watching.tells(&mut subscription, |path| fs::write(path.join("folder/file"), ""));
-    assert!(is_told.await?);
-    watching.end().await
+    expect_in_namespace("watches").await
 }
 
 #[tokio::test]
 async fn a_subscription_without_an_instance_says_so_and_recovers() -> TestResult {
-    expect_in_namespace("file_watch::limits::instances_in_namespace").await
-}
-
-#[tokio::test]
-#[ignore = "changes the limits of a namespace of its own"]
-async fn instances_in_namespace() -> TestResult {
-    fs::write(INSTANCES, "0")?;
-    let mut watching = Watching::start(often())?;
-
-    let mut subscription = watching.watch("file")?;
-
-    let problem = subscription.problem().ok_or("no problem")?;
-    assert!(matches!(&*problem, WatchProblem::Instance { .. }));
-    let text = problem.to_string();
-    assert!(text.ends_with("user.max_inotify_instances is 0)"), "{text}");
-    guarded(subscription.changed()).await?;
-    fs::write(INSTANCES, "10")?;
-    recovered(&mut subscription).await?;
-    let is_told = watching.tells(&mut subscription, |path| fs::write(path.join("file"), ""));
-    assert!(is_told.await?);
-    watching.end().await
+    expect_in_namespace("instances").await
 }
 
 #[tokio::test]
 async fn a_file_system_that_is_mounted_on_the_way_is_followed() -> TestResult {
-    expect_in_namespace("file_watch::limits::mounts_in_namespace").await
-}
-
-#[tokio::test]
-#[ignore = "mounts in a namespace of its own"]
-async fn mounts_in_namespace() -> TestResult {
-    let mut watching = Watching::new()?;
-    fs::create_dir_all(watching.path("a/b"))?;
-    let mut subscription = watching.watch("a/b/file")?;
-    let (mount_point, file) = (watching.path("a"), watching.path("a/b/file"));
-
-    watching.settle().await?;
-    while is_told(&mut subscription).await {}
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "none"]).arg(&mount_point).status()?;
-    assert!(mounted.success());
-    guarded(subscription.changed()).await?;
-    fs::create_dir(watching.path("a/b"))?;
-    let created = watching.tells(&mut subscription, |_| fs::write(&file, ""));
-    assert!(created.await?);
-    let unmounted = Command::new("umount").arg("-l").arg(&mount_point).status()?;
-
-    assert!(unmounted.success());
-    guarded(subscription.changed()).await?;
-    let created = watching.tells(&mut subscription, |_| fs::write(&file, ""));
-    assert!(created.await?);
-    watching.end().await
+    expect_in_namespace("mounts").await
 }

@@ -11,32 +11,20 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::shell;
+use crate::alone::example;
 use crate::events::Events;
 use crate::fifo::{Fifo, holding};
 use crate::running::{Running, TestResult, guarded};
-
-const FOLDER: &str = "CRANKCASE_IT_LEDGER";
-const SCRIPT: &str = "CRANKCASE_IT_SCRIPT";
-
-/// An agent that runs one process until it is killed; the tests below run it as a child.
-#[tokio::test]
-#[ignore = "is run by other tests"]
-async fn agent() -> TestResult {
-    let ledger = Ledger::new(Path::new(&std::env::var(FOLDER)?));
-    let process = Process::spawn(shell(&std::env::var(SCRIPT)?), Some(&ledger)).await?;
-    println!("\npid {}", process.pid());
-    Ok(Running::start(process).end().await.map_err(|exit| exit.to_string())?)
-}
 
 /// Starts an agent that runs `script`, and returns it with the pid of its process.
 async fn start_agent(
     folder: &Path,
     script: &str,
 ) -> Result<(Child, i32), Box<dyn std::error::Error>> {
-    let mut agent = Command::new(std::env::current_exe()?)
-        .args(["--exact", "process::leftovers::agent", "--ignored", "--nocapture"])
-        .env(FOLDER, folder)
-        .env(SCRIPT, script)
+    let mut agent = Command::new(example()?)
+        .arg("agent")
+        .arg(folder)
+        .arg(script)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;

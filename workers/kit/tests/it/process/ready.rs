@@ -1,7 +1,6 @@
 //! When a process is ready, and why it is not.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::pin::pin;
@@ -11,11 +10,10 @@ use crankcase_workers::{Process, ProcessConfig, ProcessError, Readiness};
 use tempfile::TempDir;
 
 use super::shell;
+use crate::alone::example;
 use crate::events::Events;
 use crate::fifo::{Fifo, holding};
 use crate::running::{Running, TestResult, guarded};
-
-const ADDRESS: &str = "CRANKCASE_IT_ADDRESS";
 
 /// Returns a loopback address that no other test uses: each runs in a process of its own.
 fn own_address(port: u16) -> SocketAddr {
@@ -23,18 +21,10 @@ fn own_address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, high, middle, low], port))
 }
 
-/// Returns a process that runs one of the servers below.
-fn server(name: &str, address: SocketAddr) -> Result<ProcessConfig, std::io::Error> {
-    let words = ["--exact", name, "--ignored", "--nocapture"].map(Into::into);
-    let program = std::env::current_exe()?.into_os_string();
-    let mut config = ProcessConfig::new("it", [vec![program], words.to_vec()].concat());
-    config.environment.insert(ADDRESS.into(), address.to_string().into());
-    Ok(config)
-}
-
-/// Listens at the address of the environment.
-fn listen() -> Result<TcpListener, Box<dyn std::error::Error>> {
-    Ok(TcpListener::bind(std::env::var(ADDRESS)?)?)
+/// Returns a process that runs a scene at an address.
+fn server(scene: &str, address: SocketAddr) -> Result<ProcessConfig, Box<dyn std::error::Error>> {
+    let words = [example()?.into_os_string(), scene.into(), address.to_string().into()];
+    Ok(ProcessConfig::new("it", words.to_vec()))
 }
 
 /// Returns why a process did not become ready.
@@ -48,51 +38,6 @@ async fn refusal(config: ProcessConfig) -> Result<String, Box<dyn std::error::Er
 
 async fn end(process: Process) -> TestResult {
     Ok(guarded(Running::start(process).clean_kill()).await.map_err(|exit| exit.to_string())?)
-}
-
-#[test]
-#[ignore = "is a server that other tests run"]
-fn serve() -> TestResult {
-    let listener = listen()?;
-    for connection in listener.incoming() {
-        drop(connection?);
-    }
-    Ok(())
-}
-
-#[test]
-#[ignore = "is a server that other tests run"]
-fn serve_http() -> TestResult {
-    let listener = listen()?;
-    let mut answers = ["503 Busy", "404 None", "204 Fine"].iter();
-    for connection in listener.incoming() {
-        let mut connection = connection?;
-        let lines = BufReader::new(&connection).lines();
-        let lines = lines.take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty()));
-        let request = lines.collect::<Result<Vec<_>, _>>()?;
-        let answer = match request.first().map(String::as_str) {
-            Some("GET /healthy?x=1 HTTP/1.1") => answers.next().ok_or("asked too often")?,
-            _ => "400 Bad",
-        };
-        write!(connection, "HTTP/1.1 {answer}\r\n\r\n")?;
-    }
-    Ok(())
-}
-
-#[test]
-#[ignore = "is a program that other tests run"]
-fn notify() -> TestResult {
-    let path = std::env::var("NOTIFY_SOCKET")?;
-    let socket = UnixDatagram::unbound()?;
-    socket.send_to(b"STATUS=warming up\nX_MORE=1", &path)?;
-    socket.send_to(b"READY=1\nSTATUS=serving", &path)?;
-    // More than the kernel keeps: without a reader it would hang here.
-    for count in 0..10_000 {
-        socket.send_to(format!("STATUS={count}").as_bytes(), &path)?;
-    }
-    println!("\nall said");
-    std::thread::park();
-    Ok(())
 }
 
 #[tokio::test]
@@ -172,7 +117,7 @@ async fn a_process_without_its_line_is_not_ready() -> TestResult {
 #[tokio::test]
 async fn a_port_that_accepts_makes_it_ready() -> TestResult {
     let address = own_address(20_080);
-    let mut config = server("process::ready::serve", address)?;
+    let mut config = server("serve", address)?;
     config.readiness = Readiness::Port(address);
     let process = Process::spawn(config, None).await?;
 
@@ -186,7 +131,7 @@ async fn a_port_that_accepts_makes_it_ready() -> TestResult {
 async fn a_port_that_is_taken_is_said_until_it_is_free() -> TestResult {
     let address = own_address(20_081);
     let other = TcpListener::bind(address)?;
-    let mut config = server("process::ready::serve", address)?;
+    let mut config = server("serve", address)?;
     config.readiness = Readiness::Port(address);
 
     let refused = Process::spawn(config.clone(), None).await.err().ok_or("it was spawned")?;
@@ -215,7 +160,7 @@ async fn a_port_that_refuses_is_said() -> TestResult {
 #[tokio::test]
 async fn a_good_status_makes_it_ready_and_a_bad_one_does_not() -> TestResult {
     let (address, path) = (own_address(20_083), "/healthy?x=1".to_owned());
-    let mut config = server("process::ready::serve_http", address)?;
+    let mut config = server("serve_http", address)?;
     config.readiness = Readiness::Http { address, path };
     let process = Process::spawn(config, None).await?;
 
@@ -229,7 +174,8 @@ async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestRe
     let folder = TempDir::new()?;
     // What a killed agent has left.
     drop(UnixDatagram::bind(folder.path().join("1-0.notify"))?);
-    let mut config = server("process::ready::notify", own_address(20_086))?;
+    let words = [example()?.into_os_string(), "notify".into()];
+    let mut config = ProcessConfig::new("it", words.to_vec());
     config.readiness = Readiness::Notify { folder: folder.path().to_owned() };
     let process = Process::spawn(config, None).await?;
     assert_eq!(fs::read_dir(folder.path())?.count(), 1);

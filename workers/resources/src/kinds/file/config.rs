@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::Config;
 use crate::kinds::file::content::ContentFrom;
+use crate::known::{FileRead, Files, KnownConfig};
 use crate::text::shown;
 
 /// The longest path and the longest name in it, in bytes.
@@ -106,6 +107,22 @@ impl FileConfig {
         let exists = state == "exists";
         attributes.finish(path.map(|path| Self { path, exists, content, mode, owner, group }))
     }
+}
+
+/// Returns the path that a config keeps, and the file that its content is read from.
+pub(super) fn files(known: &KnownConfig<'_>) -> Files {
+    let mut files = Files::none();
+    files.keeps = known.text("path").and_then(|path| EntryPath::parse(path).ok()).map(|p| p.full());
+    files.may_make_any = !known.is_known("path");
+    // The content of what is not to exist is not read.
+    if !known.is_known("state") || known.text("state") == Some("absent") {
+        return files;
+    }
+    for (attribute, is_template) in [("source", false), ("template", true)] {
+        let read = known.text(attribute).map(PathBuf::from);
+        files.reads.extend(read.map(|path| FileRead { attribute, path, is_template }));
+    }
+    files
 }
 
 fn path(attributes: &mut Attributes<'_>) -> Option<EntryPath> {

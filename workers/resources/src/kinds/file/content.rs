@@ -160,6 +160,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes, sha256 {}", self.size, &self.hex()[..12])
+        let unit = if self.size == 1 { "byte" } else { "bytes" };
+        write!(f, "{} {unit}, sha256 {}", self.size, &self.hex()[..12])
     }
 }

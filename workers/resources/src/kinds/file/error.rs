@@ -6,7 +6,7 @@ use crate::declaration::RenderError;
 /// Why a file or folder cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    #[error("folder {folder:?} does not exist; declare it and depend on it")]
+    #[error("folder {folder:?} does not exist; a resource that this one depends on must make it")]
     MissingFolder { folder: PathBuf },
     #[error("{path:?} is not a folder")]
     NotAFolder { path: PathBuf },

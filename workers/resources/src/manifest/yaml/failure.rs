@@ -1,24 +1,25 @@
 use granit_parser::{ErrorKind, ScanError, Span};
 
+use crate::manifest::problem::Hint;
 use crate::manifest::yaml::MAX_DEPTH;
 
 /// What ends the parse of a file.
 pub(super) struct Failure {
     pub(super) offset: usize,
     pub(super) message: String,
-    pub(super) help: Option<String>,
+    pub(super) hint: Hint,
 }
 
 impl Failure {
     pub(super) fn new(offset: usize, message: impl Into<String>) -> Self {
-        Self { offset, message: message.into(), help: None }
+        Self { offset, message: message.into(), hint: Hint::default() }
     }
 }
 
 pub(super) fn not_a_key(offset: usize) -> Failure {
-    let help = "a text with \"{{ }}\" in it is written in quotes".to_owned();
+    let hint = Hint::default().or("a text with \"{{ }}\" in it is written in quotes");
     let message = "the key of a map is a text, not a collection or an alias".to_owned();
-    Failure { offset, message, help: Some(help) }
+    Failure { offset, message, hint }
 }
 
 pub(super) fn too_deep(offset: usize) -> Failure {

@@ -116,8 +116,8 @@ impl<'a> Eval<'_, '_, 'a> {
                 .take(20)
                 .map(|key| key.to_string())
                 .collect();
-            failure.help = Some(format!("it has {}", keys.join(", ")));
-            failure.help = failure.help.filter(|help| !keys.is_empty() && help.len() < 500);
+            let help = Some(format!("it has {}", keys.join(", ")));
+            failure.hint.help = help.filter(|help| !keys.is_empty() && help.len() < 500);
         }
         Stop::Failed(failure)
     }

@@ -1,0 +1,61 @@
+//! What is wrong with a manifest, for programs; the shape is documented in `docs/manifest.md`.
+
+use std::path::PathBuf;
+
+use crankcase_resources::{ManifestError, Problem, Site};
+use serde::Serialize;
+
+/// The version of the shape: it grows by fields only, until this changes.
+const VERSION: u32 = 1;
+
+/// What came of loading a site.
+#[derive(Debug, Serialize)]
+pub(crate) struct Checked {
+    version: u32,
+    valid: bool,
+    /// How many resources there are, if it is valid.
+    pub(crate) resources: Option<usize>,
+    problems: Vec<Line>,
+    /// How many more problems there are than are listed.
+    omitted: usize,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Serialize)]
+struct Line {
+    /// The file; null for what was given on the command line.
+    file: Option<PathBuf>,
+    /// The line and the column in characters, both from 1; null for a file as a whole.
+    line: Option<usize>,
+    column: Option<usize>,
+    message: String,
+    /// What would be right, in words.
+    help: Option<String>,
+    /// The value at fault.
+    value: Option<String>,
+    /// What to write in its place.
+    suggestion: Option<String>,
+}
+
+impl From<&Site> for Checked {
+    fn from(site: &Site) -> Self {
+        let resources = Some(site.declarations().len());
+        Self { version: VERSION, valid: true, resources, problems: Vec::new(), omitted: 0 }
+    }
+}
+
+impl From<&ManifestError> for Checked {
+    fn from(error: &ManifestError) -> Self {
+        let problems = error.problems().iter().map(Line::from).collect();
+        let omitted = error.omitted();
+        Self { version: VERSION, valid: false, resources: None, problems, omitted }
+    }
+}
+
+impl From<&Problem> for Line {
+    fn from(problem: &Problem) -> Self {
+        let Problem { file, place, message, help, value, suggestion, .. } = problem.clone();
+        let (line, column) = place.map(|place| (place.line, place.column)).unzip();
+        Self { file, line, column, message, help, value, suggestion }
+    }
+}

@@ -1,0 +1,279 @@
+//! Nested engines that import from the engine around them, and export to it.
+
+mod border;
+
+use std::fmt;
+use std::sync::Arc;
+
+use border::{Border, Crossing, Direction};
+
+use crate::change::Change;
+use crate::context::Context;
+use crate::engine::{Engine, EngineBuilder};
+use crate::exit::Exit;
+use crate::input::{Declared, EngineInput, Given, Inputs};
+use crate::manifold::Manifold;
+use crate::name::{Name, Text};
+use crate::policy::LONG;
+use crate::value::Kind;
+
+/// A nested engine that is installed, replaced and taken out as one, with what it imports from the
+/// engine around it and exports to it.
+///
+/// | | what it does | what a change of the value bounces |
+/// | --- | --- | --- |
+/// | [`import`](Self::import) | the value is an input of the whole nested engine | the nested engine, whole |
+/// | [`import_live`](Self::import_live) | the value is offered in the nested engine while it is there | the workers in it that use it |
+/// | [`export`](Self::export) | a value of a worker in it is offered outside while it is there | the workers outside that use it |
+///
+/// Names on both sides are typed, and compared at install like all others; so are cycles, also those
+/// that lead out of the nested engine and back in: what it exports depends on it, and it on what it
+/// imports. Across a border as within one engine, users stop before what they use, and are told at
+/// once when it ends by itself.
+///
+/// Each live import has a worker beside the nested engine, named after both: `site.facts` hands
+/// `facts` to the nested engine `site`. Each export has one in the nested engine, `out.page` for
+/// `page`. They come and go with it.
+///
+/// A live import or an export that is still coming counts as absent: who takes it as an optional
+/// input starts without it, and is bounced when it comes.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Change, Engine, Manifold, Name, Nested};
+///
+/// #[derive(Clone)]
+/// struct Facts(u32);
+/// #[derive(Clone)]
+/// struct Page(String);
+///
+/// const FACTS: Name<Facts> = Name::new("facts");
+/// const PAGE: Name<Page> = Name::new("page");
+/// const SITE: Name<Engine> = Name::new("site");
+/// const SITE_PAGE: Name<Page> = Name::new("site-page");
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let site = Nested::new(|| {
+///     let page = Manifold::builder().inputs(FACTS).offers::<(Page,)>().run(
+///         |facts, up| async move {
+///             let stop = up.ready((Page(format!("{} visitors", facts.0)),));
+///             stop.wait().await;
+///             Ok(())
+///         },
+///     );
+///     Change::new().install(PAGE, page)
+/// })
+/// .import_live(FACTS, FACTS)
+/// .export(PAGE, SITE_PAGE);
+///
+/// let engine = Engine::builder().build()?;
+/// engine.provide(FACTS, Facts(3)).await?;
+/// engine.apply(Change::new().install_nested(SITE, site)).await?;
+/// assert_eq!(engine.output(SITE_PAGE).await?.0, "3 visitors");
+/// engine.stop().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a nested engine runs when it is installed"]
+pub struct Nested {
+    contents: Arc<dyn Fn() -> Change + Send + Sync>,
+    engine: Arc<dyn Fn(EngineBuilder) -> EngineBuilder + Send + Sync>,
+    manifold: Arc<dyn Fn(Manifold) -> Manifold + Send + Sync>,
+    whole: Vec<Box<dyn Whole>>,
+    borders: Vec<Arc<dyn Crossing>>,
+}
+
+impl Nested {
+    /// Returns a nested engine with these manifolds: the change is applied at each of its starts.
+    pub fn new(contents: impl Fn() -> Change + Send + Sync + 'static) -> Self {
+        Self {
+            contents: Arc::new(contents),
+            engine: Arc::new(|builder| builder),
+            manifold: Arc::new(|manifold| manifold),
+            whole: Vec::new(),
+            borders: Vec::new(),
+        }
+    }
+
+    /// Sets the policy and all else of the engine itself. Default: as
+    /// [`Engine::builder`](Engine::builder) has it.
+    pub fn engine(
+        mut self,
+        set: impl Fn(EngineBuilder) -> EngineBuilder + Send + Sync + 'static,
+    ) -> Self {
+        self.engine = Arc::new(set);
+        self
+    }
+
+    /// Sets how the outer engine treats this one: its backoff, its filter and so on. Default: as the
+    /// outer engine's policy has it, but for the grace, which the nested workers' own bound.
+    pub fn manifold(mut self, set: impl Fn(Manifold) -> Manifold + Send + Sync + 'static) -> Self {
+        self.manifold = Arc::new(set);
+        self
+    }
+
+    /// Imports a value from the outer engine, where it is called `outer`, as an input of the whole:
+    /// the nested engine runs only while it is there, and is bounced when it changes.
+    pub fn import<T>(mut self, outer: Name<T>, inner: Name<T>) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.whole.push(Box::new(Import { outer, inner }));
+        self
+    }
+
+    /// Imports a value from the outer engine, where it is called `outer`, for as long as it is
+    /// there: only the workers that use it are bounced when it comes, changes or goes.
+    pub fn import_live<T>(mut self, outer: Name<T>, inner: Name<T>) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.borders.push(Border::new(outer, inner, Direction::In));
+        self
+    }
+
+    /// Exports the value of a worker in the nested engine, where it is called `inner`, to the outer
+    /// one, for as long as it is there.
+    pub fn export<T>(mut self, inner: Name<T>, outer: Name<T>) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.borders.push(Border::new(inner, outer, Direction::Out));
+        self
+    }
+
+    /// Returns what is installed in the outer engine: the nested engine itself, and the workers that
+    /// stand beside it.
+    pub(crate) fn parts(self, site: &Text) -> (Manifold, Vec<Part>) {
+        let Self { contents, engine, manifold, whole, borders } = self;
+        let mut handed = Vec::new();
+        let mut beside = Vec::new();
+        for border in &borders {
+            let border = Arc::clone(border);
+            beside.push(match border.direction() {
+                Direction::In => {
+                    let source = border.source_text().as_str();
+                    let name = Text::Shared(format!("{}.{source}", site.as_str()).into());
+                    handed.push(Name::<()>::from_text(name.clone()));
+                    Part { name, kind: Kind::of::<()>(), manifold: border.source() }
+                }
+                Direction::Out => Part {
+                    name: border.sink_text().clone(),
+                    kind: border.sink_kind(),
+                    manifold: border.sink(vec![Name::from_text(site.clone())]),
+                },
+            });
+        }
+        let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
+            let nested = engine(Engine::builder()).build_nested(&ctx);
+            let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
+            let borders = borders.clone();
+            async move {
+                let nested = nested?;
+                let install = |change: Change, border: &Arc<dyn Crossing>| {
+                    let border = Arc::clone(border);
+                    match border.direction() {
+                        Direction::In => {
+                            border.lead_to(Engine::clone(&nested));
+                            let (name, kind) = (border.sink_text().clone(), border.sink_kind());
+                            change.add(Part { name, kind, manifold: border.sink(Vec::new()) })
+                        }
+                        Direction::Out => {
+                            border.lead_to(outer.clone());
+                            let source = border.source_text().as_str();
+                            let name = Text::Shared(format!("out.{source}").into());
+                            let kind = Kind::of::<()>();
+                            change.add(Part { name, kind, manifold: border.source() })
+                        }
+                    }
+                };
+                nested.apply(borders.iter().fold(change, install)).await?;
+                Ok::<_, Exit>(nested)
+            }
+        };
+        let nested = Manifold::builder()
+            .inputs(Imports { whole, handed })
+            .start(start)
+            .output(|nested| Engine::clone(nested))
+            .report(|nested| nested.reporter())
+            .build()
+            .grace(LONG);
+        for part in &mut beside {
+            part.manifold = part.manifold.clone().part_of(site.clone());
+        }
+        (manifold(nested), beside)
+    }
+}
+
+impl fmt::Debug for Nested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let borders = |direction| self.borders.iter().filter(move |b| b.direction() == direction);
+        let live: Vec<_> = borders(Direction::In).map(|border| border.source_text()).collect();
+        let exports: Vec<_> = borders(Direction::Out).map(|border| border.source_text()).collect();
+        f.debug_struct("Nested")
+            .field("imports", &self.whole.len())
+            .field("live", &live)
+            .field("exports", &exports)
+            .finish()
+    }
+}
+
+/// A manifold that belongs to a nested engine, and where it is installed.
+pub(crate) struct Part {
+    pub(crate) name: Text,
+    pub(crate) kind: &'static Kind,
+    pub(crate) manifold: Manifold,
+}
+
+/// Adds an imported value to what a nested engine starts with.
+type Seed = Box<dyn FnOnce(Change) -> Change + Send>;
+
+/// A whole import, its type erased.
+trait Whole: Send + Sync {
+    fn declare(&self, declared: &mut Declared);
+
+    fn take(&self, given: &mut Given) -> Seed;
+}
+
+struct Import<T> {
+    outer: Name<T>,
+    inner: Name<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Whole for Import<T> {
+    fn declare(&self, declared: &mut Declared) {
+        self.outer.declare(declared);
+    }
+
+    fn take(&self, given: &mut Given) -> Seed {
+        let (inner, value) = (self.inner.clone(), self.outer.take(given));
+        Box::new(move |change| change.provide(inner, value))
+    }
+}
+
+/// The inputs of a nested engine. It follows the workers that hand it its live imports, so that at
+/// shutdown they outlive it.
+struct Imports {
+    whole: Vec<Box<dyn Whole>>,
+    handed: Vec<Name<()>>,
+}
+
+impl Inputs for Imports {
+    type Values = (Vec<Seed>, Engine);
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.whole.iter().for_each(|import| import.declare(declared));
+        self.handed.iter().for_each(|source| source.live().declare(declared));
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        let seeds = self.whole.iter().map(|import| import.take(given)).collect();
+        self.handed.iter().for_each(|source| drop(source.live().take(given)));
+        (seeds, EngineInput.take(given))
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}

@@ -1,0 +1,266 @@
+//! What nested engines import and export.
+
+use crankcase_engine::{Change, ChangeError, Engine, Exit, Name, Nested, WorkerState};
+use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state};
+
+use crate::{A, B, C, TestResult, add_one};
+
+const SITE: Name<Engine> = Name::new("site");
+const FACT: Name<u32> = Name::new("fact");
+const PAGE: Name<u32> = Name::new("page");
+const OTHER: Name<u32> = Name::new("other");
+
+/// Returns a nested engine whose `page` uses `fact`, beside which `other` uses nothing.
+fn site(journal: &Journal) -> Nested {
+    let journal = journal.clone();
+    Nested::new(move || {
+        let page = journal.manifold(FACT);
+        Change::new().install(PAGE, page).install(OTHER, journal.manifold(()))
+    })
+    .engine(|_| test_engine())
+}
+
+/// Waits until a worker of the nested engine runs.
+async fn running(engine: &Engine, name: Name<u32>) -> TestResult {
+    Ok(engine.output(SITE).await?.running(&name).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, site(&journal).import(A, FACT)).await?;
+    running(&engine, PAGE).await?;
+    running(&engine, OTHER).await?;
+    journal.take();
+
+    engine.bounce(&A).await?;
+    wait_for_state(&engine, "site", WorkerState::Running).await?;
+    running(&engine, PAGE).await?;
+    running(&engine, OTHER).await?;
+
+    let stops = journal.stops();
+    assert_eq!((stops.len(), &*stops[2]), (3, "a"), "{stops:?}");
+    assert_eq!((journal.starts("page"), journal.starts("other")), (1, 1));
+    assert!(journal.lines().contains(&"start page 2".to_owned()), "{:?}", journal.lines());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_import_bounces_only_the_workers_that_use_it() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, site(&journal).import_live(A, FACT)).await?;
+    running(&engine, PAGE).await?;
+    running(&engine, OTHER).await?;
+    journal.take();
+
+    engine.bounce(&A).await?;
+    wait_for_state(&engine, "site.a", WorkerState::Running).await?;
+    running(&engine, PAGE).await?;
+
+    let expected =
+        ["stop page", "end page", "stop a", "end a", "start a", "start page 2"].map(str::to_owned);
+    assert_eq!(journal.lines(), expected);
+    assert_eq!(engine.report().await.workers["site"].generation, 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_import_may_be_absent_and_come_and_go() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install_nested(SITE, site(&journal).import_live(A, FACT)).await?;
+    running(&engine, OTHER).await?;
+    let nested = engine.output(SITE).await?;
+    nested.settled().await?;
+
+    let why = nested.why("page").await.ok_or("no page")?.to_string();
+    assert!(why.contains("\"a\" of the outer engine"), "{why}");
+
+    engine.provide(A, 7).await?;
+    nested.running(&PAGE).await?;
+    engine.uninstall(&A).await?;
+    wait_for_state(&nested, "page", WorkerState::Waiting).await?;
+    engine.provide(A, 8).await?;
+    nested.running(&PAGE).await?;
+
+    let values: Vec<_> =
+        journal.lines().into_iter().filter(|line| line.starts_with("start page")).collect();
+    assert_eq!(values, ["start page 7", "start page 8"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_bounces_only_the_workers_that_use_it() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(A, 1).await?;
+    engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
+    engine.install(C, journal.manifold(B)).await?;
+    engine.running(&C).await?;
+    running(&engine, OTHER).await?;
+    journal.take();
+
+    engine.output(SITE).await?.bounce(&PAGE).await?;
+    engine.running(&C).await?;
+
+    let expected = ["stop c", "end c", "stop page", "end page", "start page 1", "start c 2"];
+    assert_eq!(journal.lines(), expected);
+    assert_eq!(engine.report().await.workers["site"].generation, 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_that_ends_by_itself_takes_its_users_outside_with_it() -> TestResult {
+    let (engine, page) = (test_engine().build()?, Script::new());
+    let manifold = page.manifold(());
+    let site = Nested::new(move || Change::new().install(PAGE, manifold.clone())).export(PAGE, B);
+    engine.install_nested(SITE, site).await?;
+    engine.install(C, add_one(B)).await?;
+    engine.running(&C).await?;
+
+    page.end(Err(Exit::missing("a licence")));
+    wait_for_state(&engine, "c", WorkerState::Waiting).await?;
+
+    let why = engine.why("c").await.ok_or("no c")?.to_string();
+    assert!(why.contains("\"page\" of the nested engine"), "{why}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_through_several_engines_is_refused_with_its_path() -> TestResult {
+    for is_live in [true, false] {
+        let (engine, journal) = (test_engine().build()?, Journal::new());
+        engine.install(A, journal.manifold(B)).await?;
+        let site = site(&journal).export(PAGE, B);
+        let site = if is_live { site.import_live(A, FACT) } else { site.import(A, FACT) };
+
+        let refused = engine.install_nested(SITE, site).await;
+
+        let Err(ChangeError::Cycle { mut path }) = refused else {
+            return Err(format!("not refused: {refused:?}").into());
+        };
+        let first = path.iter().position(|name| name == "a").ok_or("no a")?;
+        path.rotate_left(first);
+        let expected: &[&str] =
+            if is_live { &["a", "b", "site", "site.a"] } else { &["a", "b", "site"] };
+        assert_eq!(path, expected);
+        assert!(engine.report().await.workers.keys().eq(["a"]));
+        clean_kill(engine).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_are_compared_across_borders() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(A, 1).await?;
+
+    let text = Name::<String>::new("a");
+    for site in [
+        site(&journal).import(text.clone(), Name::new("text")),
+        site(&journal).import_live(text, Name::new("text")),
+    ] {
+        let refused = engine.install_nested(SITE, site).await;
+        assert!(matches!(refused, Err(ChangeError::InputMismatch { .. })), "{refused:?}");
+    }
+
+    // What a nested engine holds is known when it starts.
+    let wrong = site(&journal).import(A, FACT).export(PAGE.output::<String>(), Name::new("text"));
+    engine.install_nested(SITE, wrong).await?;
+    wait_for_state(&engine, "site", WorkerState::BackingOff).await?;
+    let report = engine.report().await;
+    let error = report.workers["site"].error.as_ref().ok_or("no error")?;
+    assert!(error.text.contains("asks \"page\" for alloc::string::String"), "{}", error.text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(A, 1).await?;
+    let install = || {
+        let site = site(&journal).import_live(A, FACT).export(PAGE, B);
+        Change::new().install_nested(SITE, site)
+    };
+
+    let preview = engine.preview(install()).await?;
+    assert_eq!(preview.installed, ["/b", "/site", "/site.a"]);
+    engine.apply(install()).await?;
+    engine.running(&B).await?;
+
+    // What only the former one had goes with it.
+    let next = site(&journal).import(A, FACT).export(OTHER, C);
+    engine.replace_nested(SITE, next).await?;
+    engine.running(&C).await?;
+    assert!(engine.report().await.workers.keys().eq(["a", "c", "site"]));
+
+    let preview = engine.preview(Change::new().uninstall(&SITE)).await?;
+    assert_eq!(preview.uninstalled, ["/c", "/site"]);
+    engine.uninstall(&SITE).await?;
+    assert!(engine.report().await.workers.keys().eq(["a"]));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_stops_users_before_what_they_use_across_borders() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, site(&journal).import_live(A, FACT).export(PAGE, B)).await?;
+    engine.install(C, journal.manifold(B)).await?;
+    engine.running(&C).await?;
+
+    clean_kill(engine).await?;
+
+    let stops: Vec<_> = journal.stops().into_iter().filter(|name| name != "other").collect();
+    assert_eq!(stops, ["c", "page", "a"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_offers()
+-> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let inmost = journal.clone();
+    let outer = Nested::new(move || {
+        let inner = site(&inmost).import_live(FACT, FACT).export(PAGE, PAGE);
+        Change::new().install_nested(SITE, inner)
+    })
+    .import_live(A, FACT)
+    .export(PAGE, B);
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, outer).await?;
+    engine.install(C, journal.manifold(B)).await?;
+    engine.running(&C).await?;
+    journal.take();
+
+    engine.bounce(&A).await?;
+    engine.running(&C).await?;
+
+    let lines: Vec<_> =
+        journal.lines().into_iter().filter(|line| !line.contains("other")).collect();
+    let expected = [
+        "stop c",
+        "end c",
+        "stop page",
+        "end page",
+        "stop a",
+        "end a",
+        "start a",
+        "start page 2",
+        "start c 2",
+    ];
+    assert_eq!(lines, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+/// A manifold is not needed at all: an engine may pass a value on.
+#[tokio::test(start_paused = true)]
+async fn an_import_may_be_exported_again() -> TestResult {
+    let engine = test_engine().build()?;
+    let site = Nested::new(Change::new).import_live(A, FACT).export(FACT, B);
+    engine.install_nested(SITE, site).await?;
+    engine.install(C, add_one(B)).await?;
+    engine.provide(A, 1).await?;
+    assert_eq!(engine.output(C).await?, 2);
+    Ok(clean_kill(engine).await?)
+}

@@ -1,0 +1,139 @@
+//! The last report of an engine, and the ends of reporters.
+
+use std::future::pending;
+use std::time::Duration;
+
+use crankcase_engine::{EngineState, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_testing::{Journal, Script, clean_kill, test_engine};
+use tokio::task::JoinSet;
+
+use crate::{A, TestResult};
+
+/// Enough for the last report to take a while to be made.
+const MANY: usize = 1_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_who_ask_for_the_last_report_get_the_same() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    for index in 0..MANY {
+        engine.install(Name::<u32>::parse(&format!("n{index}"))?, script.manifold(())).await?;
+    }
+    engine.settled().await?;
+    let mut asking = JoinSet::new();
+    for asker in 0..16 {
+        let engine = engine.clone();
+        asking.spawn(async move {
+            if asker > 1 {
+                // What it answers is another test's.
+                engine.wait().await.ok();
+                return engine.report().await;
+            }
+            // Asks on while the engine ends.
+            loop {
+                let report = engine.report().await;
+                if report.state == EngineState::Stopped {
+                    return report;
+                }
+            }
+        });
+    }
+
+    engine.stop().await?;
+    let last = engine.report().await;
+    let reports = asking.join_all().await;
+
+    assert_eq!((last.state, last.workers.len()), (EngineState::Stopped, MANY));
+    assert!(last.workers.values().all(|worker| worker.starts == 1));
+    assert_eq!(reports.len(), 16);
+    assert!(reports.iter().all(|report| *report == last));
+    Ok(())
+}
+
+/// A worker whose reporter never answers, and notes when it and its answer are dropped.
+struct Silent(Journal);
+
+impl Worker for Silent {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+/// Notes in a journal that it is dropped.
+struct Noted(Journal, &'static str);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.0.note(self.1);
+    }
+}
+
+fn silent(journal: &Journal) -> Manifold {
+    Manifold::builder()
+        .start_with(journal.clone(), |journal, (), _ctx| async move { Ok(Silent(journal)) })
+        .output(|_| 1_u32)
+        .report(|Silent(journal)| {
+            let reporter = Noted(journal.clone(), "reporter dropped");
+            move || {
+                let answer = Noted(reporter.0.clone(), "answer dropped");
+                async move {
+                    pending::<()>().await;
+                    drop(answer);
+                    serde_json::Value::Null
+                }
+            }
+        })
+        .build()
+}
+
+/// Lets all tasks run that can.
+async fn rest() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_owes_an_answer_is_dropped_with_its_worker() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, silent(&journal)).await?;
+    engine.running(&A).await?;
+    engine.report().await;
+    rest().await;
+    assert!(journal.lines().is_empty());
+
+    engine.uninstall(&A).await?;
+    rest().await;
+
+    let mut lines = journal.lines();
+    lines.sort();
+    assert_eq!(lines, ["answer dropped", "reporter dropped"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_is_dropped_with_each_generation() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, silent(&journal)).await?;
+    engine.running(&A).await?;
+
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(journal.lines(), ["reporter dropped"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_owes_an_answer_is_dropped_when_the_engine_ends() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, silent(&journal)).await?;
+    engine.running(&A).await?;
+    engine.report().await;
+
+    clean_kill(engine).await?;
+    rest().await;
+
+    let mut lines = journal.lines();
+    lines.sort();
+    assert_eq!(lines, ["answer dropped", "reporter dropped"]);
+    Ok(())
+}

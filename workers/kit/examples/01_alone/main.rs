@@ -1,0 +1,42 @@
+//! What the tests of this crate look at in a process of its own: `01_alone SCENE [ARGUMENT...]`.
+
+mod limits;
+#[path = "../../tests/it/running.rs"]
+mod running;
+mod servers;
+mod sharing;
+#[path = "../../tests/it/watching.rs"]
+mod watching;
+
+use std::io::Write;
+use std::path::Path;
+
+use crankcase_workers::{Ledger, Process, ProcessConfig};
+use running::{Running, TestResult};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> TestResult {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["watches"] => limits::watches().await,
+        ["instances"] => limits::instances().await,
+        ["mounts"] => limits::mounts().await,
+        ["many_files"] => sharing::many_files().await,
+        ["releasing"] => sharing::releasing().await,
+        ["moving"] => sharing::moving().await,
+        ["serve", address] => servers::serve(address),
+        ["serve_http", address] => servers::serve_http(address),
+        ["notify"] => servers::notify(),
+        ["agent", folder, script] => agent(Path::new(folder), script).await,
+        _ => Err(format!("no such scene: {arguments:?}").into()),
+    }
+}
+
+/// Runs one process on record in `folder`, says its pid, and waits for its end or its own.
+async fn agent(folder: &Path, script: &str) -> TestResult {
+    let config = ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()]);
+    let process = Process::spawn(config, Some(&Ledger::new(folder))).await?;
+    writeln!(std::io::stdout(), "pid {}", process.pid())?;
+    Ok(Running::start(process).end().await.map_err(|exit| exit.to_string())?)
+}
