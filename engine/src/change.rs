@@ -71,6 +71,8 @@ pub(crate) enum Mode {
     Nothing,
     Something,
     Anything,
+    /// Nothing, or what belongs to the same nested engine.
+    Part,
     /// Nothing but a value that was handed in from outside.
     Provided,
 }
@@ -149,7 +151,7 @@ impl Change {
     {
         let (manifold, beside) = nested.parts(name.text());
         beside.into_iter().fold(self.replace(name, manifold), |change, part| {
-            change.put_part(part.name, part.kind, part.manifold, Mode::Anything)
+            change.put_part(part.name, part.kind, part.manifold, Mode::Part)
         })
     }
 

@@ -1,5 +1,5 @@
-//! A vector that never moves what it holds: to grow costs the same whatever its length, so that no
-//! install waits for a hundred thousand others to be copied.
+//! A vector that never moves more than a chunk of what it holds: to grow costs the same whatever its
+//! length, so that no install waits for a hundred thousand others to be copied.
 
 use std::ops::{Index, IndexMut};
 

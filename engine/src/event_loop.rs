@@ -79,10 +79,32 @@ pub(crate) type ChangeReply = Reply<Result<(), Box<ChangeError>>>;
 
 /// What a worker tells, or a handle that is dropped.
 pub(crate) enum Message {
-    Started { node: NodeId, generation: Generation, outputs: Outputs, reporter: Option<Reporter> },
-    Ended { node: NodeId, generation: Generation, finish: Finish },
-    Changed { node: NodeId, generation: Generation, index: usize, latest: Arc<Latest> },
-    Health { node: NodeId, generation: Generation },
+    Started {
+        node: NodeId,
+        generation: Generation,
+        outputs: Outputs,
+        reporter: Option<Reporter>,
+    },
+    Ended {
+        node: NodeId,
+        generation: Generation,
+        finish: Finish,
+    },
+    Changed {
+        node: NodeId,
+        generation: Generation,
+        index: usize,
+        latest: Arc<Latest>,
+    },
+    Health {
+        node: NodeId,
+        generation: Generation,
+    },
+    /// A nested engine has ended and left workers behind, which keep it from counting as ended.
+    Overrun {
+        node: NodeId,
+        generation: Generation,
+    },
     Unpin(NodeId),
 }
 

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::engine::Engine;
 use crate::follow;
@@ -164,6 +165,30 @@ impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
 
     fn take(&self, given: &mut Given) -> T {
         given.value().expect("a worker is started only while its required inputs are up")
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// A required input that is taken as it is, without a clone.
+#[derive(Debug)]
+pub(crate) struct SharedInput<T>(pub(crate) Name<T>);
+
+impl<T: Clone + Send + Sync + 'static> Inputs for SharedInput<T> {
+    type Values = Arc<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.0.declare(declared);
+    }
+
+    fn take(&self, given: &mut Given) -> Arc<T> {
+        let Some(Gift::Value(value)) = given.gifts.next() else {
+            unreachable!("a worker is started only while its required inputs are up")
+        };
+        value.downcast().expect("types are compared at install")
     }
 
     fn into_owned(self) -> Self {

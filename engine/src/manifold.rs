@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 
 pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
+pub(crate) use closure::Passed;
 pub use closure::{Changing, Offers, Up};
 pub use settings::Severity;
 pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};

@@ -10,7 +10,7 @@ use border::{Border, Crossing, Direction};
 use crate::change::Change;
 use crate::context::Context;
 use crate::engine::{Engine, EngineBuilder};
-use crate::exit::Exit;
+use crate::exit::{Exit, Panicked};
 use crate::input::{Declared, EngineInput, Given, Inputs};
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
@@ -26,17 +26,24 @@ use crate::value::Kind;
 /// | [`import_live`](Self::import_live) | the value is offered in the nested engine while it is there | the workers in it that use it |
 /// | [`export`](Self::export) | a value of a worker in it is offered outside while it is there | the workers outside that use it |
 ///
-/// Names on both sides are typed, and compared at install like all others; so are cycles, also those
-/// that lead out of the nested engine and back in: what it exports depends on it, and it on what it
-/// imports. Across a border as within one engine, users stop before what they use, and are told at
-/// once when it ends by itself.
+/// Names are typed, and compared at install like all others: those outside when the nested engine is
+/// installed, those inside at each of its starts. So are cycles, also those that lead out of the
+/// nested engine and back in: what it exports depends on it, and it on what it imports. Across a
+/// border as within one engine, users stop before what they use, and are told at once when it ends
+/// by itself.
 ///
-/// Each live import has a worker beside the nested engine, named after both: `site.facts` hands
-/// `facts` to the nested engine `site`. Each export has one in the nested engine, `out.page` for
-/// `page`. They come and go with it.
+/// Each live import has a worker beside the nested engine, named after it and the name inside:
+/// `site.facts` hands over what is `facts` in the nested engine `site`. Each export has one in the
+/// nested engine, named after the name outside: `out.site-page` hands over what is `site-page`
+/// there. They come and go with it; a name of your own that is the same is refused.
 ///
-/// A live import or an export that is still coming counts as absent: who takes it as an optional
-/// input starts without it, and is bounced when it comes.
+/// What a border does not pass on:
+///
+/// - A live import or an export that is still coming counts as absent: who takes it as an optional
+///   input starts without it, and is bounced when it comes.
+/// - A new value of a changing output goes and comes at the border: who follows it there sees `None`
+///   in between.
+/// - A preview, and the check that a worker does not wait for its own end, look at one engine.
 ///
 /// # Examples
 ///
@@ -152,8 +159,8 @@ impl Nested {
             let border = Arc::clone(border);
             beside.push(match border.direction() {
                 Direction::In => {
-                    let source = border.source_text().as_str();
-                    let name = Text::Shared(format!("{}.{source}", site.as_str()).into());
+                    let inner = border.sink_text().as_str();
+                    let name = Text::Shared(format!("{}.{inner}", site.as_str()).into());
                     handed.push(Name::<()>::from_text(name.clone()));
                     Part { name, kind: Kind::of::<()>(), manifold: border.source() }
                 }
@@ -165,11 +172,20 @@ impl Nested {
             });
         }
         let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
-            let nested = engine(Engine::builder()).build_nested(&ctx);
-            let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
+            let (engine, contents) = (Arc::clone(&engine), Arc::clone(&contents));
+            // The worker runs beside the engine, and what users wrote does not.
+            let built = ctx.identity().shared.workers.spawn(async move {
+                let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
+                (engine(Engine::builder()), change)
+            });
             let borders = borders.clone();
             async move {
-                let nested = nested?;
+                let (builder, change) =
+                    built.await.map_err(|error| match error.try_into_panic() {
+                        Ok(payload) => Exit::failed(Panicked::from_payload(payload)),
+                        Err(error) => Exit::failed(error),
+                    })?;
+                let nested = builder.build_nested(&ctx)?;
                 let install = |change: Change, border: &Arc<dyn Crossing>| {
                     let border = Arc::clone(border);
                     match border.direction() {
@@ -180,8 +196,8 @@ impl Nested {
                         }
                         Direction::Out => {
                             border.lead_to(outer.clone());
-                            let source = border.source_text().as_str();
-                            let name = Text::Shared(format!("out.{source}").into());
+                            let outer = border.sink_text().as_str();
+                            let name = Text::Shared(format!("out.{outer}").into());
                             let kind = Kind::of::<()>();
                             change.add(Part { name, kind, manifold: border.source() })
                         }
@@ -197,7 +213,8 @@ impl Nested {
             .output(|nested| Engine::clone(nested))
             .report(|nested| nested.reporter())
             .build()
-            .grace(LONG);
+            .grace(LONG)
+            .beside_engine();
         for part in &mut beside {
             part.manifold = part.manifold.clone().part_of(site.clone());
         }

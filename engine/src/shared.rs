@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use tokio::runtime::Handle;
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     /// The worker that a nested engine is in the outer one: it has not ended before the workers
     /// have that run in it.
     pub(crate) outer: Option<Stop>,
+    /// Whether it has ended and left workers behind, if it is a nested engine.
+    pub(crate) has_left_behind: AtomicBool,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
 }

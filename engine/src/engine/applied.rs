@@ -9,7 +9,8 @@ use crate::change::ChangeError;
 /// A change that is on its way to the engine; await it to know when it is in force.
 ///
 /// The change was asked for when the call that returned this was made: changes take effect in the
-/// order of the calls, and many may be on their way at once.
+/// order of the calls, and many may be on their way at once. What is asked meanwhile, such as a report,
+/// may be answered before: await the change first.
 ///
 /// # Examples
 ///

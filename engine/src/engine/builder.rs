@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
@@ -218,6 +219,7 @@ impl EngineBuilder {
                 .map_or_else(|| life_receiver.clone(), |outer| outer.root_life.clone()),
             life: life_receiver,
             outer: outer.map(|outer| outer.stop),
+            has_left_behind: AtomicBool::new(false),
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall },
         });
@@ -264,7 +266,8 @@ impl EngineBuilder {
             root_life: shared.root_life.clone(),
             stop: ctx.stop().clone(),
         });
-        self.build().map(NestedEngine::new)
+        let outer = ctx.identity().clone();
+        self.build().map(|engine| NestedEngine::new(engine, outer))
     }
 }
 

@@ -1,7 +1,12 @@
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::oneshot;
 
 use super::{Engine, EngineError, Life};
+use crate::context::Identity;
+use crate::event_loop::Message;
 use crate::exit::{Exit, Outcome};
 use crate::stop::Stop;
 use crate::worker::Worker;
@@ -49,11 +54,28 @@ use crate::worker::Worker;
 #[must_use = "a nested engine is killed when it is dropped"]
 pub struct NestedEngine {
     engine: Engine,
+    /// Which worker it is in the outer engine.
+    outer: Identity,
 }
 
 impl NestedEngine {
-    pub(super) fn new(engine: Engine) -> Self {
-        Self { engine }
+    pub(super) fn new(engine: Engine, outer: Identity) -> Self {
+        Self { engine, outer }
+    }
+
+    /// Has the outer engine take it for stuck as soon as that has told it to stop: its own loop has
+    /// given its workers all the time they had.
+    fn overrun(&self, stop: Stop) {
+        let (alive, gone) = oneshot::channel::<()>();
+        stop.once_gone(move || drop(alive));
+        let Identity { shared, node, generation } = self.outer.clone();
+        let told = async move {
+            tokio::select! {
+                () = stop.wait() => shared.send(Message::Overrun { node, generation }),
+                _ = gone => {}
+            }
+        };
+        drop(self.outer.shared.driver.spawn(told));
     }
 }
 
@@ -81,6 +103,9 @@ impl Worker for NestedEngine {
         if !matches!(*self.engine.shared.root_life.borrow(), Life::Running) {
             // No other generation will come: what is stuck is left behind, as in any engine.
             stop.let_go();
+        }
+        if self.engine.shared.has_left_behind.load(Ordering::Acquire) {
+            self.overrun(stop);
         }
         ended.map_err(|error: EngineError| Exit::failed(error))
     }

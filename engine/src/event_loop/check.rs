@@ -60,6 +60,9 @@ impl EventLoop {
         {
             return Err(ChangeError::NotProvided { name: name.as_str().to_owned() });
         }
+        if is_installed && *mode == Mode::Part && !self.is_part_of_same(node, manifold) {
+            return Err(ChangeError::AlreadyInstalled { name: name.as_str().to_owned() });
+        }
         if !is_installed && *mode == Mode::Something {
             return Err(self.not_installed(name, action));
         }
@@ -70,6 +73,15 @@ impl EventLoop {
         }
         plan.edges.push(edges);
         Ok(())
+    }
+
+    /// Whether a manifold belongs to the same nested engine as the one that is installed there.
+    fn is_part_of_same(&self, node: NodeId, manifold: &Manifold) -> bool {
+        fn nested(manifold: &Manifold) -> Option<&str> {
+            manifold.settings.as_ref()?.part_of.as_ref().map(Text::as_str)
+        }
+        let installed = self.slots[node.index()].manifold.as_ref().and_then(nested);
+        installed.is_some() && installed == nested(manifold)
     }
 
     fn edges(&mut self, name: &Text, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {

@@ -1,6 +1,7 @@
 //! How the engine itself ends: kills, fatal errors, and what is left behind.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::remains::Remains;
 use super::{EventLoop, stamp};
@@ -76,6 +77,10 @@ impl EventLoop {
             None if self.is_runtime_gone => Verdict::RuntimeGone,
             None => Verdict::Ended,
         };
+        if self.linger.is_some() {
+            let is_left = self.slots.iter_mut().any(|slot| slot.worker.is_some());
+            self.shared.has_left_behind.store(is_left, Ordering::Release);
+        }
         let life = self.life.clone();
         let remains = Remains::leave(self, verdict.clone());
         life.send_replace(Life::Ended(verdict));

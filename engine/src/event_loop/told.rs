@@ -24,6 +24,7 @@ impl EventLoop {
                 self.on_changed(node, generation, index, latest);
             }
             Message::Health { node, generation } => self.on_health(node, generation),
+            Message::Overrun { node, generation } => self.machine.overrun(node, generation),
             Message::Unpin(node) => self.machine.unpin(node),
         }
     }

@@ -44,6 +44,16 @@ pub(super) enum Found {
     Graph(Graph, Reply<Graph>),
 }
 
+impl Found {
+    /// Whether nobody waits for it any more.
+    fn is_given_up(&self) -> bool {
+        match self {
+            Self::Report(_, reply) => reply.is_closed(),
+            Self::Graph(_, reply) => reply.is_closed(),
+        }
+    }
+}
+
 impl EventLoop {
     pub(super) fn begin_walk(&mut self, found: Found) {
         self.walks.push_back(Walk { next: 0, end: self.slots.len(), found });
@@ -57,6 +67,14 @@ impl EventLoop {
         while left > 0
             && let Some(mut walk) = self.walks.pop_front()
         {
+            if walk.found.is_given_up() {
+                continue;
+            }
+            // A small one waits for the next turn rather than show two moments.
+            if walk.next == 0 && walk.end <= NAMES && walk.end > left {
+                self.walks.push_front(walk);
+                break;
+            }
             let end = walk.end.min(walk.next + left);
             left -= end - walk.next;
             for node in (walk.next..end).map(NodeId::from_index) {

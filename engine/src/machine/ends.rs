@@ -158,6 +158,15 @@ impl Machine {
         self.touch(id);
     }
 
+    /// A worker that was told to stop will not end in its grace, and is not waited for so long.
+    pub(crate) fn overrun(&mut self, id: NodeId, generation: Generation) {
+        let node = &self.graph[id];
+        if node.generation == generation && node.is_live() && node.stage == Stage::Told {
+            let token = node.token;
+            self.fired(id, token);
+        }
+    }
+
     /// A worker has outlived both graces: it no longer counts, until it really ends.
     fn give_up(&mut self, id: NodeId) {
         self.release(id);

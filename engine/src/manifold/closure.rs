@@ -59,6 +59,20 @@ impl<T: Clone + Send + Sync + 'static> Offer for T {
     }
 }
 
+/// A value that is offered as it was given, without a clone.
+pub(crate) struct Passed<T>(pub(crate) Arc<T>);
+
+// `Passed` is not `Clone`, so it is no plain value.
+impl<T: Clone + Send + Sync + 'static> Offer for Passed<T> {
+    fn kind() -> &'static Kind {
+        Kind::of::<T>()
+    }
+
+    fn hand_over(self, handed: &mut Handed) {
+        handed.values.push(self.0);
+    }
+}
+
 /// An output of a closure worker that changes while it runs.
 ///
 /// It offers the values' type, not itself. Every new value that is not equal to the one before is

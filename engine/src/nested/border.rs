@@ -2,23 +2,27 @@
 //!
 //! A border has two workers. The *source* stands beside the manifold that offers the value, and
 //! depends on it. The *sink* offers the value in the other engine, under the name that is used
-//! there.
+//! there. Both run beside the engine, and neither clones the value: what takes all threads of the
+//! workers holds up no border.
 //!
 //! Invariants:
 //! 1. The sink offers a value only while the source holds it.
-//! 2. A source that is told to stop ends after the sink's worker has, and that after all who use
-//!    it: so on the engines' initiative users stop before what they use, across the border too.
-//! 3. The sink is bounced only if it has looked at the border since the value changed.
+//! 2. A source ends after every sink that offers its value has, and a sink after all who use it: so
+//!    on the engines' initiative users stop before what they use, across the border too.
+//! 3. When the source's value is lost the sink ends by itself, and its users are told at once.
+//! 4. The sink is bounced only if it has looked at the border since the value changed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
-use crate::change::ChangeError;
-use crate::engine::{Applied, Engine};
+use crate::engine::Engine;
 use crate::exit::{Exit, Outcome};
-use crate::manifold::{Manifold, Up};
+use crate::input::SharedInput;
+use crate::manifold::{Manifold, Passed, Up};
 use crate::name::{Name, Text};
 use crate::policy::LONG;
 use crate::value::Kind;
@@ -60,6 +64,8 @@ pub(super) struct Border<T> {
     sink: Name<T>,
     direction: Direction,
     state: Mutex<State<T>>,
+    /// Tells that the value was lost, or that no sink offers it any more.
+    changed: Notify,
 }
 
 struct State<T> {
@@ -69,37 +75,84 @@ struct State<T> {
     engine: Option<Engine>,
     /// Whether the sink has seen the present value, or that there is none.
     has_looked: bool,
+    /// Whether what offered the value has ended by itself.
+    is_lost: bool,
+    /// Sinks that offer a value; one that is replaced may not have ended yet.
+    offering: usize,
 }
 
 impl<T: Clone + Send + Sync + 'static> Border<T> {
     pub(super) fn new(source: Name<T>, sink: Name<T>, direction: Direction) -> Arc<Self> {
-        let state = State { value: None, engine: None, has_looked: false };
-        Arc::new(Self { source, sink, direction, state: Mutex::new(state) })
+        let state =
+            State { value: None, engine: None, has_looked: false, is_lost: false, offering: 0 };
+        Arc::new(Self { source, sink, direction, state: Mutex::new(state), changed: Notify::new() })
     }
 
-    fn look(&self) -> Result<Arc<T>, Exit> {
+    fn missing(&self) -> Exit {
+        let whose = match self.direction {
+            Direction::In => "outer",
+            Direction::Out => "nested",
+        };
+        Exit::missing(format!("{:?} of the {whose} engine", self.source.as_str()))
+    }
+
+    /// Returns the value for a sink that is going to offer it.
+    fn look(self: &Arc<Self>) -> Result<(Arc<T>, Offering<T>), Exit> {
         let mut state = self.state.lock();
         state.has_looked = true;
-        state.value.clone().ok_or_else(|| {
-            let whose = match self.direction {
-                Direction::In => "outer",
-                Direction::Out => "nested",
-            };
-            Exit::missing(format!("{:?} of the {whose} engine", self.source.as_str()))
-        })
+        let value = state.value.clone().ok_or_else(|| self.missing())?;
+        state.offering += 1;
+        Ok((value, Offering { border: Arc::clone(self) }))
     }
 
-    /// Changes the value. Returns the sink's engine and its bounce, if it has seen the one before.
-    fn set(&self, value: Option<Arc<T>>) -> Option<(Engine, Applied)> {
+    /// Changes the value, and bounces the sink if it has seen the one before, which is returned.
+    fn set(&self, value: Option<Arc<T>>) -> Option<Arc<T>> {
         let mut state = self.state.lock();
+        if value.is_none() && state.value.is_none() {
+            return None;
+        }
+        let why = if value.is_some() { "it has come" } else { "it is going" };
+        state.is_lost = false;
         let before = std::mem::replace(&mut state.value, value);
-        let has_looked = std::mem::take(&mut state.has_looked);
-        let engine = state.engine.clone();
+        if std::mem::take(&mut state.has_looked)
+            && let Some(engine) = &state.engine
+        {
+            // Whoever waits for the sink waits for its end, and not for this answer.
+            drop(engine.asked_by(self.source.as_str(), why).bounce(&self.sink));
+        }
+        before
+    }
+
+    /// Takes the value back because what offered it has ended by itself.
+    fn lose(&self) -> Option<Arc<T>> {
+        let mut state = self.state.lock();
+        state.is_lost = true;
+        let before = state.value.take();
         drop(state);
-        drop(before);
-        let engine = engine.filter(|_| has_looked)?;
-        let bounced = engine.asked_by(self.source.as_str(), "it changed").bounce(&self.sink);
-        Some((engine, bounced))
+        self.changed.notify_waiters();
+        before
+    }
+
+    async fn wait_until(&self, is_so: impl Fn(&State<T>) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is_so(&self.state.lock()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// A sink that offers a value. It is dropped when the sink's worker ends, after all who use it.
+struct Offering<T> {
+    border: Arc<Border<T>>,
+}
+
+impl<T> Drop for Offering<T> {
+    fn drop(&mut self) {
+        self.border.state.lock().offering -= 1;
+        self.border.changed.notify_waiters();
     }
 }
 
@@ -122,62 +175,78 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
 
     fn lead_to(&self, engine: Engine) {
         let mut state = self.state.lock();
-        state.engine = Some(engine);
+        let before = state.engine.replace(engine);
         state.has_looked = false;
+        drop(state);
+        drop(before);
     }
 
     fn source(self: Arc<Self>) -> Manifold {
-        let run = |border: Arc<Self>, value: T, up: Up<()>| async move {
-            let held = Held::new(&border, value);
-            up.ready(()).wait().await;
+        let run = |border: Arc<Self>, value: Arc<T>, up: Up<()>| async move {
+            let workers = up.context().identity().shared.workers.clone();
+            let held = Held::new(&border, value, workers);
+            let stop = up.ready(());
+            stop.input_lost().await;
+            if stop.is_input_lost() {
+                held.lose();
+            }
+            stop.wait().await;
             held.let_go().await;
             Ok(())
         };
-        let source = Manifold::builder().inputs(self.source.clone()).offers::<()>();
+        let source = Manifold::builder().inputs(SharedInput(self.source.clone())).offers::<()>();
         // What is waited for has graces of its own.
-        source.run_with(self, run).grace(LONG)
+        source.run_with(self, run).grace(LONG).beside_engine()
     }
 
     fn sink(self: Arc<Self>, needs: Vec<Name<()>>) -> Manifold {
-        let run = |border: Arc<Self>, _: Vec<()>, up: Up<(T,)>| async move {
-            let value = border.look()?;
-            up.ready((T::clone(&value),)).wait().await;
-            Outcome::Ok(())
+        let run = |border: Arc<Self>, _: Vec<()>, up: Up<(Passed<T>,)>| async move {
+            let (value, _offering) = border.look()?;
+            let stop = up.ready((Passed(value),));
+            tokio::select! {
+                biased;
+                () = stop.wait() => Outcome::Ok(()),
+                () = border.wait_until(|state| state.is_lost) => Err(border.missing()),
+            }
         };
-        let sink = Manifold::builder().inputs(needs).offers::<(T,)>();
-        sink.run_with(self, run).bounce_delay(Duration::ZERO)
+        let sink = Manifold::builder().inputs(needs).offers::<(Passed<T>,)>();
+        sink.run_with(self, run).bounce_delay(Duration::ZERO).beside_engine()
     }
 }
 
 /// A value that a source has handed over. Dropping it takes the value back without waiting.
 struct Held<'a, T: Clone + Send + Sync + 'static> {
     border: &'a Border<T>,
-    is_held: bool,
+    /// Where values are dropped, which is foreign code.
+    workers: Handle,
 }
 
 impl<'a, T: Clone + Send + Sync + 'static> Held<'a, T> {
-    fn new(border: &'a Border<T>, value: T) -> Self {
-        drop(border.set(Some(Arc::new(value))));
-        Self { border, is_held: true }
+    fn new(border: &'a Border<T>, value: Arc<T>, workers: Handle) -> Self {
+        let held = Self { border, workers };
+        held.discard(border.set(Some(value)));
+        held
+    }
+
+    fn lose(&self) {
+        self.discard(self.border.lose());
     }
 
     /// Takes the value back, and waits until nobody uses it.
-    async fn let_go(mut self) {
-        if let Some((engine, bounced)) = self.border.set(None) {
-            let is_stopping = bounced.await == Err(ChangeError::Stopped);
-            // A nested engine that ends takes the users with it. An outer one waits for this worker.
-            if is_stopping && self.border.direction == Direction::In {
-                drop(engine.wait().await);
-            }
+    async fn let_go(&self) {
+        self.discard(self.border.set(None));
+        self.border.wait_until(|state| state.offering == 0).await;
+    }
+
+    fn discard(&self, value: Option<Arc<T>>) {
+        if value.is_some() {
+            drop(self.workers.spawn(async move { drop(value) }));
         }
-        self.is_held = false;
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        if self.is_held {
-            drop(self.border.set(None));
-        }
+        self.discard(self.border.set(None));
     }
 }

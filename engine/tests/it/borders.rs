@@ -56,7 +56,7 @@ async fn a_live_import_bounces_only_the_workers_that_use_it() -> TestResult {
     journal.take();
 
     engine.bounce(&A).await?;
-    wait_for_state(&engine, "site.a", WorkerState::Running).await?;
+    wait_for_state(&engine, "site.fact", WorkerState::Running).await?;
     running(&engine, PAGE).await?;
 
     let expected =
@@ -142,7 +142,7 @@ async fn a_cycle_through_several_engines_is_refused_with_its_path() -> TestResul
         let first = path.iter().position(|name| name == "a").ok_or("no a")?;
         path.rotate_left(first);
         let expected: &[&str] =
-            if is_live { &["a", "b", "site", "site.a"] } else { &["a", "b", "site"] };
+            if is_live { &["a", "b", "site", "site.fact"] } else { &["a", "b", "site"] };
         assert_eq!(path, expected);
         assert!(engine.report().await.workers.keys().eq(["a"]));
         clean_kill(engine).await?;
@@ -184,7 +184,7 @@ async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
     };
 
     let preview = engine.preview(install()).await?;
-    assert_eq!(preview.installed, ["/b", "/site", "/site.a"]);
+    assert_eq!(preview.installed, ["/b", "/site", "/site.fact"]);
     engine.apply(install()).await?;
     engine.running(&B).await?;
 

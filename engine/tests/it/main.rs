@@ -1,6 +1,7 @@
 //! The engine's integration tests: behaviour through the public API.
 
 mod admission;
+mod border_ends;
 mod borders;
 mod changes;
 mod compile;

@@ -1,0 +1,297 @@
+//! How borders between engines behave when something ends: kills, stuck workers, losses.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use crankcase_engine::{Change, Engine, Exit, Manifold, Name, Nested};
+use crankcase_testing::{Journal, Script, clean_kill, test_engine};
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{A, B, C, TestResult};
+
+const SITE: Name<Engine> = Name::new("site");
+const FACT: Name<u32> = Name::new("fact");
+const PAGE: Name<u32> = Name::new("page");
+const OTHER: Name<u32> = Name::new("other");
+
+/// Returns a nested engine with one worker.
+fn one(name: Name<u32>, manifold: &Manifold) -> Nested {
+    let manifold = manifold.clone();
+    Nested::new(move || Change::new().install(name.clone(), manifold.clone()))
+        .engine(|_| test_engine())
+}
+
+fn idle() -> Manifold {
+    Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        up.ready((1,)).wait().await;
+        Ok(())
+    })
+}
+
+/// A blocking worker that does not hear its stop.
+fn deaf(held: &Arc<Mutex<mpsc::Receiver<()>>>) -> Manifold {
+    let held = Arc::clone(held);
+    Manifold::builder()
+        .offers::<(u32,)>()
+        .run_blocking(move |(), up| {
+            drop(up.ready((1,)));
+            held.lock().recv().ok();
+            Ok(())
+        })
+        .grace(Duration::from_millis(20))
+        .abort_grace(Duration::from_millis(20))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_during_a_bounce_inside_waits_for_the_users_outside() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let c = Script::new().recorded_in(&journal);
+    engine.install_nested(SITE, one(PAGE, &journal.manifold(())).export(PAGE, B)).await?;
+    engine.install(C, c.manifold(B)).await?;
+    engine.running(&C).await?;
+    journal.take();
+    c.stop_after(Duration::from_secs(5));
+    let _bounced = engine.output(SITE).await?.bounce(&PAGE);
+    sleep(Duration::from_millis(100)).await;
+    engine.stop().await?;
+    let lines = journal.lines();
+    let at = |l: &str| lines.iter().position(|x| x.starts_with(l));
+    assert!(at("end c") < at("stop page"), "page was stopped before c ended: {lines:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounce_inside_during_a_kill_waits_for_the_users_outside() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let c = Script::new().recorded_in(&journal);
+    engine.install_nested(SITE, one(PAGE, &journal.manifold(())).export(PAGE, B)).await?;
+    engine.install(C, c.manifold(B)).await?;
+    engine.running(&C).await?;
+    journal.take();
+    c.stop_after(Duration::from_secs(5));
+    let nested = engine.output(SITE).await?;
+    engine.kill();
+    sleep(Duration::from_millis(100)).await;
+    let _bounced = nested.bounce(&PAGE);
+    engine.wait().await?;
+    let lines = journal.lines();
+    let at = |l: &str| lines.iter().position(|x| x.starts_with(l));
+    assert!(at("end c") < at("stop page"), "page was stopped before c ended: {lines:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
+    let engine = test_engine().grace(Duration::from_millis(20)).build()?;
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    engine.install(A, idle()).await?;
+    engine.install_nested(SITE, one(PAGE, &deaf(&held)).import(A, FACT)).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+    let ended = timeout(Duration::from_secs(5), engine.bounce(&A)).await;
+    drop(release);
+    assert!(ended.is_ok(), "bounce(a) did not end in 5 s");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_nested_engine_that_is_stuck_keeps_no_kill_from_its_end() -> TestResult {
+    let short = Duration::from_millis(20);
+    let engine = test_engine().grace(short).build()?;
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let site = one(PAGE, &deaf(&held)).manifold(move |site| site.abort_grace(short));
+    engine.install_nested(SITE, site).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+
+    let _bounced = engine.bounce(&SITE);
+    timeout(Duration::from_secs(60), engine.stop()).await??;
+
+    drop(release);
+    Ok(())
+}
+
+#[test]
+fn a_kill_ends_though_all_threads_of_the_workers_are_taken() -> TestResult {
+    for with_nested in [false, true] {
+        let workers =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let driver = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = workers.handle().clone();
+        let ended = driver.block_on(async {
+            let engine =
+                test_engine().workers_on(handle).grace(Duration::from_millis(20)).build()?;
+            engine.install(A, idle()).await?;
+            if with_nested {
+                let site = one(PAGE, &idle())
+                    .engine(|_| test_engine().grace(Duration::from_millis(20)))
+                    .import_live(A, FACT)
+                    .manifold(Manifold::beside_engine);
+                engine.install_nested(SITE, site).await?;
+                engine.output(SITE).await?.running(&PAGE).await?;
+                engine.running(&Name::<()>::new("site.fact")).await?;
+            }
+            let script = Script::new();
+            engine
+                .install(
+                    B,
+                    script
+                        .manifold(())
+                        .grace(Duration::from_millis(20))
+                        .abort_grace(Duration::from_millis(20)),
+                )
+                .await?;
+            engine.running(&B).await?;
+            script.never_yield();
+            script.blocked().await;
+            let ended = timeout(Duration::from_secs(12), engine.stop()).await;
+            let report = if ended.is_err() {
+                timeout(Duration::from_millis(500), engine.report()).await.map(|r| r.to_string())
+            } else {
+                Ok(String::new())
+            };
+            script.release();
+            Ok::<_, Box<dyn std::error::Error>>((ended.is_ok(), report))
+        })?;
+        workers.shutdown_background();
+        driver.shutdown_background();
+        assert!(ended.0, "with_nested={with_nested}: kill did not end: {:?}", ended.1);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_takes_no_name_that_it_does_not_own() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(B, idle()).await?;
+    engine.install_nested(SITE, one(PAGE, &idle())).await?;
+    let r = engine.replace_nested(SITE, one(PAGE, &idle()).export(PAGE, B)).await;
+    assert!(
+        r.is_err(),
+        "a foreign manifold was replaced: {r:?}; then uninstall(site): {:?} leaves {:?}",
+        engine.uninstall(&SITE).await,
+        engine.report().await.workers.keys().collect::<Vec<_>>()
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_outputs_of_one_name_can_be_imported_live() -> TestResult {
+    let engine = test_engine().build()?;
+    let two = Manifold::builder().offers::<(u32, String)>().run(|(), up| async move {
+        up.ready((1, String::new())).wait().await;
+        Ok(())
+    });
+    engine.install(A, two).await?;
+    let site = one(PAGE, &idle())
+        .import_live(A, FACT)
+        .import_live(A.output::<String>(), Name::new("text"));
+    let r = engine.install_nested(SITE, site).await;
+    println!("T05 {r:?}");
+    assert!(r.is_ok(), "{}", r.unwrap_err());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_across_a_border_are_told_of_a_loss_at_once() -> TestResult {
+    for nested in [false, true] {
+        let (engine, a, slow) = (test_engine().build()?, Script::new(), Script::new());
+        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let page = |name: Name<u32>| {
+            let sender = sender.clone();
+            Manifold::builder().inputs(name).offers::<(u32,)>().run(move |v, up| {
+                let sender = sender.clone();
+                async move {
+                    let stop = up.ready((v,));
+                    stop.input_lost().await;
+                    sender.send(Instant::now()).ok();
+                    stop.wait().await;
+                    Ok(())
+                }
+            })
+        };
+        engine.install(A, a.manifold(())).await?;
+        let user = slow.manifold(PAGE);
+        let inside = if nested {
+            let page = page(FACT);
+            let user = user.clone();
+            let site = Nested::new(move || {
+                Change::new().install(PAGE, page.clone()).install(OTHER, user.clone())
+            })
+            .engine(|_| test_engine())
+            .import_live(A, FACT);
+            engine.install_nested(SITE, site).await?;
+            engine.output(SITE).await?
+        } else {
+            engine.install(PAGE, page(A)).await?;
+            engine.install(OTHER, user).await?;
+            engine.clone()
+        };
+        inside.running(&OTHER).await?;
+        slow.stop_after(Duration::from_secs(10));
+        let began = Instant::now();
+        a.end(Err(Exit::failed("x")));
+        let at = told.recv().await.ok_or("gone")?;
+        assert!(
+            at - began < Duration::from_secs(1),
+            "nested={nested}: told after {:?}",
+            at - began
+        );
+        clean_kill(engine).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn unrelated_workers_of_a_nested_engine_hold_up_no_bounce() -> TestResult {
+    let (engine, slow) = (test_engine().build()?, Script::new());
+    let (page, other) = (
+        Manifold::builder().inputs(FACT).offers::<(u32,)>().run(|v, up| async move {
+            up.ready((v,)).wait().await;
+            Ok(())
+        }),
+        slow.manifold(()),
+    );
+    let site = Nested::new(move || {
+        Change::new().install(PAGE, page.clone()).install(OTHER, other.clone())
+    })
+    .engine(|_| test_engine())
+    .import_live(A, FACT);
+    engine.install(A, idle()).await?;
+    engine.install_nested(SITE, site).await?;
+    let nested = engine.output(SITE).await?;
+    nested.running(&PAGE).await?;
+    nested.running(&OTHER).await?;
+    slow.stop_after(Duration::from_secs(20));
+    let _bounced = engine.bounce(&SITE);
+    sleep(Duration::from_millis(100)).await;
+    let began = Instant::now();
+    engine.bounce(&A).await?;
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "a waited {:?} for /site/other",
+        began.elapsed()
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_import_that_is_taken_out_inside_is_waited_for() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let page = Script::new().recorded_in(&journal);
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, one(PAGE, &page.manifold(FACT)).import_live(A, FACT)).await?;
+    let nested = engine.output(SITE).await?;
+    nested.running(&PAGE).await?;
+    page.stop_after(Duration::from_secs(5));
+    journal.take();
+    let _gone = nested.uninstall(&FACT);
+    sleep(Duration::from_millis(100)).await;
+    let _bounced = engine.bounce(&A);
+    sleep(Duration::from_secs(8)).await;
+    let lines = journal.lines();
+    let at = |l: &str| lines.iter().position(|x| x.starts_with(l));
+    assert!(at("end page") < at("stop a"), "{lines:?}");
+    Ok(())
+}
