@@ -152,22 +152,24 @@ impl Nested {
             let border = Arc::clone(border);
             beside.push(match border.direction() {
                 Direction::In => {
-                    let source = border.source_text().as_str();
-                    let name = Text::Shared(format!("{}.{source}", site.as_str()).into());
+                    let name = name_of_import(&site, border.source_text());
                     handed.push(Name::<()>::from_text(name.clone()));
                     Part { name, kind: Kind::of::<()>(), manifold: border.source() }
                 }
-                Direction::Out => Part {
-                    name: border.sink_text().clone(),
-                    kind: border.sink_kind(),
-                    manifold: border.sink(vec![Name::from_text(site.clone())]),
-                },
+                Direction::Out => {
+                    let worker = name_of_export(border.source_text());
+                    let handed_by = HandedBy::Nested { engine: site.clone(), worker };
+                    let (name, kind) = (border.sink_text().clone(), border.sink_kind());
+                    let sink = border.sink(vec![Name::from_text(site.clone())]);
+                    Part { name, kind, manifold: sink.handed_by(handed_by) }
+                }
             });
         }
+        let own = site.clone();
         let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
             let nested = engine(Engine::builder()).build_nested(&ctx);
             let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
-            let borders = borders.clone();
+            let (borders, own) = (borders.clone(), own.clone());
             async move {
                 let nested = nested?;
                 let install = |change: Change, border: &Arc<dyn Crossing>| {
@@ -175,13 +177,14 @@ impl Nested {
                     match border.direction() {
                         Direction::In => {
                             border.lead_to(Engine::clone(&nested));
+                            let worker = name_of_import(&own, border.source_text());
                             let (name, kind) = (border.sink_text().clone(), border.sink_kind());
-                            change.add(Part { name, kind, manifold: border.sink(Vec::new()) })
+                            let sink = border.sink(Vec::new()).handed_by(HandedBy::Outer(worker));
+                            change.add(Part { name, kind, manifold: sink })
                         }
                         Direction::Out => {
                             border.lead_to(outer.clone());
-                            let source = border.source_text().as_str();
-                            let name = Text::Shared(format!("out.{source}").into());
+                            let name = name_of_export(border.source_text());
                             let kind = Kind::of::<()>();
                             change.add(Part { name, kind, manifold: border.source() })
                         }
@@ -215,6 +218,39 @@ impl fmt::Debug for Nested {
             .field("live", &live)
             .field("exports", &exports)
             .finish()
+    }
+}
+
+/// Returns what the worker is called that hands a value to the nested engine of this name.
+fn name_of_import(nested: &Text, source: &Text) -> Text {
+    Text::Shared(format!("{}.{}", nested.as_str(), source.as_str()).into())
+}
+
+/// Returns what the worker is called that hands a value out of its engine.
+fn name_of_export(source: &Text) -> Text {
+    Text::Shared(format!("out.{}", source.as_str()).into())
+}
+
+/// Which worker hands over what a sink offers, as its engine sees it.
+#[derive(Debug, Clone)]
+pub(crate) enum HandedBy {
+    /// One of the outer engine.
+    Outer(Text),
+    /// One of a nested engine.
+    Nested { engine: Text, worker: Text },
+}
+
+impl HandedBy {
+    /// Returns the path of the worker's engine, and its name there. `own` is the path of the engine
+    /// that the sink is in.
+    pub(crate) fn place(self, own: &str) -> (String, Text) {
+        match self {
+            Self::Outer(worker) => {
+                let outer = own.rsplit_once('/').map_or("", |(outer, _)| outer);
+                (outer.to_owned(), worker)
+            }
+            Self::Nested { engine, worker } => (format!("{own}/{}", engine.as_str()), worker),
+        }
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::group::{Plan, is_offered};
 use super::waiting::answer;
 use super::walk::{Found, state_of};
-use super::{EventLoop, Followed, Question};
+use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::machine::{NodeId, Phase};
 use crate::name::Text;
-use crate::report::{Why, WhyStep, WorkerState};
+use crate::nested::HandedBy;
+use crate::report::{WhyStep, WorkerState};
 use crate::shared::Pinned;
 use crate::value::Kind;
 
@@ -120,16 +121,23 @@ impl EventLoop {
         }
     }
 
-    fn why(&self, name: &str) -> Option<Why> {
+    fn why(&self, name: &str) -> Option<Chain> {
         let mut node = self.names.find(&self.slots, name)?;
         let mut steps = Vec::new();
         loop {
             steps.push(self.why_step(node));
             match self.next_cause(node) {
                 Some(cause) => node = cause,
-                None => return Some(Why { steps }),
+                None => return Some(Chain { steps, handed_by: self.missed_from(node) }),
             }
         }
+    }
+
+    /// Returns who would hand over what a worker at a border misses.
+    fn missed_from(&self, node: NodeId) -> Option<HandedBy> {
+        let is_missing = state_of(&self.machine.view(node)) == WorkerState::Missing;
+        let manifold = self.slots[node.index()].manifold.as_ref().filter(|_| is_missing)?;
+        manifold.settings.as_ref()?.handed_by.clone()
     }
 
     fn why_step(&self, node: NodeId) -> WhyStep {
