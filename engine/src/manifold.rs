@@ -2,6 +2,7 @@ mod builder;
 mod closure;
 mod settings;
 mod staged;
+mod wrap;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub use closure::{Changing, Offers, Up};
 pub use settings::Severity;
 pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};
 pub use staged::{StagedBuilder, Start};
+pub use wrap::{Step, Wrap, Wrapped, WrappedInput};
 
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};

@@ -17,6 +17,7 @@ mod stops;
 mod threads;
 mod tree;
 mod trees;
+mod wrapping;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 

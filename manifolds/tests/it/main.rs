@@ -3,6 +3,7 @@
 mod conflict;
 mod ending;
 mod process;
+mod simulated;
 mod site;
 mod source;
 mod spinning;

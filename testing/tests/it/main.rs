@@ -1,8 +1,12 @@
 //! The kit's own tests: that it tells the truth, above all of what fails.
 
+mod conformance;
+mod harness;
 mod kills;
+mod simulation;
 mod starts;
 mod waits;
+mod watchers;
 
 use crankcase_engine::Name;
 

@@ -1,6 +1,7 @@
 //! The workers through their public API, on real files, processes and signals.
 
 mod alone;
+mod conformance;
 mod events;
 mod fifo;
 mod file_watch;
