@@ -152,7 +152,7 @@ impl Nested {
             let border = Arc::clone(border);
             beside.push(match border.direction() {
                 Direction::In => {
-                    let name = name_of_import(&site, border.source_text());
+                    let name = name_of_import(site, border.source_text());
                     handed.push(Name::<()>::from_text(name.clone()));
                     Part { name, kind: Kind::of::<()>(), manifold: border.source() }
                 }

@@ -38,7 +38,7 @@ async fn start() -> Result<World, Error> {
     engine.provide(FACTS, 7).await?;
     engine.install_nested(SITE, Nested::new(site).import_live(FACTS, FACTS)).await?;
     engine.output(SITE).await?.output(SHOP).await?.running(&PAGE).await?;
-    World::start_with(engine).await
+    World::start_with(engine)
 }
 
 #[tokio::test]

@@ -49,10 +49,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Result<Self, Error> {
-        Self::start_with(engine().await?).await
+        Self::start_with(engine().await?)
     }
 
-    pub(crate) async fn start_with(engine: Engine) -> Result<Self, Error> {
+    pub(crate) fn start_with(engine: Engine) -> Result<Self, Error> {
         let folder = tempfile::tempdir()?;
         let lock = Arc::new(StateDir::new(folder.path().to_owned()).lock()?);
         let found = engine.clone();
