@@ -148,12 +148,14 @@ impl EventLoop {
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let degraded = slot.degraded().map(str::to_owned);
         let error = slot.last_error().map(|error| error.text.clone());
-        let is_well = matches!(state, WorkerState::Running | WorkerState::Done);
+        // What was parked by hand does not stand still because it failed before.
+        let is_past =
+            matches!(state, WorkerState::Running | WorkerState::Done | WorkerState::Parked);
         WhyStep {
             path: self.path(node),
             state,
             failures: view.failures,
-            error: degraded.or(error.filter(|_| !is_well)),
+            error: degraded.or(error.filter(|_| !is_past)),
             next_try_in: left
                 .filter(|_| is_timed)
                 .map(|left| Duration::from_nanos(left).as_secs_f64()),
