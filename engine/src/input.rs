@@ -127,6 +127,11 @@ impl Given {
         })
     }
 
+    /// Returns what is given, in the order of the inputs, and the engine.
+    pub(crate) fn into_parts(self) -> (Vec<Gift>, Engine) {
+        (self.gifts.collect(), self.engine)
+    }
+
     fn value<T: Clone + 'static>(&mut self) -> Option<T> {
         match self.gifts.next() {
             Some(Gift::Value(value)) => Some(downcast::<T>(&value).clone()),

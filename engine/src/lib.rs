@@ -107,7 +107,7 @@ pub use policy::Policy;
 pub use report::{
     EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
 };
-pub use stop::{Stop, Stopper};
+pub use stop::{Linger, Stop, Stopper};
 pub use worker::Worker;
 
 /// Compiles and runs the examples of the guide.

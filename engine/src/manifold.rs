@@ -1,3 +1,4 @@
+mod admission;
 mod builder;
 mod closure;
 mod settings;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
+pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
 pub use closure::{Changing, Offers, Up};
 pub use settings::Severity;

@@ -20,7 +20,7 @@ use crate::event_loop::Message;
 use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
 use crate::input::Given;
-use crate::manifold::{Blueprint, Settings, Step, Wrapped, WrappedInput};
+use crate::manifold::{Blueprint, Entry, Settings, Step, Wrapped, WrappedInput};
 use crate::observe::Observed;
 use crate::shared::Shared;
 use crate::stop::{Linger, Stop};
@@ -31,6 +31,8 @@ pub(crate) struct Launch {
     pub(crate) given: Given,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
+    /// What it must pass first, if anything.
+    pub(crate) entry: Option<Box<Entry>>,
 }
 
 /// What a worker shows once it is up.
@@ -111,7 +113,10 @@ impl Launch {
                     let mut cx = TaskContext::from_waker(Waker::noop());
                     match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
                         Some(Poll::Ready(Some(outcome))) => outcome,
-                        _ => run(given, ctx),
+                        _ => {
+                            guard.enter(&ctx)?;
+                            run(given, ctx)
+                        }
                     }
                 })),
             };
@@ -132,6 +137,7 @@ pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
+    entry: Option<Box<Entry>>,
     /// Keeps an outer engine from taking this one for ended.
     linger: Option<Linger>,
     is_told: bool,
@@ -147,11 +153,17 @@ impl Guard {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.clone(),
             observed,
+            entry: launch.entry.take(),
             linger: identity.shared.outer.as_ref().map(Stop::linger),
             is_told: false,
             if_dropped: Finish::dropped,
             identity,
         }
+    }
+
+    /// Passes what the worker must pass before its start.
+    fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
+        self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
     }
 
     /// Judges an outcome and tells it.
@@ -172,8 +184,11 @@ impl Guard {
             observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
-        let linger = self.linger.take();
+        let (entry, linger) = (self.entry.take(), self.linger.take());
         self.stop.once_gone(move || {
+            if let Some(entry) = entry {
+                entry.leave();
+            }
             shared.send(Message::Ended { node, generation, finish });
             drop(linger);
         });
@@ -303,6 +318,9 @@ where
             match this.stage.as_mut().project() {
                 StageProjection::New { launch } => {
                     let Some((given, ctx)) = launch.take() else { return Poll::Pending };
+                    if let Err(exit) = this.guard.enter(&ctx) {
+                        return Poll::Ready(Err(exit));
+                    }
                     match (this.steps.begin)(&this.steps.manifold, given, ctx, this.late) {
                         Begun::Start(start) => this.stage.set(Stage::Start { start }),
                         Begun::Run(_) if this.guard.stop.start_ended() => {

@@ -1,5 +1,6 @@
 //! The engine's integration tests: behaviour through the public API.
 
+mod admission;
 mod borders;
 mod changes;
 mod compile;
