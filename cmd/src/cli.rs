@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use crankcase_status::{StateDir, StateError};
 use tracing::Level;
 
-use crate::command::{apply, bounce, check, events, graph, plan, report, run, why};
+use crate::command::{apply, check, control, events, graph, plan, report, run, why};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -102,7 +102,14 @@ pub(crate) enum Command {
     /// Follow what happens in the running agent
     Events(events::Args),
     /// Stop a worker and start it again
-    Bounce(bounce::Args),
+    Bounce(control::Args),
+    /// Stop a worker and keep it stopped until it is unparked
+    ///
+    /// What depends on it waits. It stays parked until `unpark`, and no longer than the engine that
+    /// it is in: an agent or a nested engine that is started again starts it too.
+    Park(control::Args),
+    /// Let a parked worker start again, also one that failed too often
+    Unpark(control::Args),
 }
 
 impl Command {

@@ -1,8 +1,8 @@
 //! The commands, one module for each.
 
 pub(crate) mod apply;
-pub(crate) mod bounce;
 pub(crate) mod check;
+pub(crate) mod control;
 pub(crate) mod events;
 pub(crate) mod graph;
 pub(crate) mod plan;
@@ -15,6 +15,7 @@ use crankcase_status::Client;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::control::Act;
 use crate::cli::{Cli, Command, Global};
 
 /// Runs a command; returns the exit code.
@@ -29,7 +30,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Why(args) => runtime()?.block_on(why::run(&global, args)),
         Command::Graph(args) => runtime()?.block_on(graph::run(&global, args)),
         Command::Events(args) => runtime()?.block_on(events::run(&global, args)),
-        Command::Bounce(args) => runtime()?.block_on(bounce::run(&global, args)),
+        Command::Bounce(args) => runtime()?.block_on(control::run(&global, Act::Bounce, args)),
+        Command::Park(args) => runtime()?.block_on(control::run(&global, Act::Park, args)),
+        Command::Unpark(args) => runtime()?.block_on(control::run(&global, Act::Unpark, args)),
     }
 }
 

@@ -1,5 +1,6 @@
 mod applied;
 mod builder;
+mod chain;
 mod collect;
 mod error;
 mod nested;
@@ -344,9 +345,11 @@ impl Engine {
 
     /// Returns the chain from a worker to the root of why it does not run, or is degraded; `None`
     /// if nothing has the name.
+    ///
+    /// Where a nested engine misses what it imports, the chain goes on in the outer engine, and where
+    /// it does not export what it should, in the nested one.
     pub async fn why(&self, name: &str) -> Option<Why> {
-        let name = name.to_owned();
-        self.ask(|reply| Question::Why(name, reply)).await.flatten()
+        chain::why(self, name).await
     }
 
     /// Returns the dependency graph with its states; `None` after the engine's end. Like a report, a

@@ -162,7 +162,7 @@ pub enum EventKind {
         /// For how long.
         #[serde(serialize_with = "seconds")]
         delay: Duration,
-        /// How many times in a row it has failed.
+        /// How many times in a row it has failed; 0 if it waits out its bounce delay.
         failures: u32,
     },
     /// A worker failed more often than its intensity allows, and stays stopped.

@@ -43,8 +43,8 @@ pub(crate) use slot::Ask;
 use slot::{Slot, Stamp};
 use timers::Timers;
 use waiting::Waiting;
-pub(crate) use walk::Snapshot;
 use walk::Walk;
+pub(crate) use walk::{Asking, Snapshot};
 
 use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
@@ -58,7 +58,8 @@ use crate::graph::Graph;
 use crate::hash::Map;
 use crate::machine::{Generation, Machine, NodeId, Port, Step};
 use crate::name::Text;
-use crate::report::Why;
+use crate::nested::HandedBy;
+use crate::report::WhyStep;
 use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
@@ -130,8 +131,15 @@ pub(crate) enum Question {
     /// The path of a worker, if this generation of it is live.
     Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
-    Why(String, Reply<Option<Why>>),
+    Why(String, Reply<Option<Chain>>),
     Graph(Reply<Graph>),
+}
+
+/// The part of a chain to a root cause that is in one engine.
+pub(crate) struct Chain {
+    pub(crate) steps: Vec<WhyStep>,
+    /// Who hands over what the last of them misses: the chain goes on there, in another engine.
+    pub(crate) handed_by: Option<HandedBy>,
 }
 
 /// A name that is followed, and the pin that keeps it.

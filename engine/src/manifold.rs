@@ -25,6 +25,7 @@ use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
 use crate::input::{Declaration, Declared, Inputs};
 use crate::name::Text;
+use crate::nested::HandedBy;
 use crate::shared::Shared;
 use crate::task::Launch;
 use crate::value::Kind;
@@ -176,6 +177,11 @@ impl Manifold {
     /// Says which nested engine it belongs to.
     pub(crate) fn part_of(self, nested: Text) -> Self {
         self.set(|settings| settings.part_of = Some(nested))
+    }
+
+    /// Says which worker in another engine hands over what it offers.
+    pub(crate) fn handed_by(self, worker: HandedBy) -> Self {
+        self.set(|settings| settings.handed_by = Some(worker))
     }
 
     /// Sets the wait after a failure. Default: the engine's.

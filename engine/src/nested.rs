@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use border::{Border, Crossing, Direction};
+use tokio::task::JoinError;
 
 use crate::change::Change;
 use crate::context::Context;
@@ -153,24 +154,11 @@ impl Nested {
     /// stand beside it.
     pub(crate) fn parts(self, site: &Text) -> (Manifold, Vec<Part>) {
         let Self { contents, engine, manifold, whole, borders } = self;
-        let mut handed = Vec::new();
-        let mut beside = Vec::new();
-        for border in &borders {
-            let border = Arc::clone(border);
-            beside.push(match border.direction() {
-                Direction::In => {
-                    let inner = border.sink_text().as_str();
-                    let name = Text::Shared(format!("{}.{inner}", site.as_str()).into());
-                    handed.push(Name::<()>::from_text(name.clone()));
-                    Part { name, kind: Kind::of::<()>(), manifold: border.source() }
-                }
-                Direction::Out => Part {
-                    name: border.sink_text().clone(),
-                    kind: border.sink_kind(),
-                    manifold: border.sink(vec![Name::from_text(site.clone())]),
-                },
-            });
-        }
+        let beside: Vec<_> = borders.iter().map(|border| outside(border, site)).collect();
+        let live = borders.iter().filter(|border| border.direction() == Direction::In);
+        let name = |border| Name::<()>::from_text(name_of_import(site, border));
+        let handed = live.map(|border| name(border.sink_text())).collect();
+        let own = site.clone();
         let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
             let (engine, contents) = (Arc::clone(&engine), Arc::clone(&contents));
             // The worker runs beside the engine, and what users wrote does not.
@@ -178,32 +166,14 @@ impl Nested {
                 let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
                 (engine(Engine::builder()), change)
             });
-            let borders = borders.clone();
+            let (borders, own) = (borders.clone(), own.clone());
             async move {
-                let (builder, change) =
-                    built.await.map_err(|error| match error.try_into_panic() {
-                        Ok(payload) => Exit::failed(Panicked::from_payload(payload)),
-                        Err(error) => Exit::failed(error),
-                    })?;
+                let (builder, change) = built.await.map_err(exit_of)?;
                 let nested = builder.build_nested(&ctx)?;
-                let install = |change: Change, border: &Arc<dyn Crossing>| {
-                    let border = Arc::clone(border);
-                    match border.direction() {
-                        Direction::In => {
-                            border.lead_to(Engine::clone(&nested));
-                            let (name, kind) = (border.sink_text().clone(), border.sink_kind());
-                            change.add(Part { name, kind, manifold: border.sink(Vec::new()) })
-                        }
-                        Direction::Out => {
-                            border.lead_to(outer.clone());
-                            let outer = border.sink_text().as_str();
-                            let name = Text::Shared(format!("out.{outer}").into());
-                            let kind = Kind::of::<()>();
-                            change.add(Part { name, kind, manifold: border.source() })
-                        }
-                    }
-                };
-                nested.apply(borders.iter().fold(change, install)).await?;
+                let change = borders.iter().fold(change, |change, border| {
+                    change.add(inside(border, &own, &nested, &outer))
+                });
+                nested.apply(change).await?;
                 Ok::<_, Exit>(nested)
             }
         };
@@ -215,9 +185,6 @@ impl Nested {
             .build()
             .grace(LONG)
             .beside_engine();
-        for part in &mut beside {
-            part.manifold = part.manifold.clone().part_of(site.clone());
-        }
         (manifold(nested), beside)
     }
 }
@@ -232,6 +199,86 @@ impl fmt::Debug for Nested {
             .field("live", &live)
             .field("exports", &exports)
             .finish()
+    }
+}
+
+/// Returns what the worker is called that hands a value to the nested engine of this name, by what it is
+/// called there.
+fn name_of_import(nested: &Text, sink: &Text) -> Text {
+    Text::Shared(format!("{}.{}", nested.as_str(), sink.as_str()).into())
+}
+
+/// Returns what the worker is called that hands a value out of its engine, by what it is called outside.
+fn name_of_export(sink: &Text) -> Text {
+    Text::Shared(format!("out.{}", sink.as_str()).into())
+}
+
+/// Which worker hands over what a sink offers, as its engine sees it.
+#[derive(Debug, Clone)]
+pub(crate) enum HandedBy {
+    /// One of the outer engine.
+    Outer(Text),
+    /// One of a nested engine.
+    Nested { engine: Text, worker: Text },
+}
+
+impl HandedBy {
+    /// Returns the path of the worker's engine, and its name there. `own` is the path of the engine
+    /// that the sink is in.
+    pub(crate) fn place(self, own: &str) -> (String, Text) {
+        match self {
+            Self::Outer(worker) => {
+                let outer = own.rsplit_once('/').map_or("", |(outer, _)| outer);
+                (outer.to_owned(), worker)
+            }
+            Self::Nested { engine, worker } => (format!("{own}/{}", engine.as_str()), worker),
+        }
+    }
+}
+
+/// Returns the worker of a border that stands beside the nested engine.
+fn outside(border: &Arc<dyn Crossing>, site: &Text) -> Part {
+    let sink = border.sink_text();
+    let part = match border.direction() {
+        Direction::In => Part {
+            name: name_of_import(site, sink),
+            kind: Kind::of::<()>(),
+            manifold: Arc::clone(border).source(),
+        },
+        Direction::Out => {
+            let worker = name_of_export(sink);
+            let handed_by = HandedBy::Nested { engine: site.clone(), worker };
+            let manifold = Arc::clone(border).sink(vec![Name::from_text(site.clone())]);
+            let kind = border.sink_kind();
+            Part { name: sink.clone(), kind, manifold: manifold.handed_by(handed_by) }
+        }
+    };
+    Part { manifold: part.manifold.part_of(site.clone()), ..part }
+}
+
+/// Returns the worker of a border that is in the nested engine.
+fn inside(border: &Arc<dyn Crossing>, site: &Text, nested: &Engine, outer: &Engine) -> Part {
+    let sink = border.sink_text();
+    match border.direction() {
+        Direction::In => {
+            border.lead_to(nested.clone());
+            let handed_by = HandedBy::Outer(name_of_import(site, sink));
+            let manifold = Arc::clone(border).sink(Vec::new()).handed_by(handed_by);
+            Part { name: sink.clone(), kind: border.sink_kind(), manifold }
+        }
+        Direction::Out => {
+            border.lead_to(outer.clone());
+            let manifold = Arc::clone(border).source();
+            Part { name: name_of_export(sink), kind: Kind::of::<()>(), manifold }
+        }
+    }
+}
+
+/// Why what users wrote for a nested engine did not come to its end.
+fn exit_of(error: JoinError) -> Exit {
+    match error.try_into_panic() {
+        Ok(payload) => Exit::failed(Panicked::from_payload(payload)),
+        Err(error) => Exit::failed(error),
     }
 }
 

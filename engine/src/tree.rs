@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -33,6 +34,16 @@ impl Tree {
     /// Returns the engine that has this path.
     pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
         self.engines.lock().get(path).and_then(Weak::upgrade)
+    }
+
+    /// Returns the engines directly in the one with this path, by path.
+    pub(crate) fn nested_in(&self, path: &str) -> Vec<Arc<Shared>> {
+        let folder = format!("{path}/");
+        let engines = self.engines.lock();
+        let below = engines.range::<str, _>((Bound::Excluded(&*folder), Bound::Unbounded));
+        let below = below.take_while(|(path, _)| path.starts_with(&folder));
+        let direct = below.filter(|(path, _)| !path[folder.len()..].contains('/'));
+        direct.filter_map(|(_, engine)| engine.upgrade()).collect()
     }
 
     /// Returns all engines, by path.

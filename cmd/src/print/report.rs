@@ -55,13 +55,18 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
     if let Some(reason) = &worker.degraded {
         notes.push(format!("degraded: {reason}"));
     }
-    if let Some(error) = worker.error.as_ref().filter(|_| worker.state != "running") {
+    if let Some(error) = worker.error.as_ref().filter(|_| !is_past(worker)) {
         notes.push(error.text.clone());
     }
     if let Some(reason) = &worker.reporter {
         notes.push(format!("no report of its own: {reason}"));
     }
     notes.iter().map(|note| format!(", {}", first_line(note))).collect()
+}
+
+/// Returns whether a worker's last error says nothing of what it does now.
+fn is_past(worker: &WorkerReport) -> bool {
+    matches!(&*worker.state, "running" | "parked")
 }
 
 /// Writes all there is to say of one worker.

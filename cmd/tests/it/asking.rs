@@ -41,7 +41,13 @@ async fn report_shows_all_of_one_worker() -> TestResult {
 async fn json_and_yaml_say_the_same() -> TestResult {
     let world = World::start().await?;
 
-    for arguments in [&["why", "waiter"][..], &["graph", "--live"], &["report", "site/well"]] {
+    let asked = [
+        &["why", "waiter"][..],
+        &["graph", "--live"],
+        &["report", "site/well"],
+        &["park", "waiter"],
+    ];
+    for arguments in asked {
         let json = world.run(&[arguments, &["--output", "json"]].concat()).await?;
         let yaml = world.run(&[arguments, &["--output", "yaml"]].concat()).await?;
 
@@ -116,7 +122,7 @@ async fn the_engine_itself_is_no_worker_to_ask_about_or_to_bounce() -> TestResul
     let world = World::start().await?;
 
     for path in ["", "/", "/agent", "/agent/"] {
-        for command in ["why", "bounce"] {
+        for command in ["why", "bounce", "park", "unpark"] {
             let ran = world.run(&[command, path]).await?;
 
             let expected = "crankcase: the agent refused: \"/agent\" is the engine itself; name one \

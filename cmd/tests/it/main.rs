@@ -3,6 +3,7 @@
 
 mod agent;
 mod asking;
+mod deep;
 mod exits;
 mod keeping;
 mod machine;

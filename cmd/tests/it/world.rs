@@ -49,8 +49,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Result<Self, Error> {
+        Self::start_with(engine().await?)
+    }
+
+    pub(crate) fn start_with(engine: Engine) -> Result<Self, Error> {
         let folder = tempfile::tempdir()?;
-        let engine = engine().await?;
         let lock = Arc::new(StateDir::new(folder.path().to_owned()).lock()?);
         let found = engine.clone();
         let addresses = Arc::new(move |path: &str| locate(&found, path));

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Engine;
 use crate::detail::Detail;
-use crate::event_loop::{Ask, Question};
+use crate::event_loop::{Ask, Asking, Question};
 use crate::exit::Panicked;
 use crate::report::Report;
 
@@ -40,10 +40,15 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         return last_report(engine).await;
     };
     let mut report = snapshot.report;
-    let asks = snapshot.asks;
-    if asks.is_empty() {
-        return report;
+    if !snapshot.asks.is_empty() {
+        ask_all(&mut report, &snapshot.asks, limit).await;
     }
+    look_into(engine, &mut report).await;
+    report
+}
+
+/// Asks the reporters of workers, and waits for their answers as long as that may take.
+async fn ask_all(report: &mut Report, asks: &[Asking], limit: Duration) {
     let now = Instant::now();
     // How many owe an answer until when.
     let mut owing: BTreeMap<Duration, usize> = BTreeMap::new();
@@ -75,15 +80,38 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
         if let Some(worker) = report.workers.get_mut(&asks[index].name) {
             match answer {
                 Ok(detail) => {
-                    let is_unwell = matches!(&detail, Detail::Engine(nested) if !nested.is_healthy);
-                    report.is_healthy &= !(is_unwell && worker.is_essential);
+                    report.is_healthy &= !(is_unwell(&detail) && worker.is_essential);
                     (worker.report, worker.reporter) = (Some(detail), None);
                 }
                 Err(panic) => worker.reporter = Some(panic.to_string()),
             }
         }
     }
-    report
+}
+
+/// Adds what nested engines show from outside that gave no report of their own: the same but for
+/// the reports of their workers, so that nobody is waited for once more at any depth.
+async fn look_into(engine: &Engine, report: &mut Report) {
+    for nested in engine.shared.tree.nested_in(&engine.shared.path) {
+        let name = nested.path.rsplit_once('/').map_or("", |(_, name)| name);
+        let silent = report.workers.get_mut(name).filter(|worker| worker.report.is_none());
+        let Some(worker) = silent else { continue };
+        let nested = engine.beside(Arc::clone(&nested));
+        let Some(mut snapshot) = nested.ask(Question::Snapshot).await else { continue };
+        for asking in snapshot.asks {
+            if let Some(worker) = snapshot.report.workers.get_mut(&asking.name) {
+                worker.reporter = Some("not asked, as its engine gave no report".to_owned());
+            }
+        }
+        Box::pin(look_into(&nested, &mut snapshot.report)).await;
+        let detail = Detail::from(snapshot.report);
+        report.is_healthy &= !(is_unwell(&detail) && worker.is_essential);
+        worker.report = Some(detail);
+    }
+}
+
+fn is_unwell(detail: &Detail) -> bool {
+    matches!(detail, Detail::Engine(nested) if !nested.is_healthy)
 }
 
 async fn last_report(engine: &Engine) -> Report {

@@ -146,7 +146,9 @@ impl EventLoop {
         let until = self.now.saturating_add(stamp(delay) - 1);
         self.slots[node.index()].until = std::num::NonZeroU64::new(until);
         if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
-            self.note(node, None, || EventKind::Waiting { delay, failures: view.failures });
+            // A bounce delay is no penalty for failures of the past.
+            let failures = if view.rest == Rest::Backoff { view.failures } else { 0 };
+            self.note(node, None, || EventKind::Waiting { delay, failures });
         }
     }
 

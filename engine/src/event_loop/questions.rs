@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::check::{Plan, is_offered};
 use super::waiting::answer;
 use super::walk::{Found, state_of};
-use super::{EventLoop, Followed, Question};
+use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::machine::{NodeId, Phase};
 use crate::name::Text;
-use crate::report::{Why, WhyStep, WorkerState};
+use crate::nested::HandedBy;
+use crate::report::{WhyStep, WorkerState};
 use crate::shared::Pinned;
 use crate::value::Kind;
 
@@ -120,16 +121,23 @@ impl EventLoop {
         }
     }
 
-    fn why(&self, name: &str) -> Option<Why> {
+    fn why(&self, name: &str) -> Option<Chain> {
         let mut node = self.names.find(&self.slots, name)?;
         let mut steps = Vec::new();
         loop {
             steps.push(self.why_step(node));
             match self.next_cause(node) {
                 Some(cause) => node = cause,
-                None => return Some(Why { steps }),
+                None => return Some(Chain { steps, handed_by: self.missed_from(node) }),
             }
         }
+    }
+
+    /// Returns who would hand over what a worker at a border misses.
+    fn missed_from(&self, node: NodeId) -> Option<HandedBy> {
+        let is_missing = state_of(&self.machine.view(node)) == WorkerState::Missing;
+        let manifold = self.slots[node.index()].manifold.as_ref().filter(|_| is_missing)?;
+        manifold.settings.as_ref()?.handed_by.clone()
     }
 
     fn why_step(&self, node: NodeId) -> WhyStep {
@@ -140,12 +148,14 @@ impl EventLoop {
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let degraded = slot.degraded().map(str::to_owned);
         let error = slot.last_error().map(|error| error.text.clone());
-        let is_well = matches!(state, WorkerState::Running | WorkerState::Done);
+        // What was parked by hand does not stand still because it failed before.
+        let is_past =
+            matches!(state, WorkerState::Running | WorkerState::Done | WorkerState::Parked);
         WhyStep {
             path: self.path(node),
             state,
             failures: view.failures,
-            error: degraded.or(error.filter(|_| !is_well)),
+            error: degraded.or(error.filter(|_| !is_past)),
             next_try_in: left
                 .filter(|_| is_timed)
                 .map(|left| Duration::from_nanos(left).as_secs_f64()),

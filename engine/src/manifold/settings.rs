@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};
 use crate::name::Text;
+use crate::nested::HandedBy;
 use crate::policy::Policy;
 
 /// Maps an error to what it means.
@@ -57,6 +58,8 @@ pub(crate) struct Settings {
     pub(crate) is_beside_engine: bool,
     /// The nested engine that it was installed with, and is taken out with.
     pub(crate) part_of: Option<Text>,
+    /// The worker in another engine that hands over what it offers.
+    pub(crate) handed_by: Option<HandedBy>,
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Option<Classifier>,
 }

@@ -75,7 +75,7 @@ async fn a_live_import_may_be_absent_and_come_and_go() -> TestResult {
     nested.settled().await?;
 
     let why = nested.why("page").await.ok_or("no page")?.to_string();
-    assert!(why.contains("\"a\" of the outer engine"), "{why}");
+    assert_eq!(why, "/site/page waits for /site/fact, which waits for /a, which is not installed");
 
     engine.provide(A, 7).await?;
     nested.running(&PAGE).await?;
@@ -122,7 +122,8 @@ async fn an_export_that_ends_by_itself_takes_its_users_outside_with_it() -> Test
     wait_for_state(&engine, "c", WorkerState::Waiting).await?;
 
     let why = engine.why("c").await.ok_or("no c")?.to_string();
-    assert!(why.contains("\"page\" of the nested engine"), "{why}");
+    let expected = "/c waits for /b, which waits for /site/page, which misses something: a licence";
+    assert_eq!(why, expected);
     Ok(clean_kill(engine).await?)
 }
 
@@ -250,6 +251,45 @@ async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_
         "start c 2",
     ];
     assert_eq!(lines, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_to_the_cause_leads_through_all_engines() -> TestResult {
+    let (engine, journal, facts) = (test_engine().build()?, Journal::new(), Script::new());
+    let inmost = journal.clone();
+    let outer = Nested::new(move || {
+        let inner = site(&inmost).import_live(FACT, FACT).export(PAGE, PAGE);
+        Change::new().install_nested(SITE, inner)
+    })
+    .import_live(A, FACT)
+    .export(PAGE, B);
+    engine.install(A, facts.manifold(())).await?;
+    engine.install_nested(SITE, outer).await?;
+    engine.install(C, journal.manifold(B)).await?;
+    engine.running(&C).await?;
+
+    facts.end(Err(Exit::missing("a licence")));
+    let nested = engine.engine_at("/site").ok_or("no nested engine")?;
+    let inmost = engine.engine_at("/site/site").ok_or("no nested engine in it")?;
+    for (engine, name) in [(&inmost, "fact"), (&nested, "fact"), (&nested, "page"), (&engine, "b")]
+    {
+        wait_for_state(engine, name, WorkerState::Missing).await?;
+    }
+    for (engine, name) in [(&inmost, "page"), (&engine, "c")] {
+        wait_for_state(engine, name, WorkerState::Waiting).await?;
+    }
+
+    // From outside: into both nested engines, and out of them again.
+    let why = engine.why("c").await.ok_or("no c")?;
+    let steps: Vec<_> = why.steps.iter().map(|step| &*step.path).collect();
+    let way = ["/c", "/b", "/site/page", "/site/site/page", "/site/site/fact", "/site/fact", "/a"];
+    assert_eq!(steps, way);
+    assert!(why.to_string().ends_with("/a, which misses something: a licence"), "{why}");
+    // A worker at the border is named if it is itself the cause.
+    engine.park(&Name::<()>::new("site.fact")).await?;
+    let why = nested.why("fact").await.ok_or("no fact")?.to_string();
+    assert_eq!(why, "/site/fact waits for /site.fact, which is parked");
     Ok(clean_kill(engine).await?)
 }
 

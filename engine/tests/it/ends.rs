@@ -77,6 +77,28 @@ async fn a_failed_worker_is_started_again_after_its_backoff() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_happens_by_hand_is_not_said_to_be_for_former_failures() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    script.fail_start(Exit::failed("no luck"));
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    engine.bounce(&A).await?;
+    events.wait_for_kind("/a", is_started(3)).await?;
+    engine.park(&A).await?;
+    let why = engine.why("a").await.ok_or("no a")?.to_string();
+
+    let waits = events.seen().iter().filter_map(|event| match event.kind {
+        EventKind::Waiting { failures, .. } => Some(failures),
+        _ => None,
+    });
+    assert_eq!(waits.collect::<Vec<_>>(), [1, 0], "{events:?}");
+    assert_eq!(why, "/a is parked");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_start_is_a_failure() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.fail_start(Exit::failed("no disk"));

@@ -118,6 +118,55 @@ async fn a_silent_reporter_two_engines_deep_silences_none_above_it() -> TestResu
     Ok(clean_kill(engine).await?)
 }
 
+/// Returns a manifold of an engine that says nothing of itself, with `inner` in it.
+fn silent_engine(inner: Option<Manifold>) -> Manifold {
+    let start = |inner, (), ctx: Context| async move {
+        let engine = test_engine().build_nested(&ctx)?;
+        if let Some(inner) = inner {
+            engine.install(SITE, inner).await?;
+        }
+        let page = Manifold::builder().start(|(), _ctx| async { Ok(Idle) });
+        engine
+            .install(
+                PAGE.output::<()>(),
+                page.report(|_| || async { serde_json::json!(7) }).build(),
+            )
+            .await?;
+        Ok::<NestedEngine, Exit>(engine)
+    };
+    Manifold::builder()
+        .start_with(inner, start)
+        .output(|engine| Engine::clone(engine))
+        .report(|_| std::future::pending::<serde_json::Value>)
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn engines_that_give_no_report_are_looked_into_within_one_deadline() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(SITE, silent_engine(Some(silent_engine(Some(silent_engine(None)))))).await?;
+    let mut inmost = engine.clone();
+    for _ in 0..3 {
+        inmost = inmost.output(SITE).await?;
+    }
+    inmost.running(&PAGE).await?;
+    let asked = tokio::time::Instant::now();
+
+    let report = serde_json::to_value(engine.report().await)?;
+
+    assert_eq!(asked.elapsed(), Duration::from_secs(1));
+    let first = &report["workers"]["site"];
+    assert_eq!(first["reporter"], "no answer within 1s");
+    let inmost = &first["report"]["workers"]["site"]["report"]["workers"]["site"]["report"];
+    let page = &inmost["workers"]["page"];
+    assert_eq!(
+        (&page["path"], &page["state"]),
+        (&"/site/site/site/page".into(), &"running".into())
+    );
+    assert_eq!(page["reporter"], "not asked, as its engine gave no report");
+    Ok(clean_kill(engine).await?)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_nested_engines_workers_stop_before_it_counts_as_stopped() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());

@@ -22,7 +22,8 @@ pub use follower::Follower;
 
 use crate::socket;
 use crate::wire::{
-    BounceRequest, Bounced, Failure, FailureCode, Graphs, Subject, VERSION, Versioned, WhyAnswer,
+    ControlRequest, Controlled, Failure, FailureCode, Graphs, Subject, VERSION, Versioned,
+    WhyAnswer,
 };
 
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
@@ -102,9 +103,35 @@ impl Client {
     /// # Cancel safety
     ///
     /// Cancelling stops waiting, not the bounce.
-    pub async fn bounce(&self, request: &BounceRequest) -> Result<Bounced, ClientError> {
-        let body = serde_json::to_vec(request).map_err(ClientError::Answer)?;
-        self.ask(Method::POST, "/v1/bounce".to_owned(), body).await
+    pub async fn bounce(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
+        self.control("/v1/bounce", request).await
+    }
+
+    /// Stops a worker and keeps it stopped until it is unparked; returns when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`bounce`](Self::bounce).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the park.
+    pub async fn park(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
+        self.control("/v1/park", request).await
+    }
+
+    /// Lets a parked worker start again; returns when it was told to, if it could be. One that is
+    /// not parked is left as it is, but for a wait after failures, which ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`bounce`](Self::bounce).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the unpark.
+    pub async fn unpark(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
+        self.control("/v1/unpark", request).await
     }
 
     /// Follows the events from now on.
@@ -119,6 +146,15 @@ impl Client {
             return Ok(Follower::new(response.into_body(), connection));
         }
         Err(refused(&within(collect(response)).await?))
+    }
+
+    async fn control(
+        &self,
+        target: &str,
+        request: &ControlRequest,
+    ) -> Result<Controlled, ClientError> {
+        let body = serde_json::to_vec(request).map_err(ClientError::Answer)?;
+        self.ask(Method::POST, target.to_owned(), body).await
     }
 
     async fn get<T: DeserializeOwned>(

@@ -112,6 +112,8 @@ impl ControlConfig {
 /// | `GET /v1/graph[?path=]` | the graphs of all engines, of one, or around a worker |
 /// | `GET /v1/events` | a line for each event, and for those that were missed |
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
+/// | `POST /v1/park` | a park, likewise |
+/// | `POST /v1/unpark` | an unpark, likewise |
 ///
 /// A path that does not begin with `/` is one below the engine's own. Answers are in [`wire`].
 ///

@@ -61,10 +61,10 @@ pub enum FailureCode {
     Other,
 }
 
-/// Asks for a bounce.
+/// Asks for a bounce, a park or an unpark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BounceRequest {
+pub struct ControlRequest {
     /// The worker's path.
     pub path: String,
     /// Who asks.
@@ -73,11 +73,17 @@ pub struct BounceRequest {
     pub why: String,
 }
 
-/// Says that a worker was bounced.
+/// Says what was done to the worker of this path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bounced {
-    /// The worker's path.
-    pub bounced: String,
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Controlled {
+    /// It was bounced: the old worker is gone.
+    Bounced(String),
+    /// It was parked: the worker is gone.
+    Parked(String),
+    /// It was unparked: the worker was told to start, if it could be.
+    Unparked(String),
 }
 
 /// The chain from a worker to the root cause.

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::Served;
 use super::answer::{Body, Refusal, json, respond};
 use super::follow::EventLines;
-use crate::wire::{BounceRequest, Bounced, FailureCode};
+use crate::wire::{ControlRequest, Controlled, FailureCode};
 
 /// The longest text that says who asks or why, in characters.
 const MAX_ORIGIN: usize = 1000;
@@ -35,6 +35,32 @@ struct WhyAnswer<'a> {
 #[derive(Serialize)]
 struct GraphAnswer<'a> {
     graphs: &'a [crankcase_engine::Graph],
+}
+
+/// What is done to a worker.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Bounce,
+    Park,
+    Unpark,
+}
+
+impl Act {
+    fn change(self, name: &Name<()>) -> Change {
+        match self {
+            Self::Bounce => Change::new().bounce(name),
+            Self::Park => Change::new().park(name),
+            Self::Unpark => Change::new().unpark(name),
+        }
+    }
+
+    fn done(self, path: String) -> Controlled {
+        match self {
+            Self::Bounce => Controlled::Bounced(path),
+            Self::Park => Controlled::Parked(path),
+            Self::Unpark => Controlled::Unparked(path),
+        }
+    }
 }
 
 impl Served {
@@ -65,7 +91,7 @@ impl Served {
         let target = request.uri().path();
         let expected = match target {
             "/v1/report" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
-            "/v1/bounce" => Method::POST,
+            "/v1/bounce" | "/v1/park" | "/v1/unpark" => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
                 return Err(Refusal::new(FailureCode::UnknownRequest, message));
@@ -82,7 +108,9 @@ impl Served {
             ("/v1/why", None) => Err(Refusal::malformed("the parameter \"path\" is missing")),
             ("/v1/graph", path) => self.graph(path.as_deref()).await,
             ("/v1/events", None) => self.events(stop),
-            ("/v1/bounce", None) => self.bounce(self.read(request).await?, peer).await,
+            ("/v1/bounce", None) => self.control(Act::Bounce, request, peer).await,
+            ("/v1/park", None) => self.control(Act::Park, request, peer).await,
+            ("/v1/unpark", None) => self.control(Act::Unpark, request, peer).await,
             _ => Err(Refusal::malformed("it takes no parameter")),
         }
     }
@@ -125,17 +153,13 @@ impl Served {
     async fn report(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
-            let mut report = self.engine.report().await;
-            ask_nested(&self.engine, report.workers.values_mut()).await;
+            let report = self.engine.report().await;
             return Ok(json(StatusCode::OK, &Subject::Engine(&report)));
         }
         let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
         let mut report = engine.report().await;
         match report.workers.remove(&name) {
-            Some(mut worker) => {
-                ask_nested(&engine, [&mut worker]).await;
-                Ok(json(StatusCode::OK, &Subject::Worker(&worker)))
-            }
+            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
             None => Err(unknown(&engine, &name, path).await),
         }
     }
@@ -180,11 +204,13 @@ impl Served {
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
     }
 
-    async fn bounce(
+    async fn control(
         &self,
-        request: BounceRequest,
+        act: Act,
+        request: Request<Incoming>,
         peer: Option<u32>,
     ) -> Result<Response<Body>, Refusal> {
+        let request: ControlRequest = self.read(request).await?;
         for (field, text) in [("who", &request.who), ("why", &request.why)] {
             check_text(field, text)?;
         }
@@ -197,10 +223,10 @@ impl Served {
             Some(user) => format!("{} (uid {user})", request.who),
             None => request.who,
         };
-        tracing::info!(path, who, why = request.why, "a bounce was asked for");
-        let bounced = engine.asked_by(who, request.why).bounce(&name).await;
-        bounced.map_err(|error| Refusal::of_change(&path, &error))?;
-        Ok(json(StatusCode::OK, &Bounced { bounced: path }))
+        tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
+        let done = engine.asked_by(who, request.why).apply(act.change(&name)).await;
+        done.map_err(|error| Refusal::of_change(&path, &error))?;
+        Ok(json(StatusCode::OK, &act.done(path)))
     }
 
     /// Reads the body of a request.
@@ -217,18 +243,6 @@ impl Served {
         })?;
         serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
-    }
-}
-
-/// Asks nested engines themselves of which no report came, as when no thread is left for the
-/// reporters of workers.
-async fn ask_nested(engine: &Engine, workers: impl IntoIterator<Item = &mut WorkerReport>) {
-    for worker in workers {
-        if worker.report.is_none()
-            && let Some(nested) = engine.engine_at(&worker.path)
-        {
-            worker.report = Some(nested.report().await.into());
-        }
     }
 }
 

@@ -1,11 +1,11 @@
 use crankcase_status::ClientError;
-use crankcase_status::wire::{BounceRequest, Detail, EventLine, FailureCode, Subject};
+use crankcase_status::wire::{ControlRequest, Controlled, Detail, EventLine, FailureCode, Subject};
 use serde_json::json;
 
-use crate::world::{TestResult, World, guarded};
+use crate::world::{PAGE, TestResult, World, guarded};
 
-fn bounce(path: &str) -> BounceRequest {
-    BounceRequest { path: path.to_owned(), who: "ada".to_owned(), why: "to see".to_owned() }
+fn asking(path: &str) -> ControlRequest {
+    ControlRequest { path: path.to_owned(), who: "ada".to_owned(), why: "to see".to_owned() }
 }
 
 #[tokio::test]
@@ -75,15 +75,45 @@ async fn a_bounce_in_a_nested_engine_says_who_asked_and_why() -> TestResult {
     let client = world.client().await?;
     let mut events = client.events().await?;
 
-    let bounced = client.bounce(&bounce("/agent/site/page")).await?;
+    let bounced = client.bounce(&asking("/agent/site/page")).await?;
 
-    assert_eq!(bounced.bounced, "/agent/site/page");
+    assert_eq!(bounced, Controlled::Bounced("/agent/site/page".to_owned()));
     let event = guarded(events.next()).await?.ok_or("the stream ended")?;
     let EventLine::Event(event) = event else { return Err("missed".into()) };
     assert_eq!((&*event.path, &*event.text), ("/agent/site/page", "bounced"));
     let origin = event.origin.ok_or("nobody asked")?;
     let user = rustix::process::geteuid().as_raw();
     assert_eq!((origin.who, &*origin.why), (format!("ada (uid {user})"), "to see"));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_worker_stays_parked_until_it_is_unparked() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    let mut events = client.events().await?;
+    let path = "/agent/site/page";
+
+    let parked = client.park(&asking(path)).await?;
+    let Subject::Worker(worker) = client.report(Some(path)).await? else {
+        return Err("an engine".into());
+    };
+    let unparked = client.unpark(&asking(path)).await?;
+    let site = world.engine.engine_at("/agent/site").ok_or("no site")?;
+    guarded(site.running(&PAGE)).await?;
+
+    assert_eq!(parked, Controlled::Parked(path.to_owned()));
+    assert_eq!((&*worker.state, worker.has_trouble()), ("parked", true));
+    assert_eq!(unparked, Controlled::Unparked(path.to_owned()));
+    let mut asked = Vec::new();
+    while asked.len() < 2 {
+        let event = guarded(events.next()).await?.ok_or("the stream ended")?;
+        let EventLine::Event(event) = event else { return Err("missed".into()) };
+        asked.extend(event.origin.map(|origin| (event.path, event.text, origin.why)));
+    }
+    let expected =
+        ["parked", "unparked"].map(|text| (path.to_owned(), text.to_owned(), "to see".to_owned()));
+    assert_eq!(asked, expected);
     world.clean_kill().await
 }
 
@@ -98,8 +128,10 @@ async fn an_unknown_path_is_told_apart_from_other_refusals() -> TestResult {
         client.why("/agent/site/nobody").await.err(),
         client.why("/agent/site/page/deep").await.err(),
         client.graph(Some("/agent/nobody")).await.err(),
-        client.bounce(&bounce("/agent/nobody")).await.err(),
-        client.bounce(&bounce("/agent/a b")).await.err(),
+        client.bounce(&asking("/agent/nobody")).await.err(),
+        client.bounce(&asking("/agent/a b")).await.err(),
+        client.park(&asking("/agent/site/nobody")).await.err(),
+        client.unpark(&asking("/agent/site/page/deep")).await.err(),
     ];
 
     for answer in answers {
@@ -114,7 +146,7 @@ async fn a_bounce_of_a_stopped_engine_is_refused() -> TestResult {
     let client = world.client().await?;
     world.engine.stop().await?;
 
-    let refused = client.bounce(&bounce("/agent/store")).await.unwrap_err();
+    let refused = client.bounce(&asking("/agent/store")).await.unwrap_err();
 
     let ClientError::Refused { code, message } = refused else { return Err(refused.into()) };
     assert_eq!(code, FailureCode::Stopping, "{message}");
