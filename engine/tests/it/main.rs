@@ -3,6 +3,7 @@
 mod borders;
 mod changes;
 mod compile;
+mod course;
 mod delays;
 mod ends;
 mod flaws;
