@@ -11,31 +11,36 @@
 //!    in between. What is not sliced is a preview, a group's check for cycles, and what one hub
 //!    shows its users: each is one walk.
 
+mod check;
 mod commands;
+mod complete;
+mod ending;
 mod group;
+mod names;
 mod questions;
 mod reaper;
 mod remains;
 mod slot;
 mod timers;
+mod told;
 mod waiting;
 mod walk;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use ending::Fatal;
 use group::Job;
+use names::Names;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
-use remains::Remains;
 pub(crate) use slot::Ask;
-use slot::{LastError, Names, Slot, Stamp};
+use slot::{Slot, Stamp};
 use timers::Timers;
 use waiting::Waiting;
 pub(crate) use walk::Snapshot;
@@ -45,12 +50,12 @@ use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
 use crate::chunks::Chunks;
 use crate::detail::Reporter;
-use crate::engine::{Caller, Life, Verdict};
+use crate::engine::{Caller, Life};
 use crate::event::{Event, EventKind, Origin};
 use crate::finish::Finish;
 use crate::graph::Graph;
 use crate::hash::Map;
-use crate::machine::{End, EndKind, Generation, Machine, NodeId, Port, Rest, Stage, Status, Step};
+use crate::machine::{Generation, Machine, NodeId, Port, Step};
 use crate::name::Text;
 use crate::report::Why;
 use crate::shared::{Pinned, Shared};
@@ -134,6 +139,8 @@ pub(crate) struct EventLoop {
     has_parts: bool,
     began: Instant,
     now: Stamp,
+    /// The same moment by the wall clock.
+    wall_now: SystemTime,
     slice_ends: Instant,
     is_finished: bool,
     /// A worker's task was dropped by its runtime.
@@ -143,13 +150,6 @@ pub(crate) struct EventLoop {
     killed_until: Option<Stamp>,
     /// Keeps an outer engine from taking this one for ended.
     linger: Option<Linger>,
-}
-
-/// The gravest fatal error so far.
-pub(crate) struct Fatal {
-    pub(crate) severity: crate::manifold::Severity,
-    pub(crate) path: String,
-    pub(crate) error: Arc<crate::exit::BoxError>,
 }
 
 /// What a loop begins with.
@@ -198,6 +198,7 @@ impl EventLoop {
             has_parts: false,
             began,
             now: 1,
+            wall_now: shared.clock.wall,
             slice_ends: began,
             is_finished: false,
             is_runtime_gone: false,
@@ -268,6 +269,7 @@ impl EventLoop {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
         self.now = stamp(now.duration_since(self.began));
+        self.wall_now = self.wall(self.now);
     }
 
     fn is_slice_over(&self) -> bool {
@@ -334,161 +336,6 @@ impl EventLoop {
         }
     }
 
-    fn receive(&mut self, message: Message) {
-        match message {
-            Message::Started { node, generation, outputs, reporter } => {
-                self.on_started(node, generation, outputs, reporter);
-            }
-            Message::Ended { node, generation, finish } => self.on_ended(node, generation, finish),
-            Message::Changed { node, generation, index, latest } => {
-                self.on_changed(node, generation, index, latest);
-            }
-            Message::Health { node, generation } => self.on_health(node, generation),
-            Message::Unpin(node) => self.machine.unpin(node),
-        }
-    }
-
-    fn on_started(
-        &mut self,
-        node: NodeId,
-        generation: Generation,
-        outputs: Outputs,
-        reporter: Option<Reporter>,
-    ) {
-        let is_overdue = self.machine.view(node).is_overdue;
-        let Some(worker) = self.worker(node, generation).filter(|_| !is_overdue) else {
-            self.reaper.take(outputs);
-            return self.reaper.take_reporter(reporter);
-        };
-        worker.outputs = outputs;
-        worker.is_up = true;
-        worker.ask = reporter.map(Ask::new);
-        let stamp = NonZeroU64::new(self.now);
-        let slot = &mut self.slots[node.index()];
-        slot.started = stamp;
-        self.machine.started(node, generation);
-        self.note(node, None, || EventKind::Started { generation });
-        if self.machine.view(node).status == Status::Up {
-            self.show(node);
-        }
-    }
-
-    fn on_ended(&mut self, node: NodeId, generation: Generation, mut finish: Finish) {
-        if self.worker(node, generation).is_none() {
-            return self.reaper.take_finish(finish);
-        }
-        let view = self.machine.view(node);
-        let Some(worker) = self.slots[node.index()].worker.take() else { return };
-        let was_told = view.stage > Stage::Free;
-        let is_overdue = view.is_overdue && !view.is_marked && !view.is_obsolete;
-        finish.kind = match finish.kind {
-            EndKind::Dropped if worker.is_aborted => EndKind::Stopped,
-            EndKind::Done if was_told => EndKind::Stopped,
-            kind => kind,
-        };
-        if is_overdue && finish.kind == EndKind::Stopped {
-            finish = Finish::failed(self.overdue(node));
-        }
-        let kind = finish.kind;
-        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
-        let slot = &mut self.slots[node.index()];
-        let ran = match slot.started {
-            Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
-            _ => Duration::ZERO,
-        };
-        self.reaper.take(worker.outputs);
-        self.reaper.take_ask(worker.ask);
-        slot.stopped = NonZeroU64::new(self.now);
-        slot.forget_health();
-        self.show(node);
-        self.note_end(node, finish);
-        let at = Duration::from_nanos(self.now);
-        self.machine.ended(node, generation, End { kind, ran, at });
-        if view.stage == Stage::Stuck {
-            tracing::info!(worker = %self.path(node), "a stuck worker has ended after all");
-        }
-        let rest = self.machine.view(node);
-        if rest.rest == Rest::Spent {
-            self.note(node, None, || EventKind::Spent { failures: rest.failures });
-        }
-        self.waiting.on_gone(node, generation);
-    }
-
-    /// Remembers and tells why a worker has ended.
-    fn note_end(&mut self, node: NodeId, finish: Finish) {
-        let kind = finish.kind;
-        let failure = finish.failure.map(|failure| *failure);
-        let (text, is_panic) = match &failure {
-            Some(failure) => (Some(failure.text.clone()), failure.is_panic),
-            None => (None, false),
-        };
-        if let Some(failure) = failure {
-            if let Some((severity, error)) = failure.fatal {
-                self.on_fatal(node, severity, error);
-            }
-            let at = self.now;
-            let error = LastError { text: failure.text, is_panic, at };
-            self.slots[node.index()].rare_mut().last_error = Some(error);
-        }
-        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
-    }
-
-    fn on_fatal(
-        &mut self,
-        node: NodeId,
-        severity: crate::manifold::Severity,
-        error: crate::exit::BoxError,
-    ) {
-        let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
-        if is_gravest {
-            let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
-            let before = self.fatal.replace(fatal);
-            self.reaper.take_fatal(before.map(|fatal| fatal.error));
-        } else {
-            self.reaper.take_fatal(Some(Arc::new(error)));
-        }
-        self.begin_kill();
-    }
-
-    fn on_changed(
-        &mut self,
-        node: NodeId,
-        generation: Generation,
-        index: usize,
-        latest: Arc<Latest>,
-    ) {
-        let is_up = self.machine.view(node).status == Status::Up;
-        // Taken in any case: while a value waits here, no later one is told.
-        let value = latest.take();
-        self.reaper.take_latest(latest);
-        let worker = self.worker(node, generation).filter(|worker| worker.is_up);
-        let (Some(worker), Some(value)) = (worker, value.clone()) else {
-            return self.reaper.take(value.into_iter().collect());
-        };
-        let old = worker.outputs.set(index, value);
-        self.reaper.take(old.into_iter().collect());
-        if !is_up {
-            // It is about to stop; its users are already.
-            return;
-        }
-        let kind = self.slots[node.index()].kinds()[index];
-        self.show(node);
-        self.note(node, None, || EventKind::Changed { output: kind.name() });
-        let port = self.port(kind.id());
-        self.machine.changed(node, generation, port);
-    }
-
-    fn on_health(&mut self, node: NodeId, generation: Generation) {
-        let worker = self.worker(node, generation);
-        let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
-        let slot = &mut self.slots[node.index()];
-        if slot.degraded() == degraded.as_deref() {
-            return;
-        }
-        slot.rare_mut().degraded.clone_from(&degraded);
-        self.note(node, None, || EventKind::Health { degraded });
-    }
-
     /// Shows the followers of a name what it offers now.
     fn show(&mut self, node: NodeId) {
         let slot = &self.slots[node.index()];
@@ -527,13 +374,13 @@ impl EventLoop {
         if !self.shared.log.is_followed() {
             return;
         }
-        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind());
+        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind());
         self.events.push(event.about(self.slots[node.index()].name.as_ref(), origin));
     }
 
     /// Makes an event about the engine itself.
     fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        let event = Event::new(self.wall(self.now), Arc::clone(&self.shared.path), kind);
+        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind);
         self.events.push(event.about(None, origin));
     }
 
@@ -541,57 +388,6 @@ impl EventLoop {
     fn flush(&mut self) {
         self.shared.log.push(&mut self.events);
         self.reaper.flush();
-    }
-
-    fn kill(&mut self, origin: Option<&Arc<Origin>>) {
-        if !self.machine.is_killed() {
-            self.note_engine(origin, EventKind::Killed);
-        }
-        self.begin_kill();
-    }
-
-    fn begin_kill(&mut self) {
-        if !self.machine.is_killed() {
-            self.killed_until =
-                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
-            if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
-                tracing::debug!(?deadline, until, "the engine's kill has a deadline");
-            }
-        }
-        self.machine.kill();
-        self.life.send_if_modified(|life| {
-            let is_news = matches!(life, Life::Running);
-            if is_news {
-                *life = Life::Stopping;
-            }
-            is_news
-        });
-        self.waiting.give_up();
-        if let Some(job) = self.job.take() {
-            self.machine.end_group();
-            self.refuse(job, ChangeError::Stopped);
-        }
-    }
-
-    /// Says how the engine has ended. Its last report is made when it is asked for, or after those
-    /// who wait have been woken: with many workers it takes longer than their stop.
-    async fn finish(mut self) {
-        self.note_engine(None, EventKind::Finished);
-        self.flush();
-        if self.linger.is_none() {
-            // An engine that is nested in another leaves that to the outermost.
-            self.shared.log.close();
-        }
-        let verdict = match self.fatal.take() {
-            Some(fatal) => Verdict::Fatal { path: fatal.path, error: fatal.error },
-            None if self.is_runtime_gone => Verdict::RuntimeGone,
-            None => Verdict::Ended,
-        };
-        let life = self.life.clone();
-        let remains = Remains::leave(self, verdict.clone());
-        life.send_replace(Life::Ended(verdict));
-        tokio::task::yield_now().await;
-        drop(remains);
     }
 }
 

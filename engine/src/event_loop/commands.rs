@@ -7,14 +7,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::slot::{Ask, LastError, Slot, WorkerSlot};
-use super::waiting::answer;
 use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
 use crate::engine::Engine;
 use crate::event::EventKind;
 use crate::input::{Gift, Given};
-use crate::machine::{Command, Generation, NodeId, Phase, Rest, Stage};
+use crate::machine::{Command, Generation, NodeId, Phase, Rest};
 use crate::manifold::Manifold;
 use crate::stop::Stop;
 use crate::task::Launch;
@@ -136,7 +135,7 @@ impl EventLoop {
         }
     }
 
-    fn name_stuck(&mut self, node: NodeId) {
+    pub(super) fn name_stuck(&mut self, node: NodeId) {
         self.note(node, None, || EventKind::Stuck);
         tracing::error!(worker = %self.path(node), "a worker is stuck and left behind");
     }
@@ -176,33 +175,9 @@ impl EventLoop {
         self.reaper.take_manifold(slot.manifold);
     }
 
-    /// The deadline of a kill is over: all that is left is dropped and left behind.
-    pub(super) fn abandon(&mut self) {
-        let mut live: Vec<_> = self.names.iter().collect();
-        live.retain(|node| self.slots[node.index()].worker.is_some());
-        live.sort_unstable();
-        for node in live {
-            if self.machine.view(node).stage != Stage::Stuck {
-                self.name_stuck(node);
-            }
-            if let Some(worker) = &mut self.slots[node.index()].worker {
-                worker.stopper.stop();
-                worker.abort();
-            }
-        }
-        self.is_finished = true;
-    }
-
     /// Answers those who wait for the machine to be idle, or settled.
     pub(super) fn answer_at_rest(&mut self) {
-        for reply in self.waiting.for_idle.drain(..) {
-            answer(reply, Ok(()));
-        }
-        if !self.waiting.for_rest.is_empty() && self.machine.is_settled() {
-            for reply in self.waiting.for_rest.drain(..) {
-                answer(reply, ());
-            }
-        }
+        self.waiting.on_idle(|| self.machine.is_settled());
     }
 }
 
@@ -213,7 +188,7 @@ impl WorkerSlot {
         self.abort();
     }
 
-    fn abort(&mut self) {
+    pub(super) fn abort(&mut self) {
         self.is_aborted = true;
         if let Some(task) = &self.task {
             task.abort();

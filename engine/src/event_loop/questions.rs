@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::group::{Plan, is_offered};
+use super::check::{Plan, is_offered};
 use super::waiting::answer;
 use super::walk::{Found, state_of};
 use super::{EventLoop, Followed, Question};
@@ -25,7 +25,7 @@ impl EventLoop {
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
             // Dropping the reply says that the engine is stopping.
             Question::Settled(_) if self.machine.is_killed() => {}
-            Question::Settled(reply) => self.waiting.for_rest.push(reply),
+            Question::Settled(reply) => self.waiting.add_for_rest(reply),
             Question::Live(node, generation, reply) => {
                 let path = self.worker(node, generation).is_some().then(|| self.path(node));
                 answer(reply, path);

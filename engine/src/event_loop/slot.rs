@@ -1,19 +1,16 @@
 //! What the loop keeps for each name, beside the machine's node.
 
 use std::any::TypeId;
-use std::hash::BuildHasher;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hashbrown::HashTable;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::chunks::Chunks;
 use crate::detail::Reporter;
-use crate::machine::{Generation, NodeId};
+use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::name::Text;
 use crate::stop::Stopper;
@@ -164,69 +161,5 @@ impl Slot {
             });
             unseen
         })
-    }
-}
-
-/// The names in use, each with its node.
-#[derive(Default)]
-pub(super) struct Names {
-    table: HashTable<Entry>,
-    /// Keyed anew for each engine: names may come from outside.
-    hasher: foldhash::fast::RandomState,
-}
-
-/// A node, and a digest of its name: most names are told apart, and all are moved when the table
-/// grows, without a look at them.
-struct Entry {
-    digest: u32,
-    node: NodeId,
-}
-
-impl Entry {
-    /// Spreads a digest over the bits that the table uses.
-    fn hash(digest: u32) -> u64 {
-        // The odd number next to 2^64 over the golden ratio (Knuth, volume 3, section 6.4).
-        u64::from(digest).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-impl Names {
-    fn digest(&self, name: &str) -> u32 {
-        let hash = self.hasher.hash_one(name);
-        u32::try_from(hash >> 32).expect("half of 64 bits")
-    }
-
-    pub(super) fn find(&self, slots: &Chunks<Slot>, name: &str) -> Option<NodeId> {
-        let digest = self.digest(name);
-        let is_it = |entry: &Entry| {
-            entry.digest == digest && slots[entry.node.index()].name().as_str() == name
-        };
-        self.table.find(Entry::hash(digest), is_it).map(|entry| entry.node)
-    }
-
-    pub(super) fn insert(&mut self, name: &str, node: NodeId) {
-        let digest = self.digest(name);
-        self.table.insert_unique(Entry::hash(digest), Entry { digest, node }, |entry| {
-            Entry::hash(entry.digest)
-        });
-    }
-
-    pub(super) fn remove(&mut self, name: &str, node: NodeId) {
-        let hash = Entry::hash(self.digest(name));
-        if let Ok(entry) = self.table.find_entry(hash, |other| other.node == node) {
-            entry.remove();
-        }
-    }
-
-    pub(super) fn reserve(&mut self, more: usize) {
-        self.table.reserve(more, |entry| Entry::hash(entry.digest));
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.table.len()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = NodeId> {
-        self.table.iter().map(|entry| entry.node)
     }
 }

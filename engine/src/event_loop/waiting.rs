@@ -5,14 +5,19 @@ use crate::change::ChangeError;
 use crate::hash::Map;
 use crate::machine::{Generation, NodeId};
 
+/// From how many on those who have given up are swept out.
+const SWEPT: usize = 64;
+
 #[derive(Default)]
 pub(super) struct Waiting {
     /// Changes that are applied once the machine is idle.
-    pub(super) for_idle: Vec<ChangeReply>,
-    pub(super) for_rest: Vec<Reply<()>>,
+    for_idle: Vec<ChangeReply>,
+    for_rest: Vec<Reply<()>>,
     for_end: Map<(NodeId, Generation), Vec<u64>>,
     calls: Map<u64, Call>,
     next_call: u64,
+    /// At how many calls those who have given up are swept out next.
+    sweep_at: usize,
 }
 
 /// A change that is applied when a number of workers has ended.
@@ -28,12 +33,46 @@ impl Waiting {
             self.for_idle.push(reply);
             return;
         }
+        if self.calls.len() >= self.sweep_at.max(SWEPT) {
+            self.sweep();
+        }
         let id = self.next_call;
         self.next_call += 1;
         for worker in workers {
             self.for_end.entry(*worker).or_default().push(id);
         }
         self.calls.insert(id, Call { left: workers.len(), reply });
+    }
+
+    /// Forgets the calls that nobody waits for any more. It is done each time their number has
+    /// doubled, so that it costs each call little.
+    fn sweep(&mut self) {
+        self.calls.retain(|_, call| !call.reply.is_closed());
+        for ids in self.for_end.values_mut() {
+            ids.retain(|id| self.calls.contains_key(id));
+        }
+        self.for_end.retain(|_, ids| !ids.is_empty());
+        self.sweep_at = 2 * self.calls.len();
+    }
+
+    /// Answers when the machine is at rest.
+    pub(super) fn add_for_rest(&mut self, reply: Reply<()>) {
+        if self.for_rest.len() >= SWEPT && self.for_rest.len() == self.for_rest.capacity() {
+            self.for_rest.retain(|reply| !reply.is_closed());
+        }
+        self.for_rest.push(reply);
+    }
+
+    /// Answers those who wait for rest, if the machine is.
+    pub(super) fn on_idle(&mut self, is_at_rest: impl FnOnce() -> bool) {
+        for reply in self.for_idle.drain(..) {
+            answer(reply, Ok(()));
+        }
+        if !self.for_rest.is_empty() && is_at_rest() {
+            for reply in self.for_rest.drain(..) {
+                answer(reply, ());
+            }
+        }
     }
 
     /// Answers all that the engine was killed: what they wait for may never come true.
@@ -66,4 +105,31 @@ impl Waiting {
 /// Sends an answer. Who does not wait for it any more does not need it.
 pub(super) fn answer<T>(reply: Reply<T>, value: T) {
     drop(reply.send(value));
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn callers_who_give_up_leave_nothing_behind() {
+        let mut waiting = Waiting::default();
+        let (reply, mut stays) = oneshot::channel();
+        let hung = (NodeId::from_index(0), 1);
+        waiting.add(&[hung], reply);
+
+        for _ in 0..10_000 {
+            waiting.add(&[hung], oneshot::channel().0);
+            waiting.add_for_rest(oneshot::channel().0);
+        }
+
+        assert!(waiting.calls.len() <= 2 * SWEPT, "{}", waiting.calls.len());
+        assert!(waiting.for_end[&hung].len() <= 2 * SWEPT);
+        assert!(waiting.for_rest.len() <= 2 * SWEPT, "{}", waiting.for_rest.len());
+        waiting.on_gone(hung.0, hung.1);
+        waiting.on_idle(|| true);
+        assert!(matches!(stays.try_recv(), Ok(Ok(()))));
+    }
 }

@@ -86,7 +86,7 @@ impl EventLoop {
             path: self.shared.own_path().to_owned(),
             state,
             is_healthy: error.is_none(),
-            at: Timestamp(self.wall(self.now)),
+            at: Timestamp(self.wall_now),
             error,
             left_behind: Vec::new(),
             workers: std::collections::BTreeMap::new(),

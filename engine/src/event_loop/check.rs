@@ -1,0 +1,260 @@
+//! What is wrong with a group of changes, before any of it is applied.
+
+use smallvec::SmallVec;
+
+use super::EventLoop;
+use crate::change::{Action, ChangeError, Mode, Op};
+use crate::engine::Caller;
+use crate::hash::{Map, Set};
+use crate::machine::{Edge, NodeId};
+use crate::manifold::Manifold;
+use crate::name::Text;
+use crate::policy::Policy;
+use crate::value::Kind;
+
+/// What a group is to the graph.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// The node of each op.
+    pub(super) nodes: SmallVec<[NodeId; 1]>,
+    /// The inputs of each op that installs; empty for others.
+    pub(super) edges: SmallVec<[Box<[Edge]>; 1]>,
+    /// Which op changes a node, where there is more than one.
+    changed: Map<NodeId, usize>,
+    /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
+    pub(super) linked: Vec<usize>,
+}
+
+impl EventLoop {
+    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself.
+    pub(super) fn resolve(
+        &mut self,
+        plan: &mut Plan,
+        ops: &[Op],
+        at: usize,
+    ) -> Result<(), ChangeError> {
+        let Op { name, action } = &ops[at];
+        let node = self.intern(name);
+        plan.nodes.push(node);
+        if ops.len() > 1 && plan.changed.insert(node, at).is_some() {
+            return Err(ChangeError::NamedTwice { name: name.as_str().to_owned() });
+        }
+        let is_installed = self.machine.view(node).is_installed;
+        // One that will use nothing counts too: it no longer uses what it does now.
+        let is_linked = self.machine.inputs(node).len() > 0;
+        let Action::Install { manifold: Some(manifold), expected, mode } = action else {
+            plan.edges.push(Box::default());
+            if is_linked && matches!(action, Action::Uninstall { .. }) {
+                plan.linked.push(at);
+            }
+            return if is_installed { Ok(()) } else { Err(self.not_installed(name, action)) };
+        };
+        if is_installed && *mode == Mode::Nothing {
+            return Err(ChangeError::AlreadyInstalled { name: name.as_str().to_owned() });
+        }
+        if *mode == Mode::Provided
+            && self.slots[node.index()]
+                .manifold
+                .as_ref()
+                .is_some_and(|installed| !installed.blueprint.is_provided())
+        {
+            return Err(ChangeError::NotProvided { name: name.as_str().to_owned() });
+        }
+        if !is_installed && *mode == Mode::Something {
+            return Err(self.not_installed(name, action));
+        }
+        check_manifold(name, manifold, expected, &self.shared.policy)?;
+        let edges = self.edges(name, manifold)?;
+        if is_linked || !edges.is_empty() || self.machine.users(node).next().is_some() {
+            plan.linked.push(at);
+        }
+        plan.edges.push(edges);
+        Ok(())
+    }
+
+    fn edges(&mut self, name: &Text, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {
+        let declared = manifold.blueprint.inputs();
+        let mut edges: Vec<Edge> = Vec::with_capacity(declared.len());
+        let mut seen = Set::default();
+        for input in declared {
+            let edge = Edge {
+                target: self.intern(&input.name),
+                need: input.need,
+                port: self.port(input.kind.id()),
+            };
+            if !seen.insert((edge.target, edge.port)) {
+                return Err(ChangeError::DuplicateInput {
+                    name: name.as_str().to_owned(),
+                    input: input.name.as_str().to_owned(),
+                    kind: input.kind.name(),
+                });
+            }
+            edges.push(edge);
+        }
+        Ok(edges.into_boxed_slice())
+    }
+
+    /// Compares what a manifold asks of others, and others of it, with what is offered.
+    pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize) -> Result<(), ChangeError> {
+        let Op { name, action } = &ops[at];
+        let Action::Install { manifold: Some(manifold), .. } = action else { return Ok(()) };
+        for (input, edge) in manifold.blueprint.inputs().iter().zip(&plan.edges[at]) {
+            if let Some(offers) = self.offers_after(plan, ops, edge.target) {
+                let asked = Asked { user: name, input: &input.name, kind: input.kind };
+                asked.compare(name, offers)?;
+            }
+        }
+        for (user, index) in self.machine.users(plan.nodes[at]) {
+            if plan.op_of(user, at).is_some() {
+                continue;
+            }
+            let slot = &self.slots[user.index()];
+            let Some(installed) = &slot.manifold else { continue };
+            let input = &installed.blueprint.inputs()[index];
+            let asked = Asked { user: slot.name(), input: name, kind: input.kind };
+            asked.compare(name, manifold.blueprint.offers())?;
+        }
+        Ok(())
+    }
+
+    /// Returns what a name will offer once the group is applied; nothing known if no manifold will
+    /// be there.
+    fn offers_after<'a>(
+        &'a self,
+        plan: &Plan,
+        ops: &'a [Op],
+        node: NodeId,
+    ) -> Option<&'a [&'static Kind]> {
+        let change = plan.changed.get(&node).map(|at| &ops[*at].action);
+        match change {
+            Some(Action::Install { manifold, .. }) => {
+                manifold.as_ref().map(|manifold| manifold.blueprint.offers())
+            }
+            Some(Action::Uninstall { .. }) => None,
+            _ => {
+                let manifold = self.slots[node.index()].manifold.as_ref()?;
+                Some(manifold.blueprint.offers())
+            }
+        }
+    }
+
+    pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
+        if plan.linked.is_empty() {
+            return Ok(());
+        }
+        let linked = plan.linked.iter();
+        let rewirings: Vec<_> = linked.map(|at| (plan.nodes[*at], &*plan.edges[*at])).collect();
+        let Some(mut cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
+        // It is told from what is being installed, which closes it.
+        let first = cycle.iter().position(|node| {
+            rewirings.iter().any(|(rewired, edges)| rewired == node && !edges.is_empty())
+        });
+        cycle.rotate_left(first.unwrap_or(0));
+        let name = |node: &NodeId| self.slots[node.index()].name().as_str().to_owned();
+        Err(ChangeError::Cycle { path: cycle.iter().map(name).collect() })
+    }
+
+    /// Refuses what would make the asking worker wait for its own end.
+    pub(super) fn check_own_end(
+        &self,
+        plan: &Plan,
+        ops: &[Op],
+        caller: &Caller,
+    ) -> Result<(), ChangeError> {
+        let Some((asker, generation)) = caller.asker else { return Ok(()) };
+        if self.machine.view(asker).generation != generation {
+            return Ok(());
+        }
+        let stopped = |(op, _): &(&Op, &NodeId)| !matches!(op.action, Action::Unpark);
+        let ops = || ops.iter().zip(&plan.nodes).filter(stopped);
+        let roots: Vec<_> = ops().map(|(_, node)| *node).collect();
+        if !self.machine.bounced_with(&roots).contains(&asker) {
+            return Ok(());
+        }
+        for (op, node) in ops() {
+            if self.machine.bounced_with(&[*node]).contains(&asker) {
+                return Err(ChangeError::OwnEnd {
+                    action: op.action.verb(),
+                    name: op.name.as_str().to_owned(),
+                    asker: self.slots[asker.index()].name().as_str().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Makes room for a group of so many ops.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.nodes.reserve(count);
+        self.edges.reserve(count);
+        self.changed.reserve(count);
+    }
+
+    /// Takes the inputs that an op gives its node.
+    pub(super) fn take_edges(&mut self, at: usize) -> Box<[Edge]> {
+        std::mem::take(&mut self.edges[at])
+    }
+
+    /// Returns the op that changes a node's manifold, in a group whose op `at` is looked at.
+    fn op_of(&self, node: NodeId, at: usize) -> Option<usize> {
+        if self.nodes[at] == node { Some(at) } else { self.changed.get(&node).copied() }
+    }
+}
+
+/// Checks a manifold by itself.
+fn check_manifold(
+    name: &Text,
+    manifold: &Manifold,
+    expected: &'static Kind,
+    policy: &Policy,
+) -> Result<(), ChangeError> {
+    let offers = manifold.blueprint.offers();
+    for (index, kind) in offers.iter().enumerate() {
+        if offers[..index].iter().any(|other| other.id() == kind.id()) {
+            let name = name.as_str().to_owned();
+            return Err(ChangeError::DuplicateOutput { name, kind: kind.name() });
+        }
+    }
+    if !is_offered(expected, offers) {
+        return Err(ChangeError::NameMismatch {
+            name: name.as_str().to_owned(),
+            asked: expected.name(),
+            offered: offers.iter().map(|kind| kind.name()).collect(),
+        });
+    }
+    if let Some(settings) = &manifold.settings
+        && let Err(source) = settings.policy(policy).validate()
+    {
+        return Err(ChangeError::Settings { name: name.as_str().to_owned(), source });
+    }
+    Ok(())
+}
+
+/// Every manifold offers `()`: it runs.
+pub(super) fn is_offered(kind: &Kind, offers: &[&'static Kind]) -> bool {
+    kind.id() == std::any::TypeId::of::<()>() || offers.iter().any(|other| other.id() == kind.id())
+}
+
+/// One side of an edge: who asks for what.
+struct Asked<'a> {
+    user: &'a Text,
+    input: &'a Text,
+    kind: &'static Kind,
+}
+
+impl Asked<'_> {
+    fn compare(&self, installed: &Text, offers: &[&'static Kind]) -> Result<(), ChangeError> {
+        if is_offered(self.kind, offers) {
+            return Ok(());
+        }
+        Err(ChangeError::InputMismatch {
+            name: installed.as_str().to_owned(),
+            user: self.user.as_str().to_owned(),
+            input: self.input.as_str().to_owned(),
+            asked: self.kind.name(),
+            offered: offers.iter().map(|kind| kind.name()).collect(),
+        })
+    }
+}

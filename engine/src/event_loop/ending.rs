@@ -1,0 +1,102 @@
+//! How the engine itself ends: kills, fatal errors, and what is left behind.
+
+use std::sync::Arc;
+
+use super::remains::Remains;
+use super::{EventLoop, stamp};
+use crate::change::ChangeError;
+use crate::engine::{Life, Verdict};
+use crate::event::{EventKind, Origin};
+use crate::exit::BoxError;
+use crate::machine::{NodeId, Stage};
+use crate::manifold::Severity;
+
+/// The gravest fatal error so far.
+pub(crate) struct Fatal {
+    pub(crate) severity: Severity,
+    pub(crate) path: String,
+    pub(crate) error: Arc<BoxError>,
+}
+
+impl EventLoop {
+    /// Keeps the gravest fatal error, and begins to stop.
+    pub(super) fn on_fatal(&mut self, node: NodeId, severity: Severity, error: BoxError) {
+        let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
+        if is_gravest {
+            let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
+            let before = self.fatal.replace(fatal);
+            self.reaper.take_fatal(before.map(|fatal| fatal.error));
+        } else {
+            self.reaper.take_fatal(Some(Arc::new(error)));
+        }
+        self.begin_kill();
+    }
+
+    pub(super) fn kill(&mut self, origin: Option<&Arc<Origin>>) {
+        if !self.machine.is_killed() {
+            self.note_engine(origin, EventKind::Killed);
+        }
+        self.begin_kill();
+    }
+
+    pub(super) fn begin_kill(&mut self) {
+        if !self.machine.is_killed() {
+            self.killed_until =
+                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
+            if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
+                tracing::debug!(?deadline, until, "the engine's kill has a deadline");
+            }
+        }
+        self.machine.kill();
+        self.life.send_if_modified(|life| {
+            let is_news = matches!(life, Life::Running);
+            if is_news {
+                *life = Life::Stopping;
+            }
+            is_news
+        });
+        self.waiting.give_up();
+        if let Some(job) = self.job.take() {
+            self.machine.end_group();
+            self.refuse(job, ChangeError::Stopped);
+        }
+    }
+
+    /// Says how the engine has ended. Its last report is made when it is asked for, or after those
+    /// who wait have been woken: with many workers it takes longer than their stop.
+    pub(super) async fn finish(mut self) {
+        self.note_engine(None, EventKind::Finished);
+        self.flush();
+        if self.linger.is_none() {
+            // An engine that is nested in another leaves that to the outermost.
+            self.shared.log.close();
+        }
+        let verdict = match self.fatal.take() {
+            Some(fatal) => Verdict::Fatal { path: fatal.path, error: fatal.error },
+            None if self.is_runtime_gone => Verdict::RuntimeGone,
+            None => Verdict::Ended,
+        };
+        let life = self.life.clone();
+        let remains = Remains::leave(self, verdict.clone());
+        life.send_replace(Life::Ended(verdict));
+        tokio::task::yield_now().await;
+        drop(remains);
+    }
+
+    /// The deadline of a kill is over: all that is left is dropped and left behind.
+    pub(super) fn abandon(&mut self) {
+        let mut live: Vec<_> = self.names.iter().collect();
+        live.retain(|node| self.slots[node.index()].worker.is_some());
+        live.sort_unstable();
+        for node in live {
+            if self.machine.view(node).stage != Stage::Stuck {
+                self.name_stuck(node);
+            }
+            if let Some(worker) = &mut self.slots[node.index()].worker {
+                worker.stopper.stop();
+                worker.abort();
+            }
+        }
+        self.is_finished = true;
+    }
+}

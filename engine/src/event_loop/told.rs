@@ -1,0 +1,154 @@
+//! What workers tell the loop.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::slot::{Ask, LastError};
+use super::{EventLoop, Message};
+use crate::changes::Latest;
+use crate::detail::Reporter;
+use crate::event::EventKind;
+use crate::finish::Finish;
+use crate::machine::{End, EndKind, Generation, NodeId, Rest, Stage, Status};
+use crate::value::Outputs;
+
+impl EventLoop {
+    pub(super) fn receive(&mut self, message: Message) {
+        match message {
+            Message::Started { node, generation, outputs, reporter } => {
+                self.on_started(node, generation, outputs, reporter);
+            }
+            Message::Ended { node, generation, finish } => self.on_ended(node, generation, finish),
+            Message::Changed { node, generation, index, latest } => {
+                self.on_changed(node, generation, index, latest);
+            }
+            Message::Health { node, generation } => self.on_health(node, generation),
+            Message::Unpin(node) => self.machine.unpin(node),
+        }
+    }
+
+    fn on_started(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        outputs: Outputs,
+        reporter: Option<Reporter>,
+    ) {
+        let is_overdue = self.machine.view(node).is_overdue;
+        let Some(worker) = self.worker(node, generation).filter(|_| !is_overdue) else {
+            self.reaper.take(outputs);
+            return self.reaper.take_reporter(reporter);
+        };
+        worker.outputs = outputs;
+        worker.is_up = true;
+        worker.ask = reporter.map(Ask::new);
+        let stamp = NonZeroU64::new(self.now);
+        let slot = &mut self.slots[node.index()];
+        slot.started = stamp;
+        self.machine.started(node, generation);
+        self.note(node, None, || EventKind::Started { generation });
+        if self.machine.view(node).status == Status::Up {
+            self.show(node);
+        }
+    }
+
+    fn on_ended(&mut self, node: NodeId, generation: Generation, mut finish: Finish) {
+        if self.worker(node, generation).is_none() {
+            return self.reaper.take_finish(finish);
+        }
+        let view = self.machine.view(node);
+        let Some(worker) = self.slots[node.index()].worker.take() else { return };
+        let was_told = view.stage > Stage::Free;
+        let is_overdue = view.is_overdue && !view.is_marked && !view.is_obsolete;
+        finish.kind = match finish.kind {
+            EndKind::Dropped if worker.is_aborted => EndKind::Stopped,
+            EndKind::Done if was_told => EndKind::Stopped,
+            kind => kind,
+        };
+        if is_overdue && finish.kind == EndKind::Stopped {
+            finish = Finish::failed(self.overdue(node));
+        }
+        let kind = finish.kind;
+        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
+        let slot = &mut self.slots[node.index()];
+        let ran = match slot.started {
+            Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
+            _ => Duration::ZERO,
+        };
+        self.reaper.take(worker.outputs);
+        self.reaper.take_ask(worker.ask);
+        slot.stopped = NonZeroU64::new(self.now);
+        slot.forget_health();
+        self.show(node);
+        self.note_end(node, finish);
+        let at = Duration::from_nanos(self.now);
+        self.machine.ended(node, generation, End { kind, ran, at });
+        if view.stage == Stage::Stuck {
+            tracing::info!(worker = %self.path(node), "a stuck worker has ended after all");
+        }
+        let rest = self.machine.view(node);
+        if rest.rest == Rest::Spent {
+            self.note(node, None, || EventKind::Spent { failures: rest.failures });
+        }
+        self.waiting.on_gone(node, generation);
+    }
+
+    /// Remembers and tells why a worker has ended.
+    fn note_end(&mut self, node: NodeId, finish: Finish) {
+        let kind = finish.kind;
+        let failure = finish.failure.map(|failure| *failure);
+        let (text, is_panic) = match &failure {
+            Some(failure) => (Some(failure.text.clone()), failure.is_panic),
+            None => (None, false),
+        };
+        if let Some(failure) = failure {
+            if let Some((severity, error)) = failure.fatal {
+                self.on_fatal(node, severity, error);
+            }
+            let at = self.now;
+            let error = LastError { text: failure.text, is_panic, at };
+            self.slots[node.index()].rare_mut().last_error = Some(error);
+        }
+        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
+    }
+
+    fn on_changed(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        index: usize,
+        latest: Arc<Latest>,
+    ) {
+        let is_up = self.machine.view(node).status == Status::Up;
+        // Taken in any case: while a value waits here, no later one is told.
+        let value = latest.take();
+        self.reaper.take_latest(latest);
+        let worker = self.worker(node, generation).filter(|worker| worker.is_up);
+        let (Some(worker), Some(value)) = (worker, value.clone()) else {
+            return self.reaper.take(value.into_iter().collect());
+        };
+        let old = worker.outputs.set(index, value);
+        self.reaper.take(old.into_iter().collect());
+        if !is_up {
+            // It is about to stop; its users are already.
+            return;
+        }
+        let kind = self.slots[node.index()].kinds()[index];
+        self.show(node);
+        self.note(node, None, || EventKind::Changed { output: kind.name() });
+        let port = self.port(kind.id());
+        self.machine.changed(node, generation, port);
+    }
+
+    fn on_health(&mut self, node: NodeId, generation: Generation) {
+        let worker = self.worker(node, generation);
+        let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
+        let slot = &mut self.slots[node.index()];
+        if slot.degraded() == degraded.as_deref() {
+            return;
+        }
+        slot.rare_mut().degraded.clone_from(&degraded);
+        self.note(node, None, || EventKind::Health { degraded });
+    }
+}
