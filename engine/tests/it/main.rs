@@ -6,6 +6,7 @@ mod compile;
 mod course;
 mod delays;
 mod ends;
+mod examples;
 mod flaws;
 mod inputs;
 mod nested;

@@ -1,5 +1,7 @@
 //! The kit's own tests: that it tells the truth, above all of what fails.
 
+#[path = "../../../engine/tests/it/examples.rs"]
+mod examples;
 mod kills;
 mod starts;
 mod waits;
