@@ -254,6 +254,14 @@ pub struct Events {
 }
 
 impl Events {
+    /// Returns the next event if there is one already.
+    pub fn try_next(&mut self) -> Option<Notice> {
+        match self.log.ring.lock().get(&mut self.next) {
+            Found::Notice(notice) => Some(notice),
+            Found::End | Found::Nothing => None,
+        }
+    }
+
     /// Waits for the next event; `None` when the engine has ended and all its events were given.
     ///
     /// # Cancel safety

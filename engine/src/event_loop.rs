@@ -53,6 +53,7 @@ use crate::detail::Reporter;
 use crate::engine::{Caller, Life};
 use crate::event::{Event, EventKind, Origin};
 use crate::finish::Finish;
+use crate::follow;
 use crate::graph::Graph;
 use crate::hash::Map;
 use crate::machine::{Generation, Machine, NodeId, Port, Step};
@@ -113,7 +114,7 @@ pub(crate) enum Question {
 
 /// A name that is followed, and the pin that keeps it.
 pub(crate) struct Followed {
-    pub(crate) receiver: watch::Receiver<Option<Value>>,
+    pub(crate) receiver: follow::Receiver<Option<Value>>,
     pub(crate) pinned: Pinned,
 }
 

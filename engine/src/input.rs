@@ -1,9 +1,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tokio::sync::watch;
-
 use crate::engine::Engine;
+use crate::follow;
 use crate::live::Live;
 use crate::machine::Need;
 use crate::name::{Name, Text};
@@ -105,7 +104,7 @@ pub(crate) struct Declaration {
 pub(crate) enum Gift {
     Value(Value),
     Absent,
-    Live(watch::Receiver<Option<Value>>),
+    Live(follow::Receiver<Option<Value>>),
 }
 
 /// The values that one start is given, in the order of its inputs.
@@ -119,6 +118,20 @@ impl Given {
         Self { gifts: gifts.into_iter(), engine }
     }
 
+    /// Returns for each input that was not taken yet whether there is a value of it.
+    pub(crate) fn present(&self) -> impl Iterator<Item = bool> {
+        self.gifts.as_slice().iter().map(|gift| match gift {
+            Gift::Value(_) => true,
+            Gift::Absent => false,
+            Gift::Live(receiver) => receiver.peek(Option::is_some),
+        })
+    }
+
+    /// Returns what is given, in the order of the inputs, and the engine.
+    pub(crate) fn into_parts(self) -> (Vec<Gift>, Engine) {
+        (self.gifts.collect(), self.engine)
+    }
+
     fn value<T: Clone + 'static>(&mut self) -> Option<T> {
         match self.gifts.next() {
             Some(Gift::Value(value)) => Some(downcast::<T>(&value).clone()),
@@ -130,7 +143,7 @@ impl Given {
         match self.gifts.next() {
             Some(Gift::Live(receiver)) => Live::new(receiver),
             // Only a `take` that does not follow its `declare` comes here: nothing will ever come.
-            _ => Live::new(watch::channel(None).1),
+            _ => Live::new(follow::channel(None).1),
         }
     }
 }

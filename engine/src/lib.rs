@@ -47,6 +47,8 @@
 //! - Run on anything but tokio.
 
 mod backoff;
+#[cfg(feature = "bare-machine")]
+mod bare;
 mod change;
 mod changes;
 mod chunks;
@@ -58,6 +60,7 @@ mod event;
 mod event_loop;
 mod exit;
 mod finish;
+mod follow;
 mod graph;
 mod hash;
 mod input;
@@ -77,6 +80,9 @@ mod value;
 mod worker;
 
 pub use backoff::{Backoff, Intensity};
+#[cfg(feature = "bare-machine")]
+#[doc(hidden)]
+pub use bare::drive_bare_machine;
 pub use change::{Change, ChangeError, Preview};
 pub use context::{Context, Health, Journal};
 pub use detail::Detail;
@@ -91,7 +97,8 @@ pub use graph::{Graph, GraphEdge, GraphNode};
 pub use input::{Declared, DefaultedInput, EngineInput, Given, Inputs, LiveInput, OptionalInput};
 pub use live::{EngineGone, Live};
 pub use manifold::{
-    Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder, Start, Up,
+    Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder, Start, Step, Up,
+    Wrap, Wrapped, WrappedInput,
 };
 pub use name::{Name, NameError};
 pub use nested::Nested;
@@ -100,7 +107,7 @@ pub use policy::Policy;
 pub use report::{
     EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
 };
-pub use stop::{Stop, Stopper};
+pub use stop::{Linger, Stop, Stopper};
 pub use worker::Worker;
 
 /// Compiles and runs the examples of the guide.

@@ -1,8 +1,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use tokio::sync::watch;
-
+use crate::follow;
 use crate::value::{Value, downcast};
 
 /// The engine of a followed value is gone: no other value will ever come.
@@ -14,19 +13,18 @@ pub struct EngineGone;
 ///
 /// Following keeps nothing alive. A slow reader misses values in between, never the last.
 pub struct Live<T> {
-    receiver: watch::Receiver<Option<Value>>,
+    receiver: follow::Receiver<Option<Value>>,
     value: PhantomData<fn() -> T>,
 }
 
 impl<T: Clone + 'static> Live<T> {
-    pub(crate) fn new(receiver: watch::Receiver<Option<Value>>) -> Self {
+    pub(crate) fn new(receiver: follow::Receiver<Option<Value>>) -> Self {
         Self { receiver, value: PhantomData }
     }
 
     /// Returns the present value and counts it as seen.
     pub fn get(&mut self) -> Option<T> {
-        let value = self.receiver.borrow_and_update().clone();
-        value.map(|value| downcast::<T>(&value).clone())
+        self.receiver.get().map(|value| downcast::<T>(&value).clone())
     }
 
     /// Waits until there is another value than the last seen, or none any more, and returns that.
@@ -53,8 +51,12 @@ impl<T: Clone + 'static> Live<T> {
     ///
     /// Cancel safe.
     pub async fn value(&mut self) -> Result<T, EngineGone> {
-        let value = self.receiver.wait_for(Option::is_some).await.map_err(|_| EngineGone)?.clone();
-        value.map(|value| downcast::<T>(&value).clone()).ok_or(EngineGone)
+        loop {
+            if let Some(value) = self.get() {
+                return Ok(value);
+            }
+            self.receiver.changed().await.map_err(|_| EngineGone)?;
+        }
     }
 }
 
@@ -66,6 +68,6 @@ impl<T> Clone for Live<T> {
 
 impl<T> fmt::Debug for Live<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Live").field("is_some", &self.receiver.borrow().is_some()).finish()
+        f.debug_struct("Live").field("is_some", &self.receiver.peek(Option::is_some)).finish()
     }
 }

@@ -1,7 +1,9 @@
+mod admission;
 mod builder;
 mod closure;
 mod settings;
 mod staged;
+mod wrap;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +12,13 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
+pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
 pub use closure::{Changing, Offers, Up};
 pub use settings::Severity;
 pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};
 pub use staged::{StagedBuilder, Start};
+pub use wrap::{Step, Wrap, Wrapped, WrappedInput};
 
 use crate::backoff::{Backoff, Intensity};
 use crate::exit::{Exit, Outcome};

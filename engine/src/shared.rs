@@ -10,7 +10,7 @@ use crate::engine::Life;
 use crate::event::{Log, Timestamp};
 use crate::event_loop::{Call, LastReport, Message};
 use crate::machine::NodeId;
-use crate::manifold::{Classifier, Filter, Settings};
+use crate::manifold::{Classifier, Filter, Settings, Wrap};
 use crate::observe::Metrics;
 use crate::policy::Policy;
 use crate::stop::Stop;
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Classifier,
     pub(crate) metrics: Option<Arc<dyn Metrics>>,
+    /// What stands around all workers, also those of nested engines.
+    pub(crate) wrap: Option<Arc<dyn Wrap>>,
     pub(crate) workers: Handle,
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,

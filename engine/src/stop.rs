@@ -9,6 +9,7 @@
 //! 3. A worker's end is told only when none of its lingering parts is left.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -36,8 +37,8 @@ struct Cell {
 struct Rare {
     /// How many parts of the worker outlive its future.
     parts: usize,
-    /// What is to happen once they are gone.
-    at_end: Option<Box<dyn FnOnce() + Send>>,
+    /// What is to happen once they are gone, in this order.
+    at_end: Vec<Box<dyn FnOnce() + Send>>,
     /// They are waited for no longer.
     is_let_go: bool,
     /// Why the worker is degraded, or that it is not, until the engine takes it.
@@ -141,7 +142,7 @@ impl Stop {
     {
         let linger = self.linger();
         let task = tokio::task::spawn_blocking(move || {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            let result = catch_unwind(AssertUnwindSafe(work));
             // In this order: what nobody waits for any more is dropped before the worker has ended.
             (result, linger)
         });
@@ -151,17 +152,23 @@ impl Stop {
         }
     }
 
-    /// Keeps the worker's end from being told while the returned guard lives.
-    pub(crate) fn linger(&self) -> Linger {
+    /// Keeps the worker from counting as ended while the returned guard lives.
+    ///
+    /// It is for what outlives the worker's future, such as tasks of its own that end a moment after
+    /// it was dropped: the worker is not started again before they have.
+    pub fn linger(&self) -> Linger {
         self.cell.rare.lock().get_or_insert_default().parts += 1;
         Linger { cell: Arc::clone(&self.cell) }
     }
 
     /// Runs `at_end` when nothing lingers any more, which may be at once.
-    pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
+    ///
+    /// It is for those who run workers of their own: call it once the worker's future has been
+    /// dropped. What it is called with by several is run in the same order.
+    pub fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
         let mut rare = self.cell.rare.lock();
         match rare.as_deref_mut() {
-            Some(rare) if rare.parts > 0 && !rare.is_let_go => rare.at_end = Some(Box::new(at_end)),
+            Some(rare) if rare.parts > 0 && !rare.is_let_go => rare.at_end.push(Box::new(at_end)),
             _ => {
                 drop(rare);
                 at_end();
@@ -210,8 +217,9 @@ impl Stop {
     }
 }
 
-/// A part of a worker that outlives its future.
-pub(crate) struct Linger {
+/// A part of a worker that outlives its future; made by [`Stop::linger`].
+#[must_use = "the worker may count as ended when this is dropped"]
+pub struct Linger {
     cell: Arc<Cell>,
 }
 
@@ -220,11 +228,15 @@ impl Drop for Linger {
         let mut rare = self.cell.rare.lock();
         let Some(left) = rare.as_deref_mut() else { return };
         left.parts -= 1;
-        if left.parts == 0
-            && let Some(at_end) = left.at_end.take()
-        {
+        if left.parts == 0 {
+            let at_end = std::mem::take(&mut left.at_end);
             drop(rare);
-            at_end();
+            for at_end in at_end {
+                // Foreign code, and the next may be the one that tells the engine.
+                if catch_unwind(AssertUnwindSafe(at_end)).is_err() {
+                    tracing::warn!("what waited for a worker's end panicked");
+                }
+            }
         }
     }
 }
@@ -310,6 +322,21 @@ mod tests {
         assert!(futures_pending(&mut wait).await);
         stopper.stop();
         wait.await.unwrap();
+    }
+
+    #[test]
+    fn what_waits_for_the_end_of_what_lingers_is_run_in_order() {
+        let (_stopper, stop) = Stop::pair();
+        let order = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let (first, second) = (stop.linger(), stop.linger());
+        for number in [1, 2] {
+            let order = std::sync::Arc::clone(&order);
+            stop.once_gone(move || order.lock().push(number));
+        }
+        drop(first);
+        assert!(order.lock().is_empty());
+        drop(second);
+        assert_eq!(*order.lock(), [1, 2]);
     }
 
     #[tokio::test]

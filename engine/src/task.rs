@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, ready};
+use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use pin_project_lite::pin_project;
 use tokio::task::AbortHandle;
@@ -20,7 +20,7 @@ use crate::event_loop::Message;
 use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
 use crate::input::Given;
-use crate::manifold::Settings;
+use crate::manifold::{Blueprint, Entry, Settings, Step, Wrapped, WrappedInput};
 use crate::observe::Observed;
 use crate::shared::Shared;
 use crate::stop::{Linger, Stop};
@@ -31,6 +31,8 @@ pub(crate) struct Launch {
     pub(crate) given: Given,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
+    /// What it must pass first, if anything.
+    pub(crate) entry: Option<Box<Entry>>,
 }
 
 /// What a worker shows once it is up.
@@ -73,7 +75,7 @@ impl Launch {
         steps: Steps<M, B, P, N>,
     ) -> Option<AbortHandle>
     where
-        M: Send + Sync + 'static,
+        M: Blueprint + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
         B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R> + Send + 'static,
@@ -83,13 +85,15 @@ impl Launch {
         let guard = Guard::new(&mut self);
         let runtime = shared.runtime_of(guard.settings.as_deref());
         let stage = Stage::New { launch: Some((self.given, self.ctx)) };
-        let task = Task { stage, steps, late: Late::default(), changes: None, guard };
+        let task =
+            Task { stage, steps, late: Late::default(), changes: None, wrapped: None, guard };
         Some(runtime.spawn(task).abort_handle())
     }
 
     /// Runs a worker on a thread of its own.
     pub(crate) fn spawn_thread(
         mut self,
+        manifold: Arc<dyn Blueprint>,
         run: impl FnOnce(Given, Context) -> Outcome + Send + 'static,
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
@@ -104,7 +108,17 @@ impl Launch {
             let _entered = span.as_ref().map(|span| span.enter());
             let outcome = match guard.stop.start_ended() {
                 true => Ok(Ok(())),
-                false => catch_unwind(AssertUnwindSafe(|| run(given, ctx))),
+                false => catch_unwind(AssertUnwindSafe(|| {
+                    let mut wrapped = wrap(&ctx, &given, &*manifold);
+                    let mut cx = TaskContext::from_waker(Waker::noop());
+                    match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
+                        Some(Poll::Ready(Some(outcome))) => outcome,
+                        _ => {
+                            guard.enter(&ctx)?;
+                            run(given, ctx)
+                        }
+                    }
+                })),
             };
             guard.finish(outcome.unwrap_or_else(|payload| Err(panicked(payload))));
         };
@@ -123,6 +137,7 @@ pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
+    entry: Option<Box<Entry>>,
     /// Keeps an outer engine from taking this one for ended.
     linger: Option<Linger>,
     is_told: bool,
@@ -138,11 +153,17 @@ impl Guard {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.clone(),
             observed,
+            entry: launch.entry.take(),
             linger: identity.shared.outer.as_ref().map(Stop::linger),
             is_told: false,
             if_dropped: Finish::dropped,
             identity,
         }
+    }
+
+    /// Passes what the worker must pass before its start.
+    fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
+        self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
     }
 
     /// Judges an outcome and tells it.
@@ -163,8 +184,11 @@ impl Guard {
             observed.ended(kind);
         }
         let Identity { shared, node, generation } = self.identity.clone();
-        let linger = self.linger.take();
+        let (entry, linger) = (self.entry.take(), self.linger.take());
         self.stop.once_gone(move || {
+            if let Some(entry) = entry {
+                entry.leave();
+            }
             shared.send(Message::Ended { node, generation, finish });
             drop(linger);
         });
@@ -179,6 +203,19 @@ impl Drop for Guard {
     }
 }
 
+/// Returns what stands around a worker, if anything does.
+fn wrap(ctx: &Context, given: &Given, manifold: &dyn Blueprint) -> Option<Box<dyn Wrapped>> {
+    let wrap = ctx.identity().shared.wrap.as_ref()?;
+    let inputs =
+        manifold.inputs().iter().zip(given.present()).map(|(input, is_present)| WrappedInput {
+            name: input.name.as_str(),
+            need: input.need.as_str(),
+            output: input.kind.name(),
+            is_present,
+        });
+    Some(wrap.wrap(ctx, &inputs.collect::<Vec<_>>()))
+}
+
 fn panicked(payload: Box<dyn std::any::Any + Send>) -> Exit {
     Exit::failed(Panicked::from_payload(payload))
 }
@@ -191,6 +228,8 @@ pin_project! {
         steps: Steps<M, B, P, N>,
         late: Late,
         changes: Option<Box<Changes>>,
+        // Dropped after the worker's future and before its end is told.
+        wrapped: Option<Box<dyn Wrapped>>,
         guard: Guard,
     }
 }
@@ -207,6 +246,7 @@ pin_project! {
 
 impl<M, W, F, R, B, P, N> Future for Task<M, F, R, B, P, N>
 where
+    M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
     B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R>,
@@ -228,11 +268,12 @@ where
         };
         let this = self.as_mut().project();
         let mut stage = this.stage;
-        let (changes, late) = (this.changes, this.late);
+        let (changes, late, wrapped) = (this.changes, this.late, this.wrapped);
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             stage.set(Stage::Ended);
             *changes = None;
             *late = Late::default();
+            *wrapped = None;
         }));
         if let Err(payload) = dropped {
             outcome = Err(panicked(payload));
@@ -244,18 +285,42 @@ where
 
 impl<M, W, F, R, B, P, N> Task<M, F, R, B, P, N>
 where
+    M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
     B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R>,
     P: Fn(&M, &W, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
+    /// Asks what stands around the worker whether it may go on, or is to end.
+    fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        let this = self.project();
+        let step = match &*this.stage {
+            Stage::New { launch: Some((given, ctx)) } => {
+                if this.wrapped.is_none() {
+                    *this.wrapped = wrap(ctx, given, &*this.steps.manifold);
+                }
+                Step::Begin
+            }
+            Stage::Start { .. } => Step::Start,
+            Stage::Run { .. } => Step::Run,
+            Stage::New { launch: None } | Stage::Ended => return Poll::Ready(None),
+        };
+        this.wrapped.as_mut().map_or(Poll::Ready(None), |wrapped| wrapped.before(step, cx))
+    }
+
     fn advance(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
         loop {
+            if let Some(outcome) = ready!(self.as_mut().ask_wrapped(cx)) {
+                return Poll::Ready(outcome);
+            }
             let mut this = self.as_mut().project();
             match this.stage.as_mut().project() {
                 StageProjection::New { launch } => {
                     let Some((given, ctx)) = launch.take() else { return Poll::Pending };
+                    if let Err(exit) = this.guard.enter(&ctx) {
+                        return Poll::Ready(Err(exit));
+                    }
                     match (this.steps.begin)(&this.steps.manifold, given, ctx, this.late) {
                         Begun::Start(start) => this.stage.set(Stage::Start { start }),
                         Begun::Run(_) if this.guard.stop.start_ended() => {

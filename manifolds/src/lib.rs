@@ -4,13 +4,22 @@
 //! the worker does is in the crates of the workers, which know no manifold.
 //!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
-//! [`site`] keeps the resources of a manifest as it declares them, and [`source`] loads it again when
+//! A [`Housing`] is put around any manifold: it says when its workers may run, and what their errors
+//! mean. [`site`] keeps the resources of a manifest as it declares them, and [`source`] loads it again when
 //! it changes.
 
 mod agent;
+pub mod catacomb;
 pub mod control;
 pub mod file_watch;
+pub mod flag;
+pub mod fortress;
+pub mod gate;
+mod housing;
+pub mod runner;
 pub mod site;
 pub mod source;
+pub mod value;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};
+pub use housing::{Filter, Housing};

@@ -33,8 +33,8 @@ pub struct Config {
     /// What tells that files have changed. It may come, go and come again.
     pub watches: Name<Watches>,
     /// The folder in which programs that run are on record, to be found if the agent is killed. It
-    /// is used by one agent at a time.
-    pub ledger: PathBuf,
+    /// is used by one agent at a time. `None` puts nothing on record.
+    pub ledger: Option<PathBuf>,
     /// The wait after a failure, of a resource or its worker.
     pub backoff: Backoff,
     /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
@@ -47,7 +47,7 @@ impl Config {
     /// Returns the defaults with these inputs.
     pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, ledger: PathBuf) -> Self {
         let backoff = Backoff::default();
-        Self { site, watches, ledger, backoff, look_every: FULL_LOOK, seed: 0 }
+        Self { site, watches, ledger: Some(ledger), backoff, look_every: FULL_LOOK, seed: 0 }
     }
 
     /// Returns how a resource of these kinds is kept.
@@ -55,7 +55,7 @@ impl Config {
         let mut reconcile = Reconcile::new(kinds.clone());
         reconcile.backoff = self.backoff.clone();
         reconcile.look_every = self.look_every;
-        reconcile.ledger = Some(Ledger::new(&self.ledger));
+        reconcile.ledger = self.ledger.as_deref().map(Ledger::new);
         reconcile.seed = self.seed;
         reconcile
     }
@@ -85,8 +85,11 @@ async fn start(
     (site, watches): (Live<Arc<Site>>, Live<Watches>),
     ctx: Context,
 ) -> Result<Keeper, Exit> {
-    for leftover in end_leftovers(&config.ledger).await? {
-        tracing::warn!(process = leftover.name, fate = ?leftover.fate, "process was left behind");
+    if let Some(ledger) = &config.ledger {
+        for leftover in end_leftovers(ledger).await? {
+            let (process, fate) = (leftover.name, leftover.fate);
+            tracing::warn!(process, ?fate, "process was left behind");
+        }
     }
     let builder = Engine::builder().backoff(config.backoff.clone()).seed(config.seed);
     let nested = builder.build_nested(&ctx)?;

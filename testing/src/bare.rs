@@ -62,6 +62,10 @@ impl Bare {
         }
     }
 
+    pub(crate) fn abort(&self) {
+        self.task.abort();
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.task.is_finished()
     }

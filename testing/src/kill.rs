@@ -1,8 +1,10 @@
 use std::fmt::Display;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crankcase_engine::{Engine, EngineError, Exit};
+use tokio::time::timeout;
 
 use crate::bare::Bare;
 use crate::failure::Failure;
@@ -14,6 +16,9 @@ pub trait Running: sealed::Sealed {
 
     /// Returns whether it has ended.
     fn has_ended(&self) -> bool;
+
+    /// Waits for its end.
+    fn wait(self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Kills it and waits for its end. Returns the paths of workers that are left behind.
     fn kill(self) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send;
@@ -37,6 +42,10 @@ impl Running for Engine {
         !matches!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Pending)
     }
 
+    async fn wait(self) -> Result<(), EngineError> {
+        Self::wait(&self).await
+    }
+
     async fn kill(self) -> Result<Vec<String>, EngineError> {
         self.stop().await?;
         Ok(self.report().await.left_behind)
@@ -48,6 +57,10 @@ impl Running for Bare {
 
     fn has_ended(&self) -> bool {
         Self::has_ended(self)
+    }
+
+    async fn wait(mut self) -> Result<(), Exit> {
+        self.ended().await
     }
 
     async fn kill(mut self) -> Result<Vec<String>, Exit> {
@@ -63,6 +76,33 @@ impl Running for Bare {
 /// When it has.
 pub fn check_alive<R: Running>(running: &R) -> Result<(), Failure> {
     if running.has_ended() { Err(Failure::new("it has ended")) } else { Ok(()) }
+}
+
+/// Waits until something ends that was told to stop, or that ends by itself, and returns how.
+///
+/// # Errors
+///
+/// When it has not ended within this time.
+pub async fn check_killed<R: Running>(
+    running: R,
+    within: Duration,
+) -> Result<Result<(), R::Error>, Failure> {
+    let ended = timeout(within, running.wait()).await;
+    ended.map_err(|_| Failure::new(format!("it has not ended within {within:?}")))
+}
+
+/// Kills something and returns how it ended, well or not.
+///
+/// # Errors
+///
+/// When it has not ended within this time.
+pub async fn check_kill<R: Running>(
+    running: R,
+    within: Duration,
+) -> Result<Result<(), R::Error>, Failure> {
+    let killed = timeout(within, running.kill()).await;
+    let killed = killed.map_err(|_| Failure::new(format!("it has not ended within {within:?}")))?;
+    Ok(killed.map(drop))
 }
 
 /// Ends something that is to end well.

@@ -46,13 +46,43 @@
 //!
 //! - [`start`] runs one manifold with [`Stubs`] for its inputs; [`Started`] looks at its outputs,
 //!   its report and its end.
+//! - [`Harness`] runs one manifold whose inputs come, change, go and fail as the test says; its
+//!   expectations wait for events.
+//! - [`FakeWatcher`] stands in the place of what tells of changes.
 //! - [`Script`] is a worker that does what the test tells it: ends, panics, fails to start, ignores
-//!   its stop, never yields.
-//! - [`Journal`] records what doubles were started with and when they were told to stop.
+//!   its stop, never yields. [`Journal`] records what doubles were started with and when they were
+//!   told to stop.
+//! - [`Simulation`] runs manifolds among faults, once for each seed, and judges the engine's promises
+//!   and your own invariants; a seed that fails replays exactly.
+//! - [`Conformance`] checks that any worker is as an engine needs it.
 //! - [`test_engine`] builds an engine without jitter; [`EventRecorder`], [`wait_for_event`] and
 //!   [`wait_for_state`] wait for what it does.
-//! - [`check_alive`], [`clean_kill`] and [`dirty_kill`] end engines and bare workers, and say how
-//!   they ended. [`Bare`] runs a worker without an engine.
+//! - [`check_alive`], [`check_killed`], [`check_kill`], [`clean_kill`] and [`dirty_kill`] say whether
+//!   and how engines and bare workers have ended. [`Bare`] runs a worker without an engine.
+//!
+//! A simulation, in a plain `#[test]`:
+//!
+//! ```
+//! use crankcase_engine::{Manifold, Name};
+//! use crankcase_testing::Simulation;
+//!
+//! const WEB: Name<()> = Name::new("web");
+//!
+//! # fn main() -> Result<(), crankcase_testing::Broken> {
+//! let simulation = Simulation::new(|setup| {
+//!     let web = Manifold::builder().run(|(), up| async move {
+//!         up.ready(()).wait().await;
+//!         Ok(())
+//!     });
+//!     setup.install(WEB, web);
+//!     setup.recovered("web is up", |view| view.is_up("/web"));
+//! });
+//! simulation.safety(0..10)?;
+//! simulation.liveness(0..10)?;
+//! # Ok(()) }
+//! ```
+//!
+//! The guide `docs/testing.md` leads through all of it.
 //!
 //! # The paused clock
 //!
@@ -62,21 +92,36 @@
 //! blocking workers and multi-threaded runtimes with a clock that runs, and wait for events.
 
 mod bare;
+mod conformance;
 mod engine;
 mod failure;
+mod harness;
+mod input;
 mod journal;
 mod kill;
 mod recorder;
 mod script;
+mod simulation;
 mod started;
 mod stubs;
+mod watcher;
 
 pub use bare::Bare;
+pub use conformance::Conformance;
 pub use engine::test_engine;
 pub use failure::Failure;
+pub use harness::Harness;
+pub use input::Input;
 pub use journal::Journal;
-pub use kill::{Running, check_alive, clean_kill, dirty_kill};
+pub use kill::{Running, check_alive, check_kill, check_killed, clean_kill, dirty_kill};
 pub use recorder::{EventRecorder, wait_for_event, wait_for_state};
 pub use script::Script;
+pub use simulation::{Broken, Faults, Mode, Notes, Setup, Simulation, Tally, Trace, View};
 pub use started::{StartError, Started, start};
 pub use stubs::Stubs;
+pub use watcher::{FakeNotifyWatcher, FakeStringsWatcher, FakeWatcher, Watching};
+
+/// Compiles and runs the examples of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing.md")]
+struct Guide;

@@ -78,6 +78,28 @@ impl EventRecorder {
         Ok(())
     }
 
+    /// Looks through the events that have come, up to the first that is as wanted.
+    pub(crate) fn take_now(
+        &mut self,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Option<Event>, Failure> {
+        while let Some(notice) = self.events.try_next() {
+            match notice {
+                Notice::Missed(missed) => {
+                    let text = format!("{missed} events were missed");
+                    return Err(Failure::with_seen(&text, &self.lines()));
+                }
+                Notice::Event(event) => {
+                    self.seen.push(event.clone());
+                    if is_wanted(&event) {
+                        return Ok(Some(event));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the events seen so far.
     pub fn seen(&self) -> &[Event] {
         &self.seen

@@ -71,6 +71,25 @@ impl Script {
             .build()
     }
 
+    /// Returns a worker that follows this script, to be run without an engine.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_testing::{Bare, Script, dirty_kill};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let script = Script::new();
+    /// script.answer_stop(Err("it broke".into()));
+    /// let worker = Bare::run(script.worker("web"));
+    /// assert_eq!(dirty_kill(worker).await?.to_string(), "it broke");
+    /// # Ok(()) }
+    /// ```
+    pub fn worker(&self, name: &str) -> impl Worker + use<> {
+        Double { script: self.clone(), name: name.to_owned(), generation: 0 }
+    }
+
     /// Ends the present or next worker by itself with this outcome.
     pub fn end(&self, outcome: Outcome) {
         self.cell.push(Act::End(outcome));

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crankcase_engine::{Change, Changing, Exit, Manifold, Name};
+use crankcase_engine::{Change, Changing, Exit, Manifold, Name, Offers};
 use tokio::sync::watch;
 
 /// What stands in the place of a manifold's inputs.
@@ -49,6 +49,20 @@ impl Stubs {
         self.manifold(name, provider)
     }
 
+    /// Gives several values for an input, a tuple of up to eight, each of another type.
+    pub fn values<T, O>(self, name: &Name<T>, values: O) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+        O: Offers + Clone + Sync,
+    {
+        let provider =
+            Manifold::builder().offers::<O>().run_with(values, |values, (), up| async move {
+                up.ready(values).wait().await;
+                Ok(())
+            });
+        self.manifold(name, provider)
+    }
+
     /// Gives the values of a watch for an input, as a changing output does.
     pub fn changing<T>(self, name: &Name<T>, values: watch::Receiver<T>) -> Self
     where
@@ -83,7 +97,7 @@ impl Stubs {
         self.manifold(name, failing)
     }
 
-    /// Puts any manifold under a name, such as one that offers several values.
+    /// Puts any manifold under a name, such as a script's.
     pub fn manifold<T>(self, name: &Name<T>, manifold: Manifold) -> Self
     where
         T: Clone + Send + Sync + 'static,

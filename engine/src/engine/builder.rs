@@ -14,7 +14,7 @@ use crate::error::ConfigError;
 use crate::event::Log;
 use crate::event_loop::{Beginning, EventLoop, LastReport};
 use crate::exit::{Exit, Outcome};
-use crate::manifold::{Classifier, Filter, Severity, no_classifier};
+use crate::manifold::{Classifier, Filter, Severity, Wrap, no_classifier};
 use crate::name::Name;
 use crate::observe::Metrics;
 use crate::policy::Policy;
@@ -31,6 +31,7 @@ pub struct EngineBuilder {
     filter: Option<Filter>,
     classifier: Classifier,
     metrics: Option<Arc<dyn Metrics>>,
+    wrap: Option<Arc<dyn Wrap>>,
     workers: Option<Handle>,
     seed: u64,
     event_capacity: Option<usize>,
@@ -47,6 +48,9 @@ struct Outer {
     tree: Arc<Tree>,
     workers: Handle,
     driver: Handle,
+    wrap: Option<Arc<dyn Wrap>>,
+    /// What the outer engine takes for the time of day.
+    wall: SystemTime,
     root_life: watch::Receiver<Life>,
     stop: Stop,
 }
@@ -60,6 +64,7 @@ impl Default for EngineBuilder {
             filter: None,
             classifier: Arc::new(no_classifier),
             metrics: None,
+            wrap: None,
             workers: None,
             seed: 0,
             event_capacity: None,
@@ -129,6 +134,13 @@ impl EngineBuilder {
         self
     }
 
+    /// Puts something around all workers, also those of nested engines, to see and disturb them in
+    /// tests. Default: nothing.
+    pub fn wrap(mut self, wrap: Arc<dyn Wrap>) -> Self {
+        self.wrap = Some(wrap);
+        self
+    }
+
     /// Runs the workers on another runtime than the engine's own loop.
     ///
     /// Then as many workers that never yield as that runtime has threads do not keep the engine
@@ -182,6 +194,7 @@ impl EngineBuilder {
             None => Arc::from(prefix),
         };
         let outer = self.outer;
+        let wall = outer.as_ref().map_or_else(wall_clock, |outer| outer.wall);
         let shared = Arc::new(Shared {
             messages,
             calls,
@@ -190,6 +203,7 @@ impl EngineBuilder {
             filter: self.filter,
             classifier: self.classifier,
             metrics: self.metrics,
+            wrap: self.wrap.or_else(|| outer.as_ref().and_then(|outer| outer.wrap.clone())),
             workers: self
                 .workers
                 .or_else(|| outer.as_ref().map(|outer| outer.workers.clone()))
@@ -205,7 +219,7 @@ impl EngineBuilder {
             life: life_receiver,
             outer: outer.map(|outer| outer.stop),
             last_report: LastReport::default(),
-            clock: Clock { began: Instant::now(), wall: wall_clock() },
+            clock: Clock { began: Instant::now(), wall },
         });
         shared.tree.enter(&shared);
         let beginning = Beginning {
@@ -245,6 +259,8 @@ impl EngineBuilder {
             tree: Arc::clone(&shared.tree),
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
+            wrap: shared.wrap.clone(),
+            wall: shared.clock.now().0,
             root_life: shared.root_life.clone(),
             stop: ctx.stop().clone(),
         });
@@ -262,7 +278,7 @@ impl fmt::Debug for EngineBuilder {
     }
 }
 
-/// Reads the wall clock, once for each engine.
+/// Reads the wall clock, once for each tree of engines.
 #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock comes in")]
 fn wall_clock() -> SystemTime {
     SystemTime::now()

@@ -78,7 +78,7 @@ impl EventLoop {
             is_aborted: false,
         });
         self.note(node, None, || EventKind::Starting { generation });
-        let launch = Launch { given, ctx, settings: manifold.settings };
+        let launch = Launch { given, ctx, settings: manifold.settings, entry: None };
         let task = manifold.blueprint.launch(launch, &self.shared);
         if let Some(worker) = &mut self.slots[node.index()].worker {
             worker.task = task;

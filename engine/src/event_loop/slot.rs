@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::detail::Reporter;
+use crate::follow;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::name::Text;
@@ -20,7 +20,7 @@ use crate::value::{Kind, Outputs, Value};
 pub(super) type Stamp = u64;
 
 /// The values of one name and type, for those who follow them.
-pub(super) type Channel = (TypeId, watch::Sender<Option<Value>>);
+pub(super) type Channel = (TypeId, follow::Sender<Option<Value>>);
 
 #[derive(Default)]
 pub(super) struct Slot {
@@ -136,14 +136,14 @@ impl Slot {
     }
 
     /// Returns a receiver of the values of a kind.
-    pub(super) fn follow(&mut self, kind: TypeId) -> watch::Receiver<Option<Value>> {
+    pub(super) fn follow(&mut self, kind: TypeId) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind);
         let channels = &mut self.rare_mut().channels;
         channels.retain(|(_, sender)| sender.receiver_count() > 0);
         if let Some((_, sender)) = channels.iter().find(|(id, _)| *id == kind) {
             return sender.subscribe();
         }
-        let (sender, receiver) = watch::channel(value);
+        let (sender, receiver) = follow::channel(value);
         channels.push((kind, sender));
         receiver
     }

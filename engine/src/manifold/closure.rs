@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Body, Manifold, Plan};
+use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
 use crate::context::Context;
 use crate::exit::{Exit, Outcome};
@@ -252,7 +252,7 @@ where
     }
 
     fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
-        launch.spawn_thread(move |mut given, ctx| {
+        launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |mut given, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));
             let values = plan.body.inputs.take(&mut given);

@@ -1,5 +1,6 @@
 //! The engine's integration tests: behaviour through the public API.
 
+mod admission;
 mod borders;
 mod changes;
 mod compile;
@@ -19,6 +20,7 @@ mod stops;
 mod threads;
 mod tree;
 mod trees;
+mod wrapping;
 
 use crankcase_engine::{Engine, Manifold, Name, WorkerState};
 

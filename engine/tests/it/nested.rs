@@ -323,3 +323,19 @@ async fn events_of_a_tree_are_counted_without_gaps() -> TestResult {
     assert_eq!(sequences, expected);
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_engines_of_a_tree_have_one_wall_clock() -> TestResult {
+    let engine = test_engine().build()?;
+    let site = Manifold::builder()
+        .start(|(), ctx| async move { Ok(Engine::builder().build_nested(&ctx)?) })
+        .output(|nested| Engine::clone(nested))
+        .build();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+
+    engine.install(SITE, site).await?;
+    let nested = engine.output(SITE).await?;
+
+    assert_eq!(nested.report().await.at, engine.report().await.at);
+    Ok(clean_kill(engine).await?)
+}

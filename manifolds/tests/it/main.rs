@@ -2,7 +2,10 @@
 
 mod conflict;
 mod ending;
+mod housing;
+mod owners;
 mod process;
+mod simulated;
 mod site;
 mod source;
 mod spinning;

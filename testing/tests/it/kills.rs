@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome, Stop, Worker};
-use crankcase_testing::{Bare, Script, check_alive, clean_kill, dirty_kill, test_engine};
+use crankcase_testing::{
+    Bare, Script, check_alive, check_kill, check_killed, clean_kill, dirty_kill, test_engine,
+};
 
 use crate::{A, TestResult};
 
@@ -90,5 +92,42 @@ async fn a_bare_worker_that_panics_has_failed() -> TestResult {
 
     assert_eq!(exit.to_string(), "panicked: it cannot be");
     assert!(check_alive(&worker).is_err());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_is_waited_for_without_asking_for_it() -> TestResult {
+    let engine = test_engine().build()?;
+    let killer = engine.clone();
+    let limit = Duration::from_secs(10);
+
+    assert!(check_killed(engine.clone(), limit).await.is_err());
+    killer.kill();
+
+    assert!(check_killed(engine, limit).await?.is_ok());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_that_takes_too_long_is_told() -> TestResult {
+    let script = Script::new();
+    script.ignore_stop();
+    let worker = Bare::run(script.worker("deaf"));
+
+    let failure = check_kill(worker, Duration::from_secs(10)).await.err().ok_or("it ended")?;
+
+    assert_eq!(failure.to_string(), "it has not ended within 10s");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_returns_how_it_ended() -> TestResult {
+    let script = Script::new();
+    script.answer_stop(Err("it broke".into()));
+    let worker = Bare::run(script.worker("broken"));
+
+    let ended = check_kill(worker, Duration::from_secs(10)).await?;
+
+    assert_eq!(ended.err().ok_or("it ended well")?.to_string(), "it broke");
     Ok(())
 }

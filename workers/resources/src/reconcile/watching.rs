@@ -43,6 +43,9 @@ impl Watching {
         self.is_current = true;
         self.subscriptions.clear();
         let Some(watches) = self.watches.get() else { return };
+        if self.paths.is_empty() {
+            return;
+        }
         let paths = self.paths.clone();
         let subscribe = move || paths.iter().map(|path| subscribe(&watches, path)).collect();
         match stop.blocking::<Result<Vec<_>, WatchError>, _>(subscribe).await {

@@ -1,0 +1,232 @@
+//! What stands around workers: it sees each of them, and can hold it up or end it.
+
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
+
+use crankcase_engine::{
+    Context, Engine, EventKind, Manifold, Name, Outcome, Step, Wrap, Wrapped, WrappedInput,
+};
+use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
+use parking_lot::Mutex;
+
+use crate::TestResult;
+
+const BASE: Name<u32> = Name::new("base");
+const TOP: Name<u32> = Name::new("top");
+const SITE: Name<()> = Name::new("site");
+
+/// Says what happens before each step of each worker, and notes what it sees.
+struct Around {
+    journal: Journal,
+    judge: fn(u32, Step) -> Poll<Option<Outcome>>,
+}
+
+struct Worker {
+    path: String,
+    generation: u32,
+    last: Option<Step>,
+    journal: Journal,
+    judge: fn(u32, Step) -> Poll<Option<Outcome>>,
+}
+
+impl Wrap for Around {
+    fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
+        let inputs: Vec<_> =
+            inputs.iter().map(|input| (input.name, input.need, input.is_present)).collect();
+        self.journal.note(format!("wrap {} {inputs:?}", ctx.path()));
+        Box::new(Worker {
+            path: ctx.path(),
+            generation: ctx.generation(),
+            last: None,
+            journal: self.journal.clone(),
+            judge: self.judge,
+        })
+    }
+}
+
+impl Wrapped for Worker {
+    fn before(&mut self, step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        if self.last.replace(step) != Some(step) {
+            self.journal.note(format!("{} {step:?}", self.path));
+        }
+        (self.judge)(self.generation, step)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.journal.note(format!("unwrap {}", self.path));
+    }
+}
+
+fn engine(
+    journal: &Journal,
+    judge: fn(u32, Step) -> Poll<Option<Outcome>>,
+) -> Result<Engine, Box<dyn std::error::Error>> {
+    Ok(test_engine().wrap(Arc::new(Around { journal: journal.clone(), judge })).build()?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_step_of_a_worker_is_asked_about() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |_, _| Poll::Ready(None))?;
+
+    engine.install(BASE, journal.manifold(())).await?;
+    engine.running(&BASE).await?;
+    clean_kill(engine).await?;
+
+    let lines = [
+        "wrap /base []",
+        "/base Begin",
+        "/base Start",
+        "start base",
+        "/base Run",
+        "stop base",
+        "end base",
+        "unwrap /base",
+    ];
+    assert_eq!(journal.lines(), lines);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_declared_inputs_are_seen() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |_, _| Poll::Ready(None))?;
+
+    engine.install(TOP, journal.manifold(BASE.optional())).await?;
+    engine.running(&TOP).await?;
+    engine.install(BASE, journal.manifold(())).await?;
+    engine.settled().await?;
+
+    let wraps: Vec<_> =
+        journal.lines().into_iter().filter(|line| line.starts_with("wrap /top")).collect();
+    let expected =
+        [r#"wrap /top [("base", "optional", false)]"#, r#"wrap /top [("base", "optional", true)]"#];
+    assert_eq!(wraps, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_from_around_ends_the_worker() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |generation, step| {
+        Poll::Ready((generation == 1 && step == Step::Run).then(|| Err("it was ended".into())))
+    })?;
+    let mut events = EventRecorder::new(&engine);
+
+    engine.install(BASE, journal.manifold(())).await?;
+    events.wait_for(|event| event.kind == EventKind::Started { generation: 2 }).await?;
+
+    assert!(events.lines().contains(&"/base ended, failed: it was ended".to_owned()));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_held_up_before_its_start_has_its_start_timeout() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |generation, _| match generation {
+        1 => Poll::Pending,
+        _ => Poll::Ready(None),
+    })?;
+    let mut events = EventRecorder::new(&engine);
+
+    engine.install(BASE, journal.manifold(())).await?;
+    events.wait_for(|event| event.kind == EventKind::Started { generation: 2 }).await?;
+
+    let ended = "/base ended, failed: its start took longer than 5m".to_owned();
+    assert!(events.lines().contains(&ended), "{:?}", events.lines());
+    assert_eq!(journal.starts("base"), 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_held_up_when_it_is_told_to_stop_is_dropped_after_its_grace() -> TestResult
+{
+    let journal = Journal::new();
+    let held: Arc<Mutex<bool>> = Arc::default();
+    let engine = test_engine().wrap(Arc::new(Holds(Arc::clone(&held)))).build()?;
+    engine.install(BASE, journal.manifold(())).await?;
+    engine.running(&BASE).await?;
+    let began = tokio::time::Instant::now();
+
+    *held.lock() = true;
+    clean_kill(engine).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
+    assert_eq!(journal.lines(), ["start base"]);
+    Ok(())
+}
+
+/// Holds every worker up while its flag is set.
+struct Holds(Arc<Mutex<bool>>);
+
+impl Wrap for Holds {
+    fn wrap(&self, _ctx: &Context, _inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
+        Box::new(Self(Arc::clone(&self.0)))
+    }
+}
+
+impl Wrapped for Holds {
+    fn before(&mut self, _step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        if *self.0.lock() { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_from_around_is_the_workers() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |generation, step| {
+        assert!(generation > 1 || step != Step::Start, "it cannot be");
+        Poll::Ready(None)
+    })?;
+    let mut events = EventRecorder::new(&engine);
+
+    engine.install(BASE, journal.manifold(())).await?;
+    events.wait_for(|event| event.kind == EventKind::Started { generation: 2 }).await?;
+
+    let ended = "/base ended, failed: panicked: it cannot be".to_owned();
+    assert!(events.lines().contains(&ended), "{:?}", events.lines());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_of_nested_engines_are_wrapped_too() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |_, _| Poll::Ready(None))?;
+    let inner = Journal::new();
+    let site = Manifold::builder()
+        .start_with(inner, |inner, (), ctx| async move {
+            let nested = test_engine().build_nested(&ctx)?;
+            nested.install(BASE, inner.manifold(())).await?;
+            nested.running(&BASE).await?;
+            Ok(nested)
+        })
+        .build();
+
+    engine.install(SITE, site).await?;
+    engine.running(&SITE).await?;
+
+    assert!(journal.lines().contains(&"wrap /site/base []".to_owned()));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_blocking_worker_is_asked_before_its_function_is_called() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |generation, step| {
+        let is_first = generation == 1 && step == Step::Begin;
+        Poll::Ready(is_first.then_some(Err(crankcase_engine::Exit::Bounce)))
+    })?;
+    let blocking = Manifold::builder().offers::<(u32,)>().run_blocking(|(), up| {
+        let generation = up.context().generation();
+        up.ready((generation,)).wait_blocking();
+        Ok(())
+    });
+
+    engine.install(BASE, blocking).await?;
+
+    assert_eq!(engine.output(BASE).await?, 2);
+    Ok(clean_kill(engine).await?)
+}

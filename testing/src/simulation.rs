@@ -1,0 +1,292 @@
+mod broken;
+mod chaos;
+mod faults;
+mod judge;
+mod record;
+mod run;
+mod setup;
+mod trace;
+mod view;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use crankcase_engine::{EngineBuilder, Panicked};
+use tokio::runtime::Builder;
+
+pub use broken::Broken;
+pub use faults::Faults;
+pub use record::Notes;
+pub use setup::Setup;
+pub use trace::{Tally, Trace};
+pub use view::View;
+
+use run::{Baseline, Bounds, Found, Run};
+
+/// Runs manifolds of your own among faults, again and again, each run as its seed decides.
+///
+/// A run has one thread and a paused clock. The [faults](Faults) strike the workers from outside:
+/// starts that fail, panic, hang or are slow, workers that fail, panic, bounce or hang, stops that
+/// are slow or ignored, inputs that come, go and change, calls by hand, jumps of the clock, and a
+/// shuffled order of tasks. All the while the engine's promises are judged from its events by a
+/// record of its own: never two workers of one path, inputs there as declared, users stopped before
+/// what they use, nobody left with what is not there any more, reports that agree. So are your own
+/// [invariants](Setup::invariant).
+///
+/// - [`safety`](Self::safety): the faults go on to the end; nothing wrong may ever happen.
+/// - [`liveness`](Self::liveness): the faults stop; then everyone who is up without faults must be up
+///   again within bounded time.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Manifold, Name};
+/// use crankcase_testing::Simulation;
+///
+/// const LIMIT: Name<u32> = Name::new("limit");
+/// const STORE: Name<u32> = Name::new("store");
+/// const WEB: Name<()> = Name::new("web");
+///
+/// fn store() -> Manifold {
+///     Manifold::builder().inputs(LIMIT).offers::<(u32,)>().run(|limit, up| async move {
+///         up.ready((limit,)).wait().await;
+///         Ok(())
+///     })
+/// }
+///
+/// fn web() -> Manifold {
+///     Manifold::builder().inputs(STORE).run(|_store, up| async move {
+///         up.ready(()).wait().await;
+///         Ok(())
+///     })
+/// }
+///
+/// # fn main() -> Result<(), crankcase_testing::Broken> {
+/// let simulation = Simulation::new(|setup| {
+///     setup.input(LIMIT, vec![1, 2, 3]);
+///     setup.install(STORE, store());
+///     setup.install(WEB, web());
+///     setup.invariant("no web without a store that lives", |view| {
+///         !view.is_up("/web") || view.is_live("/store") || view.last_end("/store").is_some()
+///     });
+/// });
+/// simulation.safety(0..20)?;
+/// simulation.liveness(0..20)?;
+/// # Ok(()) }
+/// ```
+///
+/// # Replay
+///
+/// A failure names its seed, and the same seed gives the same run, event by event. So that it does,
+/// the manifolds must not be random by themselves: real input and output, threads, the wall clock,
+/// the order of a `HashMap` and a `select!` that is not `biased` are. Put stubs in the place of
+/// the first, and seed what is random from [`Setup::seed`]. A failure says if its seed does not
+/// replay.
+///
+/// `CRANKCASE_SIM_SEED=17` runs that seed alone, `CRANKCASE_SIM_RUNS=10000` as many seeds from the
+/// first one on, and `CRANKCASE_SIM_LINES=500` shows as many lines of a failure's trace (60 by
+/// default).
+///
+/// # Limits
+///
+/// A worker that blocks the thread, and one that never yields, stops the simulation as a whole.
+#[must_use = "a simulation does nothing until it is run"]
+pub struct Simulation<'a> {
+    build: Box<dyn Fn(&mut Setup) + 'a>,
+    configure: Box<dyn Fn(EngineBuilder) -> EngineBuilder + 'a>,
+    faults: Faults,
+    bounds: Bounds,
+}
+
+/// Whether the faults of a run stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// They go on to the end.
+    Safety,
+    /// They stop, and everyone must recover.
+    Liveness,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Safety => "safety",
+            Self::Liveness => "liveness",
+        })
+    }
+}
+
+impl<'a> Simulation<'a> {
+    /// Returns a simulation of what `build` installs, for every run anew.
+    ///
+    /// It is called on a tokio runtime with a paused clock.
+    pub fn new(build: impl Fn(&mut Setup) + 'a) -> Self {
+        Self {
+            build: Box::new(build),
+            configure: Box::new(|builder| builder),
+            faults: Faults::default(),
+            bounds: Bounds {
+                lasts: Duration::from_secs(300),
+                settles_within: Duration::from_secs(3600),
+                stops_within: Duration::from_secs(3600),
+                most_events: 10_000_000,
+            },
+        }
+    }
+
+    /// Sets the faults. Default: all kinds, as [`Faults::default`] has them.
+    pub fn faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// Sets up the engine, as for production. The simulation itself sets its seed.
+    pub fn engine(self, configure: impl Fn(EngineBuilder) -> EngineBuilder + 'a) -> Self {
+        Self { configure: Box::new(configure), ..self }
+    }
+
+    /// Sets how long the faults strike in each run, by the paused clock. Default 5 min.
+    pub fn lasts(mut self, lasts: Duration) -> Self {
+        self.bounds.lasts = lasts;
+        self
+    }
+
+    /// Sets how long after the last fault everyone must have recovered. Default 1 h.
+    pub fn settles_within(mut self, limit: Duration) -> Self {
+        self.bounds.settles_within = limit;
+        self
+    }
+
+    /// Sets how long the end may take. Default 1 h.
+    pub fn stops_within(mut self, limit: Duration) -> Self {
+        self.bounds.stops_within = limit;
+        self
+    }
+
+    /// Sets how many events a run may have. Default 10,000,000.
+    pub fn most_events(mut self, events: u64) -> Self {
+        self.bounds.most_events = events;
+        self
+    }
+
+    /// Runs all these seeds with faults that go on to the end; the environment may ask for others.
+    ///
+    /// # Errors
+    ///
+    /// The first failure.
+    ///
+    /// # Panics
+    ///
+    /// On a tokio runtime: a simulation has its own.
+    pub fn safety(&self, seeds: std::ops::Range<u64>) -> Result<Tally, Broken> {
+        self.all(seeds, Mode::Safety)
+    }
+
+    /// Runs all these seeds with faults that stop; the environment may ask for others.
+    ///
+    /// # Errors
+    ///
+    /// The first failure.
+    ///
+    /// # Panics
+    ///
+    /// On a tokio runtime: a simulation has its own.
+    pub fn liveness(&self, seeds: std::ops::Range<u64>) -> Result<Tally, Broken> {
+        self.all(seeds, Mode::Liveness)
+    }
+
+    fn all(&self, seeds: std::ops::Range<u64>, mode: Mode) -> Result<Tally, Broken> {
+        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+        let seeds = match (number("CRANKCASE_SIM_SEED"), number("CRANKCASE_SIM_RUNS")) {
+            (Some(seed), _) => seed..seed + 1,
+            (None, Some(runs)) => seeds.start..seeds.start + runs,
+            (None, None) => seeds,
+        };
+        let mut tally = Tally::default();
+        for seed in seeds {
+            tally += self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?.tally();
+        }
+        Ok(tally)
+    }
+
+    /// Runs a seed that failed once more, to say whether it replays.
+    fn replayed(&self, mut broken: Broken, mode: Mode) -> Broken {
+        let again = self.run(broken.seed(), mode);
+        let is_same =
+            |again: &Broken| again.what() == broken.what() && again.trace() == broken.trace();
+        broken.replays = Some(again.err().as_ref().is_some_and(is_same));
+        broken
+    }
+
+    /// Runs one seed once, and returns what happened.
+    ///
+    /// # Errors
+    ///
+    /// When something does not hold, or the faults cannot be used.
+    ///
+    /// # Panics
+    ///
+    /// On a tokio runtime: a simulation has its own.
+    pub fn run(&self, seed: u64, mode: Mode) -> Result<Trace, Broken> {
+        let baseline = match mode {
+            Mode::Safety => None,
+            Mode::Liveness => Some(self.once(seed, mode, None)?.0),
+        };
+        self.once(seed, mode, Some(baseline)).map(|(_, trace)| trace)
+    }
+
+    /// Runs a seed: without faults, or with them and back to what was so without.
+    fn once(
+        &self,
+        seed: u64,
+        mode: Mode,
+        among_faults: Option<Option<Baseline>>,
+    ) -> Result<(Baseline, Trace), Broken> {
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+        let runtime = runtime.expect("a runtime without threads can be made");
+        let entered = runtime.enter();
+        let notes = Notes::new();
+        drop(entered);
+        let faults = among_faults.as_ref().map_or_else(Faults::none, |_| self.faults.clone());
+        let life = self.live(seed, faults, notes.clone(), among_faults);
+        let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(life)));
+        let lived = lived.unwrap_or_else(|payload| {
+            Err(format!("the simulation itself {}", Panicked::from_payload(payload)))
+        });
+        match lived {
+            Ok(baseline) => Ok((baseline, notes.trace())),
+            Err(what) => Err(Broken::new(seed, mode, what, notes.trace())),
+        }
+    }
+
+    async fn live(
+        &self,
+        seed: u64,
+        faults: Faults,
+        notes: Notes,
+        among_faults: Option<Option<Baseline>>,
+    ) -> Found<Baseline> {
+        faults.validate().map_err(|error| format!("the faults cannot be used: {error}"))?;
+        let mut run = Run::begin(self, seed, faults.clone(), notes).await?;
+        let Some(baseline) = among_faults else {
+            let baseline = run.baseline().await?;
+            run.end().await?;
+            return Ok(baseline);
+        };
+        run.suffer(&faults).await?;
+        if let Some(baseline) = &baseline {
+            run.recover(baseline).await?;
+        }
+        run.end().await?;
+        Ok(baseline.unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Simulation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation")
+            .field("faults", &self.faults)
+            .field("bounds", &self.bounds)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+use std::time::Duration;
+
+use crankcase_engine::ConfigError;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// Which faults strike the workers of a simulation, and how often.
+///
+/// Shares are of all starts, from 0 to 1; those of one moment add up to at most 1. They strike all
+/// workers alike, also those of nested engines, but not who is
+/// [spared](super::Setup::spare).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Faults {
+    /// How many starts fail. Default 0.05.
+    pub start_error: f64,
+    /// How many starts panic. Default 0.03.
+    pub start_panic: f64,
+    /// How many starts never end, so that the start timeout ends them. Default 0.01.
+    pub start_hang: f64,
+    /// How many starts take up to [`slow`](Self::slow) longer. Default 0.15.
+    pub start_slow: f64,
+    /// How many workers fail while they run. Default 0.1.
+    pub run_error: f64,
+    /// How many workers panic while they run. Default 0.05.
+    pub run_panic: f64,
+    /// How many workers ask for a bounce while they run, and so come and go. Default 0.15.
+    pub run_bounce: f64,
+    /// How many workers do nothing any more at some moment, and ignore their stop. Default 0.02.
+    pub run_hang: f64,
+    /// How many workers take up to [`slow`](Self::slow) longer to stop. Default 0.15.
+    pub stop_slow: f64,
+    /// How many workers ignore their stop, so that their futures are dropped. Default 0.03.
+    pub stop_ignored: f64,
+    /// Within how long of a worker's run its fault strikes. Default 30 s.
+    pub within: Duration,
+    /// How long what is slow takes at most. Default 5 s.
+    pub slow: Duration,
+    /// How many times each step of a worker lets others go first, at most: it shuffles the order of
+    /// tasks. Default 3.
+    pub yields: u32,
+    /// The mean time between two control calls: bounce, park, unpark. Default 5 s; zero is never.
+    pub calls_every: Duration,
+    /// The mean time between two new values of [inputs](super::Setup::input). Default 3 s; zero is
+    /// never.
+    pub values_every: Duration,
+    /// The mean time between two jumps of the clock. Default 2 min; zero is never.
+    pub jumps_every: Duration,
+    /// How far the clock jumps at most. Default 10 min.
+    pub jump: Duration,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            start_error: 0.05,
+            start_panic: 0.03,
+            start_hang: 0.01,
+            start_slow: 0.15,
+            run_error: 0.1,
+            run_panic: 0.05,
+            run_bounce: 0.15,
+            run_hang: 0.02,
+            stop_slow: 0.15,
+            stop_ignored: 0.03,
+            within: Duration::from_secs(30),
+            slow: Duration::from_secs(5),
+            yields: 3,
+            calls_every: Duration::from_secs(5),
+            values_every: Duration::from_secs(3),
+            jumps_every: Duration::from_secs(120),
+            jump: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Faults {
+    /// Returns no faults at all.
+    pub fn none() -> Self {
+        Self {
+            start_error: 0.0,
+            start_panic: 0.0,
+            start_hang: 0.0,
+            start_slow: 0.0,
+            run_error: 0.0,
+            run_panic: 0.0,
+            run_bounce: 0.0,
+            run_hang: 0.0,
+            stop_slow: 0.0,
+            stop_ignored: 0.0,
+            yields: 0,
+            calls_every: Duration::ZERO,
+            values_every: Duration::ZERO,
+            jumps_every: Duration::ZERO,
+            ..Self::default()
+        }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field at fault, with its value and what would be right.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let moments = [
+            ("start_error", &self.at_start()[..]),
+            ("run_error", &self.at_run()[..]),
+            ("stop_slow", &self.at_stop()[..]),
+        ];
+        for (first, shares) in moments {
+            for (field, share) in shares {
+                if !(0.0..=1.0).contains(share) {
+                    return Err(ConfigError::new(field, share, "a share from 0 to 1"));
+                }
+            }
+            let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+            if sum > 1.0 {
+                let expected = "a share that with the others of its moment is at most 1";
+                return Err(ConfigError::new(first, sum, expected));
+            }
+        }
+        Ok(())
+    }
+
+    fn at_start(&self) -> [(&'static str, f64); 4] {
+        [
+            ("start_error", self.start_error),
+            ("start_panic", self.start_panic),
+            ("start_hang", self.start_hang),
+            ("start_slow", self.start_slow),
+        ]
+    }
+
+    fn at_run(&self) -> [(&'static str, f64); 4] {
+        [
+            ("run_error", self.run_error),
+            ("run_panic", self.run_panic),
+            ("run_bounce", self.run_bounce),
+            ("run_hang", self.run_hang),
+        ]
+    }
+
+    fn at_stop(&self) -> [(&'static str, f64); 2] {
+        [("stop_slow", self.stop_slow), ("stop_ignored", self.stop_ignored)]
+    }
+
+    /// Returns what is to happen to one worker. It depends on nothing but who it is, so that a
+    /// change elsewhere changes no other worker's faults.
+    pub(super) fn plan(&self, seed: u64, path: &str, nth: u64) -> Plan {
+        let mut key = seed ^ nth.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for byte in path.bytes() {
+            key = (key ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        let mut random = SmallRng::seed_from_u64(key);
+        let start = match pick(&mut random, &self.at_start()) {
+            Some(0) => Start::Error,
+            Some(1) => Start::Panic,
+            Some(2) => Start::Hang,
+            Some(3) => Start::Slow(up_to(&mut random, self.slow)),
+            _ => Start::Well,
+        };
+        let run = match pick(&mut random, &self.at_run()) {
+            Some(0) => Some(Run::Error),
+            Some(1) => Some(Run::Panic),
+            Some(2) => Some(Run::Bounce),
+            Some(3) => Some(Run::Hang),
+            _ => None,
+        };
+        let run = run.map(|run| (run, up_to(&mut random, self.within)));
+        let stop = match pick(&mut random, &self.at_stop()) {
+            Some(0) => Stop::Slow(up_to(&mut random, self.slow)),
+            Some(1) => Stop::Ignored,
+            _ => Stop::Well,
+        };
+        let mut yields = || random.random_range(0..=self.yields);
+        let yields = [yields(), yields()];
+        Plan { start, start_at: random.random_range(0..3), run, stop, yields }
+    }
+}
+
+/// What is to happen to one worker.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Plan {
+    pub(super) start: Start,
+    /// Before which poll the start's fault strikes, the call of the start counted.
+    pub(super) start_at: u32,
+    pub(super) run: Option<(Run, Duration)>,
+    pub(super) stop: Stop,
+    /// How often it lets others go first, before its start and before its run.
+    pub(super) yields: [u32; 2],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Start {
+    Well,
+    Error,
+    Panic,
+    Hang,
+    Slow(Duration),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Run {
+    Error,
+    Panic,
+    Bounce,
+    Hang,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Stop {
+    Well,
+    Slow(Duration),
+    Ignored,
+}
+
+/// Picks one of the shares, or none of them.
+fn pick(random: &mut SmallRng, shares: &[(&str, f64)]) -> Option<usize> {
+    let mut left: f64 = random.random();
+    shares.iter().position(|(_, share)| {
+        left -= share;
+        left < 0.0
+    })
+}
+
+fn up_to(random: &mut SmallRng, most: Duration) -> Duration {
+    most.mul_f64(random.random())
+}
+
+/// Returns a random time whose mean is this; `None` for never.
+pub(super) fn about(random: &mut SmallRng, mean: Duration) -> Option<Duration> {
+    (!mean.is_zero()).then(|| up_to(random, mean.saturating_mul(2)))
+}

@@ -1,0 +1,138 @@
+//! What happens in a run, in its order: entered into the trace, and judged at once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crankcase_engine::{Events, Notice};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::judge::{Judge, Judged, Seen};
+use super::trace::{Trace, What};
+
+/// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
+///
+/// Give it to workers, so that the trace of a failure tells what they did.
+#[derive(Clone)]
+pub struct Notes {
+    record: Arc<Mutex<Record>>,
+    began: Instant,
+}
+
+struct Record {
+    trace: Trace,
+    judge: Judge,
+    /// The engine's events, and the wall clock when it began.
+    source: Option<(Events, SystemTime)>,
+    /// No fault strikes, not yet or not any more.
+    is_calm: bool,
+    /// What was found first.
+    found: Option<String>,
+}
+
+impl Record {
+    /// Enters the events that have come.
+    fn catch_up(&mut self) {
+        let Some((events, wall)) = &mut self.source else { return };
+        while let Some(notice) = events.try_next() {
+            let judged = match notice {
+                Notice::Event(event) => {
+                    let at = event.at.0.duration_since(*wall).unwrap_or_default();
+                    let path = event.path();
+                    let judged = self.judge.event(at, &event, &path);
+                    self.trace.push(at, What::Event(event), &path);
+                    judged
+                }
+                Notice::Missed(missed) => Err(format!("{missed} events were missed")),
+            };
+            if let Err(found) = judged {
+                self.found.get_or_insert(found);
+            }
+        }
+    }
+}
+
+impl Notes {
+    pub(super) fn new() -> Self {
+        let (trace, judge) = (Trace::new(), Judge::default());
+        let record = Record { trace, judge, source: None, is_calm: false, found: None };
+        Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
+    }
+
+    /// Follows an engine, whose wall clock began at this moment.
+    pub(super) fn follow(&self, events: Events, wall: SystemTime) {
+        self.record.lock().source = Some((events, wall));
+    }
+
+    /// Returns whether no fault strikes: they have stopped, or the run has none. What fails by itself,
+    /// such as stubs of the simulation's own, should not do so then.
+    pub fn is_calm(&self) -> bool {
+        self.record.lock().is_calm
+    }
+
+    pub(super) fn calm(&self) {
+        self.record.lock().is_calm = true;
+    }
+
+    /// Writes a line.
+    pub fn note(&self, line: impl Into<String>) {
+        self.push(What::Note(line.into()), "");
+    }
+
+    pub(super) fn fault(&self, path: &Arc<str>, text: &'static str) {
+        self.push(What::Fault(Arc::clone(path), text), path);
+    }
+
+    /// Enters something after all events that have come before it.
+    fn push(&self, what: What, path: &str) {
+        let mut record = self.record.lock();
+        record.catch_up();
+        record.trace.push(self.began.elapsed(), what, path);
+    }
+
+    /// Judges what was seen in a worker's task, after the events that have led to it.
+    pub(super) fn seen(&self, seen: Seen) {
+        let mut record = self.record.lock();
+        record.catch_up();
+        if let Err(found) = record.judge.seen(seen) {
+            record.found.get_or_insert(found);
+        }
+    }
+
+    /// Enters the events that have come; returns what was found up to now.
+    pub(super) fn catch_up(&self) -> Judged {
+        let mut record = self.record.lock();
+        record.catch_up();
+        record.found.clone().map_or(Ok(()), Err)
+    }
+
+    /// Looks at what is known. It is taken out meanwhile, so that who looks may write notes.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Judge) -> T) -> T {
+        let judge = std::mem::take(&mut self.record.lock().judge);
+        let seen = look(&judge);
+        self.record.lock().judge = judge;
+        seen
+    }
+
+    /// Says that the engine is at rest, and will be killed next.
+    pub(super) fn is_at_rest(&self) {
+        self.record.lock().judge.is_killed_at_rest = true;
+    }
+
+    /// Returns the time since the beginning.
+    pub(super) fn elapsed(&self) -> std::time::Duration {
+        self.began.elapsed()
+    }
+
+    /// Returns all that was written so far.
+    pub(super) fn trace(&self) -> Trace {
+        self.record.lock().trace.clone()
+    }
+}
+
+impl fmt::Debug for Notes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notes").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,384 @@
+//! One run: an engine, its faults, and who judges it, on one thread under a paused clock.
+//!
+//! Invariant: whatever is waited for, events are entered and judged meanwhile.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crankcase_engine::{Change, Engine, EngineState, Events, Name, Report};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::Simulation;
+use super::chaos::{Around, Chaos};
+use super::faults::{Faults, about};
+use super::judge::{Phase, Seat};
+use super::record::Notes;
+use super::setup::{Invariant, SendValue, Setup};
+use super::view::View;
+
+/// How far a judge may be behind: as much as an engine does at one moment.
+const CAPACITY: usize = 1 << 16;
+
+/// How often it is looked at what comes to hold without an event.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// One of how many disturbances is followed by a look at the reports.
+const COMPARED: u32 = 16;
+
+/// What a run found: what does not hold.
+pub(super) type Found<T = ()> = Result<T, String>;
+
+/// The bounds of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) lasts: Duration,
+    pub(super) settles_within: Duration,
+    pub(super) stops_within: Duration,
+    pub(super) most_events: u64,
+}
+
+/// What was so without faults: who was up, and who was done.
+pub(super) type Baseline = Vec<(String, bool)>;
+
+/// What is not yet as it should be after the faults have stopped.
+enum Missing {
+    Worker(String),
+    Demand(String),
+}
+
+pub(super) struct Run {
+    engine: Engine,
+    /// Wakes when something has happened.
+    woken: Events,
+    /// The engine has ended, and all its events were entered.
+    is_over: bool,
+    chaos: Arc<Chaos>,
+    notes: Notes,
+    invariants: Vec<Invariant>,
+    recovered: Vec<Invariant>,
+    inputs: Vec<(String, SendValue)>,
+    bounds: Bounds,
+    random: SmallRng,
+    parked: VecDeque<String>,
+}
+
+impl Run {
+    /// Builds the engine and installs what the setup says.
+    pub(super) async fn begin(
+        simulation: &Simulation<'_>,
+        seed: u64,
+        faults: Faults,
+        notes: Notes,
+    ) -> Found<Self> {
+        let mut setup = Setup::new(seed, notes.clone());
+        (simulation.build)(&mut setup);
+        let Setup { change, invariants, recovered, inputs, spared, .. } = setup;
+        let chaos = Chaos::new(seed, faults, spared, notes.clone());
+        let builder = (simulation.configure)(Engine::builder()).seed(seed).event_capacity(CAPACITY);
+        let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
+        let engine = built.map_err(|error| format!("the engine cannot be built: {error}"))?;
+        let events = engine.events();
+        notes.follow(events, engine.report().await.at.0);
+        let mut run = Self {
+            engine: engine.clone(),
+            woken: engine.events(),
+            is_over: false,
+            chaos,
+            notes,
+            invariants,
+            recovered,
+            inputs,
+            bounds: simulation.bounds,
+            random: SmallRng::seed_from_u64(seed),
+            parked: VecDeque::new(),
+        };
+        let applied = run.drive(engine.apply(change)).await?;
+        applied.map_err(|error| format!("the manifolds do not fit together: {error}"))?;
+        Ok(run)
+    }
+
+    /// Waits for something, and judges all that happens meanwhile.
+    async fn drive<T>(&mut self, work: impl Future<Output = T>) -> Found<T> {
+        let mut work = pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                woken = self.woken.next(), if !self.is_over => self.on_woken(woken.is_none())?,
+                done = &mut work => {
+                    self.catch_up()?;
+                    return Ok(done);
+                }
+            }
+        }
+    }
+
+    /// Something has happened, or nothing will any more.
+    fn on_woken(&mut self, is_over: bool) -> Found {
+        self.is_over = is_over;
+        self.catch_up()?;
+        // What has come so far is entered, and need not wake this again.
+        self.woken = self.engine.events();
+        Ok(())
+    }
+
+    /// Enters what has happened, then looks at the invariants.
+    fn catch_up(&mut self) -> Found {
+        self.notes.catch_up()?;
+        let at = self.notes.elapsed();
+        let invariants = &mut self.invariants;
+        let (count, broken) = self.notes.look(|judge| {
+            let view = View::new(judge, at);
+            let broken = invariants.iter_mut().find_map(|invariant| {
+                (!(invariant.holds)(&view)).then(|| format!("invariant: {}", invariant.text))
+            });
+            (judge.count, broken)
+        });
+        if let Some(broken) = broken {
+            return Err(broken);
+        }
+        let most = self.bounds.most_events;
+        if count > most {
+            return Err(format!("there were more than {most} events; is there a wait of zero?"));
+        }
+        Ok(())
+    }
+
+    /// Lets the faults strike for as long as the run lasts.
+    pub(super) async fn suffer(&mut self, faults: &Faults) -> Found {
+        let end = Instant::now() + self.bounds.lasts;
+        let has_inputs = !self.inputs.is_empty();
+        let values_every = if has_inputs { faults.values_every } else { Duration::ZERO };
+        let mut next = [faults.calls_every, values_every, faults.jumps_every]
+            .map(|mean| about(&mut self.random, mean).map(|after| Instant::now() + after));
+        loop {
+            let first = next.iter().enumerate().filter_map(|(kind, at)| Some(((*at)?, kind))).min();
+            let Some((at, kind)) = first.filter(|(at, _)| *at < end) else {
+                return self.drive(sleep_until(end)).await;
+            };
+            self.drive(sleep_until(at)).await?;
+            let mean = match kind {
+                0 => {
+                    self.call();
+                    faults.calls_every
+                }
+                1 => {
+                    self.send_value();
+                    faults.values_every
+                }
+                _ => {
+                    self.jump(faults.jump).await?;
+                    faults.jumps_every
+                }
+            };
+            next[kind] = about(&mut self.random, mean).map(|after| Instant::now() + after);
+            if self.random.random_range(0..COMPARED) == 0 {
+                self.compare().await?;
+            }
+        }
+    }
+
+    fn strikes(&self, path: &str, text: &'static str) {
+        self.notes.fault(&path.into(), text);
+    }
+
+    /// Asks for a bounce, a park or an unpark of anyone.
+    fn call(&mut self) {
+        if !self.parked.is_empty()
+            && self.random.random_range(0..3) > 0
+            && let Some(path) = self.parked.pop_front()
+        {
+            return self.ask(&path, "is unparked", Change::unpark);
+        }
+        let here: Vec<_> = self.notes.look(|judge| {
+            let here = judge.seats.iter().filter(|seat| seat.is_installed());
+            here.map(|seat| (seat.path.clone(), seat.is_parked())).collect()
+        });
+        if here.is_empty() {
+            return;
+        }
+        let (path, is_parked) = &here[self.random.random_range(0..here.len())];
+        if self.random.random_range(0..4) == 0 && !is_parked {
+            self.parked.push_back(path.clone());
+            self.ask(path, "is parked", Change::park);
+        } else {
+            self.ask(path, "is bounced by hand", Change::bounce);
+        }
+    }
+
+    /// Asks an engine for a change and waits for nothing.
+    fn ask(&self, path: &str, text: &'static str, ask: fn(Change, &Name<()>) -> Change) {
+        let Some((engine, name)) = path.rsplit_once('/') else { return };
+        let (Some(engine), Ok(name)) = (self.engine.engine_at(engine), Name::parse(name)) else {
+            return;
+        };
+        self.strikes(path, text);
+        let asked = pin!(engine.apply(ask(Change::new(), &name)));
+        // What was asked for happens also when nobody waits for the answer.
+        let _ = asked.poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    }
+
+    fn send_value(&mut self) {
+        let count = self.inputs.len();
+        if count > 0 {
+            let (index, number) = (self.random.random_range(0..count), self.random.random());
+            let engine = self.engine.path().trim_end_matches('/');
+            let path = format!("{engine}/{}", self.inputs[index].0);
+            self.strikes(&path, "gets another value");
+            (self.inputs[index].1)(number);
+        }
+    }
+
+    async fn jump(&mut self, most: Duration) -> Found {
+        let by = most.mul_f64(self.random.random());
+        self.strikes("the clock", "jumps");
+        self.drive(tokio::time::advance(by)).await
+    }
+
+    fn count(&self) -> u64 {
+        self.notes.look(|judge| judge.count)
+    }
+
+    fn judge(&self, report: &Report, is_at_rest: bool) -> Found {
+        self.notes.look(|judge| judge.report(report, is_at_rest))
+    }
+
+    /// Compares the engines' reports with what is known, if nothing happens while they are taken.
+    async fn compare(&mut self) -> Found {
+        for engine in self.engine.engines() {
+            let before = self.count();
+            let report = self.drive(engine.report()).await?;
+            // An engine that has ended meanwhile may have a successor at its path.
+            if self.count() == before && report.state != EngineState::Stopped {
+                self.judge(&report, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing will happen without a further cause, and judges whether that is right.
+    async fn rest(&mut self) -> Found {
+        let (engine, limit) = (self.engine.clone(), self.bounds.settles_within);
+        let settled = self.drive(timeout(limit, engine.settled())).await?;
+        if settled.is_err() {
+            return Err(format!("P5: it has not settled within {limit:?}"));
+        }
+        for engine in self.engine.engines() {
+            if self.drive(timeout(limit, engine.settled())).await?.is_err() {
+                return Err(format!("P5: {} has not settled within {limit:?}", engine.path()));
+            }
+            let before = self.count();
+            let report = self.drive(engine.report()).await?;
+            if self.count() == before && report.state != EngineState::Stopped {
+                self.judge(&report, true)?;
+            }
+        }
+        self.notes.look(super::judge::Judge::judge_owed)
+    }
+
+    /// Runs without faults until rest, and returns who is up then, and who is done.
+    pub(super) async fn baseline(&mut self) -> Found<Baseline> {
+        self.notes.calm();
+        self.rest().await?;
+        let known = |seat: &Seat| {
+            (seat.is_up() || seat.is_done()).then(|| (seat.path.clone(), seat.is_up()))
+        };
+        Ok(self.notes.look(|judge| judge.seats.iter().filter_map(known).collect()))
+    }
+
+    /// Stops the faults, and waits until all is as it is without any.
+    pub(super) async fn recover(&mut self, baseline: &Baseline) -> Found {
+        self.notes.note("the faults stop");
+        self.notes.calm();
+        self.chaos.calm();
+        while let Some(path) = self.parked.pop_front() {
+            self.ask(&path, "is unparked", Change::unpark);
+        }
+        let end = Instant::now() + self.bounds.settles_within;
+        loop {
+            while let Some(missing) = self.missing(baseline) {
+                if Instant::now() >= end {
+                    return Err(self.not_recovered(missing).await);
+                }
+                let is_over = tokio::select! {
+                    biased;
+                    woken = self.woken.next() => woken.is_none(),
+                    // What the simulation's own stubs do is no event.
+                    () = sleep(LOOK) => false,
+                };
+                self.on_woken(is_over)?;
+                if is_over {
+                    return Err("P5: the engine has ended after the faults have stopped".to_owned());
+                }
+            }
+            self.rest().await?;
+            if self.missing(baseline).is_none() {
+                self.notes.is_at_rest();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns who is not yet as it was without faults, or what does not hold yet.
+    fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
+        let at = self.notes.elapsed();
+        let recovered = &mut self.recovered;
+        self.notes.look(|judge| {
+            let is_as_it_was = |seat: &Seat, was_up: bool| {
+                // Who was taken out is not missed.
+                !seat.is_installed() || seat.is_up() || (!was_up && seat.is_done())
+            };
+            let is_missing = |(path, was_up): &&(String, bool)| {
+                !judge.seat(path).is_some_and(|seat| is_as_it_was(seat, *was_up))
+            };
+            let missing = baseline.iter().find(is_missing);
+            let missing = missing.map(|(path, _)| Missing::Worker(path.clone()));
+            missing.or_else(|| {
+                let view = View::new(judge, at);
+                let unmet = recovered
+                    .iter_mut()
+                    .find_map(|demand| (!(demand.holds)(&view)).then(|| demand.text.clone()));
+                unmet.map(Missing::Demand)
+            })
+        })
+    }
+
+    async fn not_recovered(&self, missing: Missing) -> String {
+        let limit = self.bounds.settles_within;
+        let path = match missing {
+            Missing::Worker(path) => path,
+            Missing::Demand(text) => {
+                return format!("not within {limit:?} after the faults have stopped: {text}");
+            }
+        };
+        let (engine, name) = path.rsplit_once('/').unwrap_or_default();
+        let why = match self.engine.engine_at(engine) {
+            Some(engine) => engine.why(name).await.map(|why| why.to_string()),
+            None => None,
+        };
+        let why = why.unwrap_or_else(|| "nothing is there".to_owned());
+        format!("P5: {path} is not up within {limit:?} after the faults have stopped: {why}")
+    }
+
+    /// Kills the engine and judges its end.
+    pub(super) async fn end(&mut self) -> Found {
+        let (engine, limit) = (self.engine.clone(), self.bounds.stops_within);
+        engine.kill();
+        let ended = self.drive(timeout(limit, engine.wait())).await?;
+        let Ok(ended) = ended else {
+            let live: Vec<_> = self.notes.look(|judge| {
+                let live = judge.seats.iter().filter(|seat| seat.phase != Phase::Idle);
+                live.map(|seat| seat.path.clone()).collect()
+            });
+            return Err(format!("P6: it has not ended within {limit:?}: {}", live.join(", ")));
+        };
+        ended.map_err(|error| format!("the engine ended with an error: {error}"))?;
+        let report = engine.report().await;
+        self.catch_up()?;
+        self.judge(&report, false)
+    }
+}

@@ -1,0 +1,153 @@
+use std::fmt;
+use std::ops::Range;
+
+use crankcase_engine::{Change, Changing, Manifold, Name};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::watch;
+
+use super::record::Notes;
+use super::view::View;
+
+/// What must hold at every moment, with the words it is told in.
+pub(super) struct Invariant {
+    pub(super) text: String,
+    pub(super) holds: Box<dyn FnMut(&View<'_>) -> bool>,
+}
+
+/// Sends one of an input's values, chosen by a random number.
+pub(super) type SendValue = Box<dyn FnMut(u64)>;
+
+/// What one run of a [`Simulation`](super::Simulation) begins with.
+///
+/// It is made anew for every run, so that runs share nothing.
+pub struct Setup {
+    seed: u64,
+    random: SmallRng,
+    notes: Notes,
+    pub(super) change: Change,
+    pub(super) invariants: Vec<Invariant>,
+    /// What must come to hold once the faults have stopped.
+    pub(super) recovered: Vec<Invariant>,
+    pub(super) inputs: Vec<(String, SendValue)>,
+    pub(super) spared: Vec<String>,
+}
+
+impl Setup {
+    pub(super) fn new(seed: u64, notes: Notes) -> Self {
+        Self {
+            seed,
+            random: SmallRng::seed_from_u64(seed),
+            notes,
+            change: Change::new(),
+            invariants: Vec::new(),
+            recovered: Vec::new(),
+            inputs: Vec::new(),
+            spared: Vec::new(),
+        }
+    }
+
+    /// Returns the run's seed, to seed with it what the manifolds do at random.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Returns a random number that the seed decides, to vary what is simulated.
+    ///
+    /// # Panics
+    ///
+    /// If the range is empty.
+    pub fn number(&mut self, range: Range<u64>) -> u64 {
+        self.random.random_range(range)
+    }
+
+    /// Installs a manifold.
+    pub fn install<T>(&mut self, name: Name<T>, manifold: Manifold)
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.change = std::mem::take(&mut self.change).install(name, manifold);
+    }
+
+    /// Installs a stub that offers one value for ever. It comes and goes like any worker.
+    pub fn value<T>(&mut self, name: Name<T>, value: T)
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let stub =
+            Manifold::builder().offers::<(T,)>().run_with(value, |value, (), up| async move {
+                up.ready((value,)).wait().await;
+                Ok(())
+            });
+        self.install(name, stub);
+    }
+
+    /// Installs a stub whose value changes at random to another one of these, and which comes and
+    /// goes like any worker: a flapping input.
+    ///
+    /// # Panics
+    ///
+    /// Without values.
+    pub fn input<T>(&mut self, name: Name<T>, values: Vec<T>)
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+    {
+        assert!(!values.is_empty(), "input {:?} needs a value", name.as_str());
+        let sender = watch::Sender::new(values[0].clone());
+        let receiver = sender.subscribe();
+        self.inputs.push((
+            name.as_str().to_owned(),
+            Box::new(move |number| {
+                let index = usize::try_from(number % values.len() as u64).unwrap_or(0);
+                sender.send_replace(values[index].clone());
+            }),
+        ));
+        let stub = Manifold::builder().offers::<(Changing<T>,)>().run_with(
+            receiver,
+            |receiver, (), up| async move {
+                up.ready((Changing::new(receiver),)).wait().await;
+                Ok(())
+            },
+        );
+        self.install(name, stub);
+    }
+
+    /// Demands that something always holds; the text says what. It is looked at whenever workers
+    /// have started, ended or changed.
+    pub fn invariant(
+        &mut self,
+        text: impl Into<String>,
+        holds: impl FnMut(&View<'_>) -> bool + 'static,
+    ) {
+        self.invariants.push(Invariant { text: text.into(), holds: Box::new(holds) });
+    }
+
+    /// Demands that something comes to hold once the faults have stopped; the text says what. It is
+    /// of use in [`liveness`](super::Simulation::liveness) runs.
+    pub fn recovered(
+        &mut self,
+        text: impl Into<String>,
+        holds: impl FnMut(&View<'_>) -> bool + 'static,
+    ) {
+        self.recovered.push(Invariant { text: text.into(), holds: Box::new(holds) });
+    }
+
+    /// Lets no fault strike the worker with this path. Its inputs may fail all the same.
+    pub fn spare(&mut self, path: impl Into<String>) {
+        self.spared.push(path.into());
+    }
+
+    /// Returns what writes into the trace of the run.
+    pub fn notes(&self) -> Notes {
+        self.notes.clone()
+    }
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("seed", &self.seed)
+            .field("change", &self.change)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,64 @@
+use std::fmt;
+use std::time::Duration;
+
+use crankcase_engine::EndKind;
+
+use super::judge::{Judge, Phase};
+
+/// What the invariants of a simulation look at: what every worker is doing at one moment.
+///
+/// Workers are named by their paths, as in `/site/web`.
+pub struct View<'a> {
+    judge: &'a Judge,
+    at: Duration,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(judge: &'a Judge, at: Duration) -> Self {
+        Self { judge, at }
+    }
+
+    /// Returns the time since the beginning, by the paused clock.
+    pub fn at(&self) -> Duration {
+        self.at
+    }
+
+    /// Returns whether a worker is up and was not told to stop.
+    pub fn is_up(&self, path: &str) -> bool {
+        self.judge.seat(path).is_some_and(super::judge::Seat::is_up)
+    }
+
+    /// Returns whether a worker lives, in whatever stage between the begin of its start and its end.
+    pub fn is_live(&self, path: &str) -> bool {
+        self.judge.seat(path).is_some_and(|seat| seat.phase != Phase::Idle)
+    }
+
+    /// Returns which worker of its name the present or last one is; 0 before the first.
+    pub fn generation(&self, path: &str) -> u32 {
+        self.judge.seat(path).map_or(0, |seat| seat.generation)
+    }
+
+    /// Returns how many workers of a name have come up.
+    pub fn starts(&self, path: &str) -> u64 {
+        self.judge.seat(path).map_or(0, |seat| seat.starts)
+    }
+
+    /// Returns how the last worker of a name ended.
+    pub fn last_end(&self, path: &str) -> Option<EndKind> {
+        self.judge.seat(path)?.end
+    }
+
+    /// Returns the paths of all workers that are up.
+    pub fn up(&self) -> impl Iterator<Item = &str> {
+        self.judge.seats.iter().filter(|seat| seat.is_up()).map(|seat| &*seat.path)
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("at", &self.at)
+            .field("up", &self.up().collect::<Vec<_>>())
+            .finish()
+    }
+}

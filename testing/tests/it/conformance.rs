@@ -1,0 +1,229 @@
+//! The conformance suite: workers that are right pass, and each kind of wrong one is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crankcase_engine::{Exit, Outcome, Stop, Worker};
+use crankcase_testing::{Conformance, Failure};
+use tokio::task::yield_now;
+
+use crate::TestResult;
+
+/// A worker that does as its function says.
+struct Does<F>(F);
+
+impl<F, R> Worker for Does<F>
+where
+    F: FnOnce(Stop) -> R + Send + 'static,
+    R: Future<Output = Outcome> + Send + 'static,
+{
+    async fn run(self, stop: Stop) -> Outcome {
+        (self.0)(stop).await
+    }
+}
+
+async fn idle(stop: Stop) -> Outcome {
+    stop.wait().await;
+    Ok(())
+}
+
+fn expect(checked: Result<(), Failure>, text: &str) -> TestResult {
+    assert_eq!(checked.err().ok_or("it passed")?.to_string(), text);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_for_its_stop_passes() -> TestResult {
+    Ok(Conformance::new(|| async { Ok(Does(idle)) }).check().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_with_awaits_passes() -> TestResult {
+    let start = || async {
+        yield_now().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok(Does(idle))
+    };
+    Ok(Conformance::new(start).check().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_by_itself_is_told() -> TestResult {
+    let checks = Conformance::new(|| async { Ok(Does(|_| async { Ok(()) })) });
+
+    expect(
+        checks.check().await,
+        "expected: it starts and runs until it is told to stop\nhappened: it ended by itself: done",
+    )?;
+    Ok(checks.ends_by_itself().check().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_fails_or_hangs_is_told() -> TestResult {
+    let start = || async { if true { Err(Exit::from("no")) } else { Ok(Does(idle)) } };
+    let fails = Conformance::new(start);
+    let claim = "expected: it starts and runs until it is told to stop\nhappened: ";
+    expect(fails.check().await, &format!("{claim}its start ended: no"))?;
+
+    let hangs = Conformance::new(|| async {
+        std::future::pending::<()>().await;
+        Ok(Does(idle))
+    });
+    expect(hangs.check().await, &format!("{claim}its start took longer than 10s"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ignores_its_stop_is_told() -> TestResult {
+    let deaf = Conformance::new(|| async { Ok(Does(|_| std::future::pending())) });
+
+    expect(
+        deaf.grace(Duration::from_secs(3)).check().await,
+        "expected: it starts and runs until it is told to stop\n\
+         happened: told to stop, it has not ended within 3s",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_fails_when_it_is_told_to_stop_is_told() -> TestResult {
+    let fails = |stop: Stop| async move {
+        stop.wait().await;
+        Err("it cannot write".into())
+    };
+
+    expect(
+        Conformance::new(|| async { Ok(Does(fails)) }).check().await,
+        "expected: it starts and runs until it is told to stop\n\
+         happened: told to stop, it ended: it cannot write",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_needs_to_run_before_its_stop_is_told() -> TestResult {
+    let misses = |stop: Stop| async move {
+        if stop.is_stopped() {
+            return Err("it had no chance".into());
+        }
+        idle(stop).await
+    };
+
+    expect(
+        Conformance::new(|| async { Ok(Does(misses)) }).check().await,
+        "expected: told before it is run, it ends\nhappened: it ended: it had no chance",
+    )
+}
+
+/// Counts those of a thing that are there.
+#[derive(Clone, Default)]
+struct Things(Arc<AtomicUsize>);
+
+/// One thing, which is there until it is dropped.
+struct Thing(Arc<AtomicUsize>);
+
+impl Things {
+    fn take(&self) -> Result<Thing, Exit> {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => Ok(Thing(Arc::clone(&self.0))),
+            _ => Err("it is taken".into()),
+        }
+    }
+
+    fn left(&self) -> Result<(), String> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            left => Err(format!("{left} were left")),
+        }
+    }
+}
+
+impl Drop for Thing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_gives_back_what_it_took_passes() -> TestResult {
+    let things = Things::default();
+    let start = || async {
+        let thing = things.take()?;
+        yield_now().await;
+        Ok(Does(|stop: Stop| async move {
+            let _thing = thing;
+            idle(stop).await
+        }))
+    };
+    let left = things.clone();
+    let checks = Conformance::new(start).released(move || std::future::ready(left.left()));
+    Ok(checks.check().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_dropped_worker_is_told() -> TestResult {
+    let things = Things::default();
+    // It gives back what it took only when it comes to its end.
+    let start = || async {
+        let things = things.clone();
+        Ok(Does(|stop: Stop| async move {
+            let thing = things.take()?;
+            std::mem::forget(thing);
+            stop.wait().await;
+            things.0.store(0, Ordering::Relaxed);
+            Ok(())
+        }))
+    };
+    let left = things.clone();
+    let checks = Conformance::new(start).released(move || std::future::ready(left.left()));
+
+    expect(
+        checks.check().await,
+        "expected: it can be dropped while it runs\nhappened: the next one: it ended by itself: it \
+         is taken",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_leaves_something_when_it_is_dropped_is_told() -> TestResult {
+    let things = Things::default();
+    let start = || async {
+        let thing = things.take()?;
+        std::mem::forget(thing);
+        yield_now().await;
+        things.0.store(0, Ordering::Relaxed);
+        Ok(Does(idle))
+    };
+
+    expect(
+        Conformance::new(start).check().await,
+        "expected: its start can be dropped at every await\n\
+         happened: after 1 were dropped: it is taken",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_never_comes_is_told() -> TestResult {
+    let silent = Conformance::new(|| async { Ok(Does(idle)) });
+    let silent = silent.report(|_| || std::future::pending::<()>());
+
+    expect(
+        silent.check().await,
+        "expected: it reports while it runs\nhappened: it did not report within 1s",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_cannot_bear_the_loss_of_an_input_is_told() -> TestResult {
+    let sulks = |stop: Stop| async move {
+        stop.input_lost().await;
+        if stop.is_input_lost() {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    };
+
+    expect(
+        Conformance::new(|| async { Ok(Does(sulks)) }).check().await,
+        "expected: it ends when it has lost an input and is told to stop\n\
+         happened: it has not ended within 10s",
+    )
+}

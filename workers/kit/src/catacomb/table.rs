@@ -1,0 +1,227 @@
+use std::collections::HashMap;
+use std::fmt;
+
+use crankcase_engine::{Exit, Linger, Stop, Stopper};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::{CatacombChild, CatacombReport, lost};
+use crate::child::{End, caught};
+
+/// What a catacomb, its handles and its children's tasks share.
+#[derive(Default)]
+pub(super) struct Shared {
+    table: Mutex<Table>,
+    /// Tells the catacomb, which alone waits, to look at the table.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    children: HashMap<u64, Child>,
+    next: u64,
+    life: Life,
+    /// The first error of a child.
+    error: Option<Exit>,
+    /// Keeps the catacomb's worker from counting as ended.
+    linger: Option<Linger>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Life {
+    #[default]
+    Open,
+    /// It is to stop.
+    Killed,
+    /// All children were told.
+    Told,
+    /// All children are being dropped; it takes no other.
+    Aborted,
+    /// It is over.
+    Ended,
+}
+
+struct Child {
+    name: Box<str>,
+    stopper: Stopper,
+    /// Not there before it is spawned.
+    task: Option<AbortHandle>,
+    since: Instant,
+}
+
+impl Table {
+    /// Returns the children as they came. They lie in memory like that: in the table's order, each
+    /// would miss the cache several times.
+    fn oldest_first(&self) -> Vec<(u64, &Child)> {
+        let mut children: Vec<_> = self.children.iter().map(|(id, child)| (*id, child)).collect();
+        children.sort_unstable_by_key(|(id, _)| *id);
+        children
+    }
+}
+
+impl Shared {
+    pub(super) fn linger(&self, linger: Linger) {
+        self.table.lock().linger = Some(linger);
+    }
+
+    /// Makes room for a child; none if the catacomb takes no more.
+    pub(super) fn admit(&self, name: &str) -> Option<(u64, Stop)> {
+        let (stopper, stop) = Stop::pair();
+        let mut table = self.table.lock();
+        match table.life {
+            Life::Open | Life::Killed => {}
+            Life::Told => stopper.stop(),
+            // Those that come without end must not keep it from its own.
+            Life::Aborted | Life::Ended => return None,
+        }
+        let id = table.next;
+        table.next += 1;
+        let child = Child { name: name.into(), stopper, task: None, since: Instant::now() };
+        table.children.insert(id, child);
+        Some((id, stop))
+    }
+
+    /// Notes a child's task, which may have ended.
+    pub(super) fn set_task(&self, id: u64, task: AbortHandle) {
+        let is_aborted = {
+            let mut table = self.table.lock();
+            let is_aborted = table.life >= Life::Aborted;
+            if let Some(child) = table.children.get_mut(&id) {
+                child.task = Some(task.clone());
+            }
+            is_aborted
+        };
+        if is_aborted {
+            task.abort();
+        }
+    }
+
+    /// A child is gone.
+    pub(super) fn on_ended(&self, id: u64, end: End) {
+        // Foreign code, so neither under the lock nor where its panic would lose the end.
+        let text = match &end {
+            End::Outcome(Err(exit)) => caught(|| exit.to_string()).unwrap_or_default(),
+            _ => String::new(),
+        };
+        let mut table = self.table.lock();
+        let Some(child) = table.children.remove(&id) else { return };
+        let exit = match end {
+            End::Outcome(outcome) => outcome.err(),
+            End::Dropped => (table.life < Life::Aborted).then(|| lost(&child.name)),
+        };
+        let is_last = table.children.is_empty();
+        let linger = if is_last && table.life == Life::Ended { table.linger.take() } else { None };
+        let mut later = exit;
+        let has_failed = later.is_some();
+        let is_first = has_failed && table.error.is_none() && table.life < Life::Ended;
+        if is_first {
+            table.error = later.take();
+            table.life = table.life.max(Life::Killed);
+        }
+        let shrink = table.children.capacity() > 64 + 4 * table.children.len();
+        if shrink {
+            table.children.shrink_to_fit();
+        }
+        drop(table);
+        if is_first || is_last {
+            self.changed.notify_one();
+        }
+        if is_first {
+            tracing::warn!(child = %child.name, error = text, "a child failed");
+        } else if has_failed {
+            tracing::info!(child = %child.name, error = text, "another child failed");
+        } else {
+            tracing::debug!(child = %child.name, "a child ended");
+        }
+        drop(caught(|| drop(later)));
+        drop(linger);
+    }
+
+    pub(super) fn kill(&self) {
+        let mut table = self.table.lock();
+        table.life = table.life.max(Life::Killed);
+        drop(table);
+        self.changed.notify_one();
+    }
+
+    /// Waits until it is to stop.
+    pub(super) async fn killed(&self) {
+        while self.table.lock().life == Life::Open {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Waits until there is no child; no other can come then.
+    pub(super) async fn emptied(&self) {
+        loop {
+            {
+                let mut table = self.table.lock();
+                if table.children.is_empty() {
+                    table.life = Life::Ended;
+                    return;
+                }
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    pub(super) fn tell_all(&self) {
+        let mut table = self.table.lock();
+        table.life = table.life.max(Life::Told);
+        table.oldest_first().iter().for_each(|(_, child)| child.stopper.stop());
+    }
+
+    pub(super) fn abort_all(&self) {
+        let mut table = self.table.lock();
+        table.life = table.life.max(Life::Aborted);
+        let tasks: Vec<_> =
+            table.children.values().filter_map(|child| child.task.clone()).collect();
+        drop(table);
+        // Not under the lock: what is aborted may be dropped at once.
+        tasks.iter().for_each(AbortHandle::abort);
+    }
+
+    /// Takes no child any more; returns the first error, and the names of the children that are
+    /// left.
+    pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
+        let mut table = self.table.lock();
+        table.life = Life::Ended;
+        let linger = if table.children.is_empty() { table.linger.take() } else { None };
+        let left = table.children.values().map(|child| child.name.to_string()).collect();
+        let error = table.error.take();
+        drop(table);
+        drop(linger);
+        (error, left)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.table.lock().life > Life::Open
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.table.lock().children.len()
+    }
+
+    pub(super) fn report(&self) -> CatacombReport {
+        let now = Instant::now();
+        let table = self.table.lock();
+        let children = table.oldest_first();
+        let children = children.into_iter().map(|(_, child)| CatacombChild {
+            name: child.name.to_string(),
+            age: now.duration_since(child.since).as_secs_f64(),
+        });
+        CatacombReport { is_stopping: table.life > Life::Open, children: children.collect() }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.lock();
+        f.debug_struct("Catacomb")
+            .field("life", &table.life)
+            .field("children", &table.children.len())
+            .finish()
+    }
+}

@@ -1,0 +1,62 @@
+use crankcase_engine::{ConfigError, NameError};
+use thiserror::Error;
+
+/// Why a runner does not do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RunnerError {
+    /// The name is none; names are the same as an engine's.
+    #[error(transparent)]
+    BadName(#[from] NameError),
+    /// The spec has a setting that cannot be used.
+    #[error("cannot start worker {name:?}")]
+    BadSpec {
+        /// The name.
+        name: String,
+        /// The field at fault.
+        #[source]
+        source: ConfigError,
+    },
+    /// The name is taken by a worker that is not about to go: stop it first, or replace it.
+    #[error("cannot start worker {name:?}: there is one already; stop it first, or replace it")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// There is no worker of that name, or no longer.
+    #[error("cannot {action} worker {name:?}: there is none")]
+    Unknown {
+        /// What was asked for.
+        action: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The worker was stopped or replaced before its turn came; it was never started.
+    #[error("cannot start worker {name:?}: it was stopped or replaced before its turn came")]
+    Withdrawn {
+        /// The name.
+        name: String,
+    },
+    /// The worker that was waited for left before it was up.
+    #[error("worker {name:?} left before it was up")]
+    Left {
+        /// The name.
+        name: String,
+    },
+    /// A worker would wait for its own end: let it end by itself instead.
+    #[error("cannot {action} worker {name:?}: it would wait for its own end")]
+    OwnEnd {
+        /// What was asked for.
+        action: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// The runner stops, or has ended.
+    #[error("cannot {action} worker {name:?}: the runner stops")]
+    Stopping {
+        /// What was asked for.
+        action: &'static str,
+        /// The name.
+        name: String,
+    },
+}

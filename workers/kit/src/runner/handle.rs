@@ -1,0 +1,265 @@
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crankcase_engine::{Detail, Panicked};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::error::RunnerError;
+use super::report::RunnerReport;
+use super::spec::ChildSpec;
+use super::stay::{Ending, Reporter, Stay};
+use super::table::Shared;
+
+/// Starts and stops the workers of a [`Runner`](super::Runner). Cheap to clone; dropping it stops
+/// nothing.
+///
+/// Every call does what it says when it is first polled; after that its future only waits. Calls
+/// are answered also when the runner stops: a `wait` with the worker's end, a `start` that still
+/// waits with [`RunnerError::Withdrawn`], and what comes later with [`RunnerError::Stopping`] or
+/// [`RunnerError::Unknown`].
+#[derive(Clone)]
+pub struct RunnerHandle {
+    shared: Arc<Shared>,
+}
+
+impl RunnerHandle {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Starts a worker under a name; returns when its start has begun.
+    ///
+    /// If the name has a worker that was told to stop, it waits until that one is really gone. A
+    /// start that fails is a failure of the worker, not of this call. Workers run on the runtime that
+    /// this is called on.
+    ///
+    /// # Errors
+    ///
+    /// When the name has a worker that is not about to leave, or one that waits already; the name or
+    /// the spec cannot be used; the worker is stopped or replaced before its turn comes; the runner
+    /// stops.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting; a worker that waits for its turn goes on waiting.
+    pub async fn start(&self, name: &str, spec: ChildSpec) -> Result<ChildWatch, RunnerError> {
+        let stay = self.shared.put("start", name, spec, false)?;
+        begun(stay).await
+    }
+
+    /// Puts another spec under a name, whatever it has; returns when its start has begun.
+    ///
+    /// A worker that is there is told to stop, and the new one is started when it is really gone. One
+    /// that waits for its turn is never started.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), but not because of a worker that is there; also when a worker would
+    /// replace itself.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting; the replacement goes on.
+    pub async fn replace(&self, name: &str, spec: ChildSpec) -> Result<ChildWatch, RunnerError> {
+        self.check_own_end("replace", name)?;
+        let stay = self.shared.put("replace", name, spec, true)?;
+        begun(stay).await
+    }
+
+    /// Stops a worker; returns how it ended, when it is gone and its name free.
+    ///
+    /// One that waits for its next start is simply not started again, and one that waits for its
+    /// turn never.
+    ///
+    /// # Errors
+    ///
+    /// When there is no worker of that name, or a worker would stop itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting; the worker stops all the same.
+    pub async fn stop(&self, name: &str) -> Result<Ending, RunnerError> {
+        self.check_own_end("stop", name)?;
+        let stay = self.shared.take_out(name);
+        let stay = stay.ok_or_else(|| unknown("stop", name))?;
+        Ok(stay.ended().await)
+    }
+
+    /// Stops a worker and starts it again; returns when the old one is gone.
+    ///
+    /// One that backs off or is spent is started at once; its history of failures is kept.
+    ///
+    /// # Errors
+    ///
+    /// When there is no worker of that name, it is about to leave, or it would bounce itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting; the bounce goes on.
+    pub async fn bounce(&self, name: &str) -> Result<(), RunnerError> {
+        self.check_own_end("bounce", name)?;
+        let stay = self.shared.present(name).ok_or_else(|| unknown("bounce", name))?;
+        let generation = stay.bounce().ok_or_else(|| unknown("bounce", name))?;
+        stay.bounced(generation).await;
+        Ok(())
+    }
+
+    /// Waits until the worker that a name has now has left for good, and returns how it ended.
+    ///
+    /// Restarts are not ends: for a permanent worker it waits until someone stops or replaces it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no worker of that name, or a worker would wait for itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of callers may wait, and all get the same.
+    pub async fn wait(&self, name: &str) -> Result<Ending, RunnerError> {
+        self.check_own_end("wait for", name)?;
+        let stay = self.shared.present(name).ok_or_else(|| unknown("wait for", name))?;
+        Ok(stay.ended().await)
+    }
+
+    /// Waits until the worker that a name has, or is about to have, is up.
+    ///
+    /// # Errors
+    ///
+    /// When there is no worker of that name, or it leaves before it is up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn running(&self, name: &str) -> Result<(), RunnerError> {
+        let stay = self.shared.newest(name).ok_or_else(|| unknown("wait for", name))?;
+        ChildWatch { stay }.running().await
+    }
+
+    /// Returns the names that have a worker, in any state, sorted.
+    pub fn names(&self) -> Vec<String> {
+        self.shared.all().iter().map(|stay| stay.name().to_owned()).collect()
+    }
+
+    /// Returns what the workers are doing, with their own reports.
+    ///
+    /// It waits for those at most as long as the report deadline of the runner's policy.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn report(&self) -> RunnerReport {
+        let stays = self.shared.all();
+        let workers = stays.iter().map(|stay| (stay.name().to_owned(), stay.report()));
+        let is_stopping = self.shared.is_stopping();
+        let mut report = RunnerReport { is_stopping, workers: workers.collect() };
+        let mut answers = JoinSet::new();
+        for stay in stays {
+            if let Some(reporter) = stay.reporter() {
+                let asked = timeout(self.shared.policy().report_deadline, ask(reporter));
+                answers.spawn(async move { (stay.name().to_owned(), asked.await) });
+            }
+        }
+        while let Some(answer) = answers.join_next().await {
+            let Ok((name, answer)) = answer else { continue };
+            let Some(worker) = report.workers.get_mut(&name) else { continue };
+            match answer {
+                Ok(Ok(detail)) => worker.report = Some(detail),
+                Ok(Err(panicked)) => worker.reporter = Some(panicked.to_string()),
+                Err(_) => worker.reporter = Some("it did not answer in time".to_owned()),
+            }
+        }
+        report
+    }
+
+    /// Refuses what would make a worker wait for its own end.
+    fn check_own_end(&self, action: &'static str, name: &str) -> Result<(), RunnerError> {
+        match self.shared.present(name) {
+            Some(stay) if stay.is_own_task() => {
+                Err(RunnerError::OwnEnd { action, name: name.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Follows one spec under a name of a runner, through all its restarts. Cheap to clone; dropping it
+/// stops nothing.
+#[derive(Debug, Clone)]
+pub struct ChildWatch {
+    stay: Arc<Stay>,
+}
+
+impl ChildWatch {
+    /// Waits until its worker is up.
+    ///
+    /// # Errors
+    ///
+    /// When it leaves before it is up.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn running(&self) -> Result<(), RunnerError> {
+        if self.stay.up().await {
+            Ok(())
+        } else {
+            Err(RunnerError::Left { name: self.stay.name().to_owned() })
+        }
+    }
+
+    /// Waits until it has left for good, and returns how its last worker ended, also when that was
+    /// long ago.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe. Any number of callers may wait, and all get the same.
+    pub async fn ended(&self) -> Ending {
+        self.stay.ended().await
+    }
+}
+
+/// Waits for a stay's turn.
+async fn begun(stay: Arc<Stay>) -> Result<ChildWatch, RunnerError> {
+    if stay.begun().await {
+        Ok(ChildWatch { stay })
+    } else {
+        Err(RunnerError::Withdrawn { name: stay.name().to_owned() })
+    }
+}
+
+fn unknown(action: &'static str, name: &str) -> RunnerError {
+    RunnerError::Unknown { action, name: name.to_owned() }
+}
+
+/// Asks a reporter, whose panic is an answer too.
+async fn ask(reporter: Reporter) -> Result<Detail, Panicked> {
+    let caught = |payload| Panicked::from_payload(payload);
+    let mut answer = catch_unwind(AssertUnwindSafe(|| reporter())).map_err(caught)?;
+    std::future::poll_fn(move |cx| {
+        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(payload) => std::task::Poll::Ready(Err(caught(payload))),
+        }
+    })
+    .await
+}
+
+impl fmt::Debug for RunnerHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared.fmt(f)
+    }
+}

@@ -1,0 +1,278 @@
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crankcase_engine::{Exit, Linger, Name, Policy};
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::sync::Notify;
+
+use super::stay::{Ending, Stay};
+use super::{ChildSpec, RunnerConfig, RunnerError};
+
+/// What a runner, its handles and its workers' tasks share.
+pub(super) struct Shared {
+    policy: Arc<Policy>,
+    random: Mutex<StdRng>,
+    table: Mutex<Table>,
+    /// Tells the runner, which alone waits, to look at the table.
+    changed: Notify,
+    /// Whether the table's life is over.
+    has_ended: AtomicBool,
+}
+
+#[derive(Default)]
+struct Table {
+    slots: HashMap<Key, Slot>,
+    life: Life,
+    /// The first fatal exit.
+    fatal: Option<Exit>,
+    /// Keeps the runner's worker from counting as ended.
+    linger: Option<Linger>,
+}
+
+/// A name that is looked up by its text.
+#[derive(Clone)]
+struct Key(Name<()>);
+
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_str().hash(state);
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Key {}
+
+/// What a name has.
+struct Slot {
+    present: Arc<Stay>,
+    /// What comes when the present one has left.
+    next: Option<Arc<Stay>>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Life {
+    #[default]
+    Open,
+    Stopping,
+    Ended,
+}
+
+impl Shared {
+    pub(super) fn new(config: RunnerConfig) -> Self {
+        Self {
+            policy: Arc::new(config.policy),
+            random: Mutex::new(StdRng::seed_from_u64(config.seed)),
+            table: Mutex::default(),
+            changed: Notify::new(),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn linger(&self, linger: Linger) {
+        self.table.lock().linger = Some(linger);
+    }
+
+    pub(super) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(super) fn random(&self) -> &Mutex<StdRng> {
+        &self.random
+    }
+
+    /// Puts a spec under a name. It begins at once, or when the present stay, which is to leave, has
+    /// left. With `is_replaced` whatever is there is made to leave.
+    pub(super) fn put(
+        self: &Arc<Self>,
+        action: &'static str,
+        name: &str,
+        spec: ChildSpec,
+        is_replaced: bool,
+    ) -> Result<Arc<Stay>, RunnerError> {
+        let key = Name::<()>::parse(name)?;
+        let policy = spec.policy(&self.policy);
+        let policy =
+            policy.map_err(|source| RunnerError::BadSpec { name: name.to_owned(), source })?;
+        let stay = Arc::new(Stay::new(key.clone(), spec, policy));
+        let mut table = self.table.lock();
+        if table.life > Life::Open {
+            return Err(RunnerError::Stopping { action, name: name.to_owned() });
+        }
+        match table.slots.entry(Key(key)) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Slot { present: Arc::clone(&stay), next: None });
+                drop(table);
+                stay.begin(self);
+            }
+            Entry::Occupied(mut occupied) => {
+                let slot = occupied.get_mut();
+                let is_free = slot.next.is_none() && slot.present.is_doomed();
+                if !(is_replaced || is_free) {
+                    return Err(RunnerError::Exists { name: name.to_owned() });
+                }
+                let withdrawn = slot.next.replace(Arc::clone(&stay));
+                let present = Arc::clone(&slot.present);
+                drop(table);
+                present.doom();
+                if let Some(withdrawn) = withdrawn {
+                    withdrawn.withdraw();
+                }
+            }
+        }
+        Ok(stay)
+    }
+
+    /// Has what is under a name leave; returns the present stay.
+    pub(super) fn take_out(&self, name: &str) -> Option<Arc<Stay>> {
+        let mut table = self.table.lock();
+        let slot = table.slots.get_mut(name)?;
+        let (present, withdrawn) = (Arc::clone(&slot.present), slot.next.take());
+        drop(table);
+        present.doom();
+        if let Some(withdrawn) = withdrawn {
+            withdrawn.withdraw();
+        }
+        Some(present)
+    }
+
+    /// Returns the stay that a name has or is about to have.
+    pub(super) fn newest(&self, name: &str) -> Option<Arc<Stay>> {
+        let table = self.table.lock();
+        table.slots.get(name).map(|slot| Arc::clone(slot.next.as_ref().unwrap_or(&slot.present)))
+    }
+
+    /// Returns the stay that a name has.
+    pub(super) fn present(&self, name: &str) -> Option<Arc<Stay>> {
+        self.table.lock().slots.get(name).map(|slot| Arc::clone(&slot.present))
+    }
+
+    /// Returns all present stays, by their names.
+    pub(super) fn all(&self) -> Vec<Arc<Stay>> {
+        let table = self.table.lock();
+        let mut stays: Vec<_> =
+            table.slots.values().map(|slot| Arc::clone(&slot.present)).collect();
+        drop(table);
+        stays.sort_unstable_by(|one, other| one.name().cmp(other.name()));
+        stays
+    }
+
+    /// A stay, which is the present one of its name, is over: its successor begins, or the name is
+    /// free.
+    pub(super) fn leave(self: &Arc<Self>, stay: &Arc<Stay>, ending: Ending) {
+        let mut table = self.table.lock();
+        let slot = table.slots.remove(stay.name());
+        let next = slot.and_then(|slot| slot.next);
+        if let Some(next) = &next {
+            let slot = Slot { present: Arc::clone(next), next: None };
+            table.slots.insert(Key(next.key().clone()), slot);
+        }
+        let is_empty = table.slots.is_empty();
+        let linger = if is_empty && table.life == Life::Ended { table.linger.take() } else { None };
+        drop(table);
+        stay.end(ending);
+        if let Some(next) = next {
+            next.begin(self);
+        }
+        if is_empty {
+            self.changed.notify_one();
+        }
+        drop(linger);
+    }
+
+    /// A worker has had a fatal end.
+    pub(super) fn fail(&self, exit: Exit) {
+        let mut table = self.table.lock();
+        let later = if table.fatal.is_none() { table.fatal.replace(exit) } else { Some(exit) };
+        drop(table);
+        drop(later);
+        self.changed.notify_one();
+    }
+
+    /// Waits until a worker has had a fatal end.
+    pub(super) async fn failed(&self) {
+        while self.table.lock().fatal.is_none() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Takes nothing any more, and has all workers leave; returns how long that takes at most.
+    pub(super) fn stop_all(&self) -> Duration {
+        let mut table = self.table.lock();
+        table.life = table.life.max(Life::Stopping);
+        let withdrawn: Vec<_> =
+            table.slots.values_mut().filter_map(|slot| slot.next.take()).collect();
+        let mut present: Vec<_> =
+            table.slots.values().map(|slot| Arc::clone(&slot.present)).collect();
+        drop(table);
+        // As they lie in memory: in the table's order each would miss the cache, several times.
+        present.sort_unstable_by_key(|stay| Arc::as_ptr(stay).addr());
+        present.iter().for_each(|stay| stay.doom());
+        withdrawn.iter().for_each(|stay| stay.withdraw());
+        let patience = |stay: &Arc<Stay>| {
+            let policy = stay.policy();
+            policy.grace.saturating_add(policy.abort_grace)
+        };
+        present.iter().map(patience).max().unwrap_or_default()
+    }
+
+    /// Waits until there is no worker.
+    pub(super) async fn emptied(&self) {
+        while !self.table.lock().slots.is_empty() {
+            self.changed.notified().await;
+        }
+    }
+
+    pub(super) fn abort_all(&self) {
+        self.all().iter().for_each(|stay| stay.abort());
+    }
+
+    /// Ends; returns the fatal exit, and the names of the workers that are left.
+    pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
+        let mut table = self.table.lock();
+        table.life = Life::Ended;
+        self.has_ended.store(true, Ordering::Release);
+        let linger = if table.slots.is_empty() { table.linger.take() } else { None };
+        let left = table.slots.keys().map(|key| key.0.as_str().to_owned()).collect();
+        let fatal = table.fatal.take();
+        drop(table);
+        drop(linger);
+        (fatal, left)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.table.lock().life > Life::Open
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.table.lock();
+        f.debug_struct("Runner")
+            .field("life", &table.life)
+            .field("workers", &table.slots.len())
+            .finish()
+    }
+}

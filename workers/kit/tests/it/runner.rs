@@ -1,0 +1,420 @@
+//! A set of named workers.
+
+mod model;
+mod schedule;
+
+use std::time::Duration;
+
+use crankcase_engine::{
+    Backoff, Exit, Intensity, Linger, Manifold, Name, Outcome, Policy, Stop, Worker, WorkerState,
+};
+use crankcase_testing::{Bare, check_alive, clean_kill, dirty_kill, test_engine};
+use crankcase_workers::{
+    ChildSpec, Ending, Restart, Runner, RunnerConfig, RunnerError, RunnerHandle,
+};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::running::TestResult;
+
+/// A worker that waits for its stop.
+struct Idle;
+
+impl Worker for Idle {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+/// A worker that goes on when it is told to stop.
+struct Deaf;
+
+impl Worker for Deaf {
+    async fn run(self, _stop: Stop) -> Outcome {
+        std::future::pending().await
+    }
+}
+
+fn policy() -> Policy {
+    Policy { backoff: Backoff { jitter: 0.0, ..Backoff::default() }, ..Policy::default() }
+}
+
+fn run() -> Result<(Bare, RunnerHandle), crankcase_engine::ConfigError> {
+    let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
+    let handle = runner.handle();
+    Ok((Bare::run(runner), handle))
+}
+
+fn idle() -> ChildSpec {
+    ChildSpec::permanent(|_ctx| async { Ok(Idle) })
+}
+
+fn deaf() -> ChildSpec {
+    ChildSpec::permanent(|_ctx| async { Ok(Deaf) })
+}
+
+/// A spec whose starts fail.
+fn failing(restart: Restart) -> ChildSpec {
+    ChildSpec::new(restart, |_ctx| async { Err::<Idle, _>("the disk is full".into()) })
+}
+
+async fn state(workers: &RunnerHandle, name: &str) -> Option<(WorkerState, u32, u32)> {
+    let report = workers.report().await;
+    let worker = report.workers.get(name)?;
+    Some((worker.state, worker.generation, worker.failures))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_worker_waits_out_its_backoff_and_says_so() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", failing(Restart::Permanent)).await?;
+    sleep(Duration::from_secs(2)).await;
+
+    let report = serde_json::to_value(workers.report().await)?;
+
+    let expected = serde_json::json!({ "is_stopping": false, "workers": { "a": {
+        "state": "backing_off",
+        "restart": "permanent",
+        "generation": 2,
+        "failures": 2,
+        "next_try_in": 1.0,
+        "error": { "text": "the disk is full", "is_panic": false },
+    }}});
+    assert_eq!(report, expected);
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_a_backoff_and_nothing_comes_back() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", failing(Restart::Permanent)).await?;
+    sleep(Duration::from_millis(500)).await;
+    let began = Instant::now();
+
+    assert!(matches!(workers.stop("a").await?, Ending::Well));
+
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    sleep(Duration::from_secs(600)).await;
+    assert!(workers.names().is_empty());
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spent_worker_stays_with_its_error_until_it_is_bounced_or_stopped() -> TestResult {
+    let (runner, workers) = run()?;
+    let intensity = Intensity { failures: 1, within: Duration::from_secs(60) };
+    workers.start("a", failing(Restart::Transient).intensity(intensity)).await?;
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!(state(&workers, "a").await, Some((WorkerState::Spent, 2, 2)));
+
+    workers.bounce("a").await?;
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(state(&workers, "a").await, Some((WorkerState::BackingOff, 3, 3)));
+    workers.stop("a").await?;
+
+    assert_eq!(state(&workers, "a").await, None);
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_or_bad_is_refused() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", idle()).await?;
+
+    let exists = workers.start("a", idle()).await.unwrap_err();
+    let bad = workers.start("no/path", idle()).await.unwrap_err();
+    let unknown = workers.stop("b").await.unwrap_err();
+
+    assert_eq!(
+        exists.to_string(),
+        "cannot start worker \"a\": there is one already; stop it first, or replace it",
+    );
+    assert!(bad.to_string().starts_with("bad name \"no/path\""), "{bad}");
+    assert_eq!(unknown.to_string(), "cannot stop worker \"b\": there is none");
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_setting_that_cannot_be_used_is_refused_with_its_field() -> TestResult {
+    let wrong = Backoff { factor: 0.5, ..Backoff::default() };
+    let expected = "backoff.factor is 0.5; expected a number from 1";
+    let config = RunnerConfig { policy: Policy { backoff: wrong.clone(), ..policy() }, seed: 0 };
+    assert_eq!(Runner::new(config).unwrap_err().to_string(), expected);
+
+    let (runner, workers) = run()?;
+    let refused = workers.start("a", idle().backoff(wrong)).await.unwrap_err();
+
+    let RunnerError::BadSpec { source, .. } = refused else { return Err("another error".into()) };
+    assert_eq!(source.to_string(), expected);
+    assert!(workers.names().is_empty());
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_start_waits_until_the_first_is_gone_with_all_that_lingers() -> TestResult {
+    struct Lingering(mpsc::UnboundedSender<Linger>);
+    impl Worker for Lingering {
+        async fn run(self, stop: Stop) -> Outcome {
+            self.0.send(stop.linger())?;
+            stop.wait().await;
+            Ok(())
+        }
+    }
+    let (runner, workers) = run()?;
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let lingering = ChildSpec::permanent(move |_ctx| {
+        let sender = sender.clone();
+        async move { Ok(Lingering(sender)) }
+    });
+    workers.start("a", lingering).await?;
+    workers.running("a").await?;
+    let linger = held.recv().await;
+
+    let (stopped, started, seen) = tokio::join!(
+        workers.stop("a"),
+        async {
+            sleep(Duration::from_secs(1)).await;
+            workers.start("a", idle()).await
+        },
+        async {
+            sleep(Duration::from_secs(100)).await;
+            let seen = state(&workers, "a").await;
+            drop(linger);
+            seen
+        },
+    );
+
+    assert_eq!(seen, Some((WorkerState::Stuck, 1, 0)));
+    assert!(matches!(stopped?, Ending::Well));
+    started?;
+    workers.running("a").await?;
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_only_stops_waiting() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", deaf().grace(Duration::from_secs(3))).await?;
+    workers.running("a").await?;
+
+    tokio::select! {
+        biased;
+        _ = workers.replace("a", idle()) => return Err("it did not wait".into()),
+        () = sleep(Duration::from_secs(1)) => {}
+    }
+    sleep(Duration::from_secs(3)).await;
+
+    assert_eq!(state(&workers, "a").await, Some((WorkerState::Running, 1, 0)));
+    assert!(workers.stop("a").await.is_ok_and(|ending| matches!(ending, Ending::Well)));
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_when_the_runner_stops_is_answered() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", deaf()).await?;
+    workers.running("a").await?;
+    let hanging = ChildSpec::permanent(|_ctx| std::future::pending::<Result<Idle, Exit>>());
+    workers.start("b", hanging).await?;
+
+    let (ended, replaced, running, killed) = tokio::join!(
+        workers.wait("a"),
+        workers.replace("a", idle()),
+        workers.running("b"),
+        async {
+            sleep(Duration::from_secs(1)).await;
+            clean_kill(runner).await
+        },
+    );
+
+    killed?;
+    assert!(matches!(ended?, Ending::Dropped));
+    assert_eq!(replaced.err(), Some(RunnerError::Withdrawn { name: "a".to_owned() }));
+    assert_eq!(running, Err(RunnerError::Left { name: "b".to_owned() }));
+    let late = workers.start("c", idle()).await.unwrap_err();
+    assert_eq!(late.to_string(), "cannot start worker \"c\": the runner stops");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fatal_end_stops_all_and_is_the_runners_own() -> TestResult {
+    let (mut runner, workers) = run()?;
+    workers.start("a", idle()).await?;
+    let fatal = |_ctx| async { Err::<Idle, _>(Exit::fatal("the database is of another version")) };
+
+    workers.start("b", ChildSpec::temporary(fatal)).await?;
+    let ended = runner.ended().await.unwrap_err();
+
+    assert!(matches!(&ended, Exit::Fatal(_)));
+    assert_eq!(ended.to_string(), "the database is of another version");
+    assert!(workers.names().is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_start_or_run_is_a_failure_with_its_message() -> TestResult {
+    struct Falls;
+    impl Worker for Falls {
+        async fn run(self, _stop: Stop) -> Outcome {
+            panic!("in its run")
+        }
+    }
+    let (runner, workers) = run()?;
+    let begun = |_ctx| -> std::future::Ready<Result<Idle, Exit>> { panic!("in its start") };
+    let first = workers.start("a", ChildSpec::temporary(begun)).await?;
+    let second = workers.start("b", ChildSpec::temporary(|_ctx| async { Ok(Falls) })).await?;
+
+    for (watch, expected) in [(first, "panicked: in its start"), (second, "panicked: in its run")] {
+        let Ending::Failed(exit) = watch.ended().await else {
+            return Err("it did not fail".into());
+        };
+        assert!(exit.is_panic());
+        assert_eq!(exit.to_string(), expected);
+    }
+    check_alive(&runner)?;
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_takes_too_long_has_failed() -> TestResult {
+    let (runner, workers) = run()?;
+    let hanging = ChildSpec::temporary(|_ctx| std::future::pending::<Result<Idle, Exit>>());
+    workers.start("a", hanging.start_timeout(Duration::from_secs(5))).await?;
+
+    let Ending::Failed(exit) = workers.wait("a").await? else { return Err("no failure".into()) };
+
+    assert_eq!(exit.to_string(), "its start took longer than 5s");
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_would_wait_for_its_own_end_is_told_so() -> TestResult {
+    let (runner, workers) = run()?;
+    let (sender, mut answers) = mpsc::unbounded_channel();
+    let asked = workers.clone();
+    let spec = ChildSpec::permanent(move |ctx| {
+        let (workers, sender) = (asked.clone(), sender.clone());
+        async move {
+            sender.send(workers.stop(ctx.name()).await.map(|_| ()))?;
+            Ok(Idle)
+        }
+    });
+    workers.start("a", spec).await?;
+
+    let answer = answers.recv().await;
+
+    let own = RunnerError::OwnEnd { action: "stop", name: "a".to_owned() };
+    assert_eq!(answer, Some(Err(own)));
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_workers_are_dropped_with_it_and_who_waits_is_told() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", deaf()).await?;
+    workers.running("a").await?;
+
+    let (ended, ()) = tokio::join!(workers.wait("a"), async {
+        sleep(Duration::from_secs(1)).await;
+        drop(runner);
+    });
+
+    assert!(matches!(ended?, Ending::Dropped));
+    assert!(workers.names().is_empty());
+    assert!(matches!(workers.start("b", idle()).await, Err(RunnerError::Stopping { .. })));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestResult {
+    struct Stubborn(mpsc::UnboundedSender<Linger>);
+    impl Worker for Stubborn {
+        async fn run(self, stop: Stop) -> Outcome {
+            self.0.send(stop.linger())?;
+            stop.wait().await;
+            Ok(())
+        }
+    }
+    const RUNNER: Name<RunnerHandle> = Name::new("runner");
+    let manifold = Manifold::builder()
+        .start(|(), _ctx| async { Ok(Runner::new(RunnerConfig { policy: policy(), seed: 0 })?) })
+        .output(Runner::handle)
+        .build()
+        .grace(Duration::from_secs(60));
+    let engine = test_engine().build()?;
+    engine.install(RUNNER, manifold).await?;
+    let workers = engine.output(RUNNER).await?;
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let spec = ChildSpec::permanent(move |_ctx| {
+        let sender = sender.clone();
+        async move { Ok(Stubborn(sender)) }
+    });
+    workers.start("a", spec).await?;
+    let linger = held.recv().await;
+
+    let (bounced, seen) = tokio::join!(async { engine.bounce(&RUNNER).await }, async {
+        sleep(Duration::from_secs(600)).await;
+        let runner = engine.report().await.workers.remove("runner");
+        drop(linger);
+        runner.map(|runner| (runner.state, runner.starts))
+    });
+
+    bounced?;
+    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
+    assert!(workers.names().is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_says_who_was_left_behind() -> TestResult {
+    let (runner, workers) = run()?;
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let spec = ChildSpec::permanent(move |ctx| {
+        let sender = sender.clone();
+        async move {
+            sender.send(ctx.stop().linger())?;
+            Ok(Idle)
+        }
+    });
+    workers.start("a", spec).await?;
+    let linger = held.recv().await;
+
+    let exit = dirty_kill(runner).await?;
+
+    assert_eq!(exit.to_string(), "children were left behind: \"a\"");
+    drop(linger);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_has_the_workers_own_reports() -> TestResult {
+    let (runner, workers) = run()?;
+    let reporting = |ctx: crankcase_workers::ChildContext| async move {
+        ctx.report(|| async { serde_json::json!({ "beats": 7 }) });
+        Ok(Idle)
+    };
+    let silent = |ctx: crankcase_workers::ChildContext| async move {
+        ctx.report(std::future::pending::<serde_json::Value>);
+        Ok(Idle)
+    };
+    let falling = |ctx: crankcase_workers::ChildContext| async move {
+        ctx.report(|| -> std::future::Ready<serde_json::Value> { panic!("no report") });
+        Ok(Idle)
+    };
+    workers.start("a", ChildSpec::permanent(reporting)).await?;
+    workers.start("b", ChildSpec::permanent(silent)).await?;
+    workers.start("c", ChildSpec::permanent(falling)).await?;
+    for name in ["a", "b", "c"] {
+        workers.running(name).await?;
+    }
+    let began = Instant::now();
+
+    let report = serde_json::to_value(workers.report().await)?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    assert_eq!(report["workers"]["a"]["report"]["beats"], 7);
+    assert_eq!(report["workers"]["b"]["reporter"], "it did not answer in time");
+    assert_eq!(report["workers"]["c"]["reporter"], "panicked: no report");
+    Ok(clean_kill(runner).await?)
+}
