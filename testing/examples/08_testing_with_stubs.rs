@@ -63,7 +63,7 @@ async fn it_follows_its_inputs() -> TestResult {
     harness.expect_start().await?;
     limit.come(20).await?;
     harness.expect_bounce().await?;
-    harness.expect_output(20).await?;
+    harness.expect_output(20_u32).await?;
     store.go().await?;
     harness.expect_stop().await?;
     Ok(harness.finish().await?)

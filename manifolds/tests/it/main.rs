@@ -2,6 +2,8 @@
 
 mod conflict;
 mod ending;
+#[path = "../../../engine/tests/it/examples.rs"]
+mod examples;
 mod housing;
 mod owners;
 mod process;
