@@ -46,8 +46,8 @@ pub(crate) struct Global {
     /// Log more; twice for all
     #[arg(long, short, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// How the log is written, to stderr
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    /// How the log is written, and where to
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "auto")]
     pub(crate) log_format: LogFormat,
 }
 
@@ -72,10 +72,14 @@ pub(crate) enum Format {
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// To the journal of systemd if stderr is connected to it, else as `human`
+    Auto,
+    /// To stderr, for people
     Human,
-    /// A JSON text on each line
+    /// To stderr, a JSON text on each line
     Json,
+    /// To the journal of systemd, or to stderr if there is none
+    Journald,
 }
 
 /// What is to be done.

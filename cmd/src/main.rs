@@ -23,7 +23,8 @@ fn main() -> ExitCode {
         Err(error) => return exit::after_parsing(&error),
     };
     let format = cli.global.output;
-    match logging::begin(&cli.global, cli.command.usual_log()).and_then(|()| command::run(cli)) {
+    let begun = logging::begin(&cli.global, cli.command.usual_log());
+    match begun.map_err(anyhow::Error::from).and_then(|()| command::run(cli)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

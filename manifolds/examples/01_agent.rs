@@ -3,17 +3,13 @@
 use std::process::ExitCode;
 
 use crankcase_engine::{Manifold, Name};
-use crankcase_manifolds::{Agent, Ended};
-
-const HELLO: Name<()> = Name::new("hello");
+use crankcase_manifolds::{Agent, Logging};
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().init();
     let hello = Manifold::builder().run(|(), up| async move {
         tracing::info!("hello");
         up.ready(()).wait().await;
         Ok(())
     });
-    let ended = Agent::builder().install(HELLO, hello).run();
-    ended.map_or_else(|error| error.exit_code(), Ended::exit_code)
+    Agent::builder().logging(Logging::from_env()).install(Name::<()>::new("hello"), hello).main()
 }

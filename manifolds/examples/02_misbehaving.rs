@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Exit, Manifold, Name};
-use crankcase_manifolds::{Agent, AgentBuilder, Ended, SIGNALS};
+use crankcase_manifolds::{Agent, AgentBuilder, LogFormat, Logging, SIGNALS};
 use crankcase_status::StateDir;
 use crankcase_workers::Signal;
 use tokio::sync::Notify;
@@ -15,25 +15,23 @@ use tokio::sync::Notify;
 /// As many as there are workers that never yield: no thread is left for the others.
 const THREADS: usize = 2;
 
+/// The exit code after a fatal error of input or output.
+const FAILED_IO: u8 = 74;
+
 const SITE: Name<()> = Name::new("site");
 const PAGE: Name<()> = Name::new("page");
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let mut arguments = std::env::args().skip(1);
     let Some(state_dir) = arguments.next().map(PathBuf::from) else { return ExitCode::from(64) };
     let agent = Agent::builder().state_dir(StateDir::new(state_dir)).worker_threads(THREADS);
     // Whoever tests it sends the second signal as soon as the first was heard.
-    let agent = agent.signals_apart(Duration::ZERO).install(SITE, site());
-    let ended = arguments.fold(agent, |agent, way| misbehave(agent, &way)).run();
-    ended.map_or_else(
-        |error| {
-            let exit_code = error.exit_code();
-            tracing::error!("{}", Exit::failed(error));
-            exit_code
-        },
-        Ended::exit_code,
-    )
+    let agent = agent
+        .signals_apart(Duration::ZERO)
+        .logging(Logging::from_env())
+        .exit_codes(|error| error.downcast_ref::<std::io::Error>().map(|_| FAILED_IO));
+    let agent = agent.install(SITE, site());
+    arguments.fold(agent, |agent, way| misbehave(agent, &way)).main()
 }
 
 /// A nested engine with a worker that does nothing.
@@ -65,6 +63,19 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
                 agent.install::<()>(name.expect("a name"), spinning(index, &turns))
             })
         }
+        "json" | "journald" => {
+            let mut logging = Logging::from_env();
+            logging.format = if way == "json" { LogFormat::Json } else { LogFormat::Journald };
+            agent.logging(logging)
+        }
+        "mumbling" => {
+            let mut logging = Logging::default();
+            logging.filter = "loud=very".to_owned();
+            agent.logging(logging)
+        }
+        "wedging" => agent.install(Name::<()>::new("wedging"), wedging()),
+        "fatal-io" => agent.install(Name::<()>::new("fatal-io"), fatal_io()),
+        "late" => agent.install(Name::<()>::new("late"), late()),
         "deaf" => agent.install(Name::<()>::new("deaf"), deaf()),
         "fatal" => agent.install(Name::<()>::new("fatal"), fatal()),
         "dependent" => agent.install(Name::<()>::new("dependent"), dependent()),
@@ -113,6 +124,34 @@ fn fatal() -> Manifold {
             () = stop.wait() => Ok(()),
             _ = signals.next(Signal::Hangup, 0) => Err(Exit::fatal("the signal hurt")),
         }
+    })
+}
+
+/// Fails fatally at the start, by an error with a cause.
+fn fatal_io() -> Manifold {
+    Manifold::builder()
+        .run(|(), _up| async move { Err(Exit::fatal(std::io::Error::other("the disk hurt"))) })
+}
+
+/// Takes the engine's own thread at SIGHUP, and never yields again.
+fn wedging() -> Manifold {
+    let manifold = Manifold::builder().inputs(SIGNALS).run(|signals, up| async move {
+        let _stop = up.ready(());
+        signals.next(Signal::Hangup, 0).await?;
+        loop {
+            std::hint::spin_loop();
+        }
+    });
+    manifold.beside_engine()
+}
+
+/// Is up at SIGHUP only.
+fn late() -> Manifold {
+    Manifold::builder().inputs(SIGNALS).run(|signals, up| async move {
+        tracing::info!("the late worker waits");
+        signals.next(Signal::Hangup, 0).await?;
+        up.ready(()).wait().await;
+        Ok(())
     })
 }
 

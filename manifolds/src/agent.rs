@@ -9,20 +9,25 @@
 
 mod error;
 mod journal;
+mod service;
 mod signals;
 
 use std::fmt;
+use std::io::Write;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, EngineBuilder, EngineError, Manifold, Name};
+use crankcase_engine::{Change, Engine, EngineBuilder, EngineError, Exit, Manifold, Name};
 use crankcase_status::{ControlConfig, StateDir, StateLock, locate};
 use crankcase_workers::SignalHandle;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 
 pub use error::{AgentError, Ended};
 
 use crate::control;
+use crate::logging::Logging;
 
 use self::signals::Listening;
 
@@ -81,10 +86,15 @@ impl Agent {
             bounds: ControlConfig::default(),
             worker_threads: None,
             stop_deadline: Duration::from_secs(60),
+            logging: None,
+            exit_codes: Box::new(|_| None),
             signals_apart: SIGNALS_APART,
         }
     }
 }
+
+/// Says which exit code an error stands for.
+type ExitCodes = Box<dyn Fn(&(dyn std::error::Error + 'static)) -> Option<u8> + Send>;
 
 /// Builds and runs an [`Agent`].
 #[must_use = "a builder does nothing until `run`"]
@@ -96,6 +106,8 @@ pub struct AgentBuilder {
     bounds: ControlConfig,
     worker_threads: Option<usize>,
     stop_deadline: Duration,
+    logging: Option<Logging>,
+    exit_codes: ExitCodes,
     signals_apart: Duration,
 }
 
@@ -147,6 +159,71 @@ impl AgentBuilder {
         self
     }
 
+    /// Begins to log before anything else. Default: the log is left to you.
+    pub fn logging(mut self, logging: Logging) -> Self {
+        self.logging = Some(logging);
+        self
+    }
+
+    /// Sets the exit code of [`main`](Self::main) after fatal errors of workers; of several, the
+    /// worst one counts. It is given the error and its causes, one after the other, until it returns
+    /// a code. Default 1 for all.
+    pub fn exit_codes(
+        mut self,
+        code: impl Fn(&(dyn std::error::Error + 'static)) -> Option<u8> + Send + 'static,
+    ) -> Self {
+        self.exit_codes = Box::new(code);
+        self
+    }
+
+    /// Runs the agent to its end, on this thread, says in the log why it failed if it did, and
+    /// returns the exit code of the process.
+    ///
+    /// It is 0 after an ordered end, 130 after a second signal, 65 if the manifolds do not fit or a
+    /// setting cannot be used, 75 if the state folder is held, what
+    /// [`exit_codes`](Self::exit_codes) says of a fatal error, and else 1.
+    ///
+    /// # Panics
+    ///
+    /// Inside a tokio runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// // It runs until a signal comes.
+    /// use std::process::ExitCode;
+    /// use crankcase_engine::{Manifold, Name};
+    /// use crankcase_manifolds::{Agent, Logging};
+    ///
+    /// fn main() -> ExitCode {
+    ///     let hello = Manifold::builder().run(|(), up| async move {
+    ///         tracing::info!("hello");
+    ///         up.ready(()).wait().await;
+    ///         Ok(())
+    ///     });
+    ///     Agent::builder().logging(Logging::from_env()).install(Name::<()>::new("hello"), hello).main()
+    /// }
+    /// ```
+    pub fn main(mut self) -> ExitCode {
+        let exit_codes = std::mem::replace(&mut self.exit_codes, Box::new(|_| None));
+        let error = match self.run() {
+            Ok(ended) => return ended.exit_code(),
+            Err(error) => error,
+        };
+        let code = error.fatal().and_then(|error| {
+            let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+            std::iter::from_fn(|| {
+                let error = cause.take()?;
+                cause = error.source();
+                Some(error)
+            })
+            .find_map(&exit_codes)
+        });
+        let exit_code = code.map_or_else(|| error.exit_code(), ExitCode::from);
+        failed(error);
+        exit_code
+    }
+
     /// Sets how long after the first signal a second one must come to end the agent at once; what
     /// comes sooner counts as part of the first. Default 250 ms.
     ///
@@ -159,6 +236,11 @@ impl AgentBuilder {
 
     /// Runs the agent to its end, on this thread.
     ///
+    /// If a service manager has started this process (`NOTIFY_SOCKET`, as systemd does with
+    /// `Type=notify`), it is told `READY=1` when all that was installed has settled for the first
+    /// time, `STOPPING=1` when the ordered stop begins, and as `STATUS` how many workers run. With
+    /// `WATCHDOG_USEC` it is told twice in that time that the engine answers, for as long as it does.
+    ///
     /// # Errors
     ///
     /// When the state folder is held or cannot be used, when the manifolds do not fit each other,
@@ -168,6 +250,9 @@ impl AgentBuilder {
     ///
     /// Inside a tokio runtime.
     pub fn run(self) -> Result<Ended, AgentError> {
+        if let Some(logging) = &self.logging {
+            logging.begin()?;
+        }
         let state_dir = self.state_dir.clone().map_or_else(StateDir::of_user, Ok)?;
         let lock = Arc::new(state_dir.lock()?);
         let runtimes = Runtimes::new(self.worker_threads)?;
@@ -185,10 +270,15 @@ impl AgentBuilder {
             .kill_deadline(self.stop_deadline)
             .build()?;
         journal::keep(runtimes.frame.handle(), engine.events());
+        let installed = Arc::new(Notify::new());
+        let told = service::keep(runtimes.frame.handle(), &engine, &installed);
         let frame = serve(runtimes.frame.handle(), &engine, lock, self.bounds).await?;
         let begun = begin(&engine, signals.handle(), self.change).await;
         let ended = match begun {
-            Ok(()) => until_end(&engine, &signals, self.signals_apart).await,
+            Ok(()) => {
+                installed.notify_one();
+                until_end(&engine, &signals, self.signals_apart).await
+            }
             Err(error) => engine.stop().await.map_err(AgentError::from).and(Err(error)),
         };
         if matches!(ended, Ok(Ended::Interrupted)) {
@@ -197,6 +287,7 @@ impl AgentBuilder {
         }
         let left_behind = engine.report().await.left_behind;
         frame.stop().await?;
+        told.all().await;
         match ended {
             Ok(_) if !left_behind.is_empty() => Err(AgentError::LeftBehind { paths: left_behind }),
             ended => ended,
@@ -211,6 +302,18 @@ impl fmt::Debug for AgentBuilder {
             .field("state_dir", &self.state_dir)
             .field("change", &self.change)
             .finish_non_exhaustive()
+    }
+}
+
+/// Says why the agent has failed: in the log, and without one on stderr.
+fn failed(error: AgentError) {
+    let is_said = !matches!(error, AgentError::Logging(_));
+    let text = Exit::failed(error).to_string();
+    if is_said && tracing::enabled!(tracing::Level::ERROR) {
+        tracing::error!("{text}");
+    } else {
+        // Nobody can be told when stderr is closed.
+        drop(writeln!(std::io::stderr(), "{text}"));
     }
 }
 

@@ -10,12 +10,18 @@
 
 mod agent;
 pub mod catacomb;
+pub mod config_file;
 pub mod control;
+mod detail;
 pub mod file_watch;
 pub mod flag;
 pub mod fortress;
 pub mod gate;
+pub mod heartbeat;
 mod housing;
+mod logging;
+pub mod periodic;
+pub mod process;
 pub mod runner;
 pub mod site;
 pub mod source;
@@ -23,3 +29,9 @@ pub mod value;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};
 pub use housing::{Filter, Housing};
+pub use logging::{LogFormat, Logging, LoggingError};
+
+/// Compiles the examples of the page on workers.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/workers.md")]
+struct Workers;

@@ -6,6 +6,8 @@ use crankcase_status::StateError;
 use crankcase_workers::SignalError;
 use thiserror::Error;
 
+use crate::logging::LoggingError;
+
 /// How an agent has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an interrupted agent has an exit code of its own"]
@@ -30,6 +32,9 @@ impl Ended {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AgentError {
+    /// The log could not be begun.
+    #[error(transparent)]
+    Logging(#[from] LoggingError),
     /// The state folder is held by another agent, or cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
@@ -60,11 +65,22 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// Returns the exit code of the process: 65 for manifolds that do not fit, 75 for a state
+    /// Returns the worst fatal error of a worker, if that is what ended the agent.
+    pub(super) fn fatal(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Engine(EngineError::Fatal { source, .. }) => Some(source.get()),
+            _ => None,
+        }
+    }
+
+    /// Returns the exit code of the process: 65 for manifolds that do not fit and for settings that
+    /// cannot be used, 75 for a state
     /// folder that is held, else 1.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Install(_) | Self::Config(_) => ExitCode::from(65),
+            Self::Install(_) | Self::Config(_) | Self::Logging(LoggingError::Filter(_)) => {
+                ExitCode::from(65)
+            }
             Self::State(StateError::Held { .. }) => ExitCode::from(75),
             _ => ExitCode::FAILURE,
         }

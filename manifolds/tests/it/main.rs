@@ -1,13 +1,20 @@
 //! Manifolds with real files, processes, signals and sockets.
 
+mod command;
+mod config_file;
 mod conflict;
 mod ending;
 #[path = "../../../engine/tests/it/examples.rs"]
 mod examples;
+mod heartbeat;
 mod housing;
+mod logs;
 mod owners;
+mod periodic;
 mod process;
+mod service;
 mod simulated;
 mod site;
 mod source;
 mod spinning;
+mod watching;

@@ -1,5 +1,6 @@
 //! A process of the example whose workers misbehave.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -25,10 +26,20 @@ pub(crate) struct Agent {
 impl Agent {
     /// Starts an agent without waiting for anything.
     pub(crate) fn spawn(state_dir: &Path, ways: &[&str]) -> Result<Self, Error> {
-        let mut child = Command::new(example()?)
+        Self::spawn_with(state_dir, ways, &[])
+    }
+
+    /// Starts an agent with these variables, without waiting for anything.
+    pub(crate) fn spawn_with(
+        state_dir: &Path,
+        ways: &[&str],
+        variables: &[(&str, &OsStr)],
+    ) -> Result<Self, Error> {
+        let mut child = Command::new(example("02_misbehaving")?)
             .arg(state_dir)
             .args(ways)
             .env("RUST_LOG", "info")
+            .envs(variables.iter().copied())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
@@ -96,10 +107,10 @@ impl Agent {
 }
 
 /// Cargo builds examples beside the tests, but tells no path.
-fn example() -> Result<PathBuf, Error> {
+pub(crate) fn example(name: &str) -> Result<PathBuf, Error> {
     let test = std::env::current_exe()?;
     let folder = test.parent().and_then(Path::parent).ok_or("no target folder")?;
-    let example = folder.join("examples/02_misbehaving");
+    let example = folder.join("examples").join(name);
     if example.exists() { Ok(example) } else { Err(format!("{example:?} is not built").into()) }
 }
 

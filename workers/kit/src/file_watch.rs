@@ -20,18 +20,22 @@ use std::time::Duration;
 use crankcase_engine::{ConfigError, Outcome, Stop, Worker};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval};
 
-pub use self::error::{WatchError, WatchProblem};
-pub use self::subscription::{Subscription, Watches};
+use crate::condition::Condition;
+
+pub use self::error::{WatchError, WatchLimits, WatchProblem};
+pub use self::looks::WatchStatus;
+pub use self::subscription::{Subscription, Watches, WatchesInput};
 
 use self::events::Events;
+use self::looks::Looks;
 use self::mounts::Mounts;
 use self::table::Table;
 
 mod error;
 mod events;
 mod kernel;
+mod looks;
 mod mounts;
 mod subscription;
 mod table;
@@ -41,8 +45,9 @@ mod trail;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct WatcherConfig {
-    /// How often a subscription with a [`WatchProblem`] is told to look. Default 30 s, at least
-    /// 1 ms, at most 24 h.
+    /// How long at most until a subscription with a [`WatchProblem`] is told to look, and its watch
+    /// is tried again: after 1 s at first, then after twice as long each time. Default 30 s, at
+    /// least 1 ms, at most 24 h.
     pub look_every: Duration,
 }
 
@@ -82,6 +87,8 @@ impl WatcherConfig {
 ///   Also mounts on the way.
 /// - When the kernel drops events, every subscription is told.
 /// - Many paths in one folder use one kernel watch, which is released with the last of them.
+/// - What the kernel does not watch, because of its limits for one, is tried again until it does, and
+///   told to look meanwhile; nothing fails because of it.
 ///
 /// Not told, because the kernel does not: writing through a shared memory map or through another
 /// hard link, changes made by other hosts on a network file system, and of `/proc` and `/sys`.
@@ -117,7 +124,7 @@ impl WatcherConfig {
 pub struct Watcher {
     owned: Owned,
     mounts: Mounts,
-    look_every: Duration,
+    looks: Looks,
 }
 
 impl Watcher {
@@ -132,7 +139,14 @@ impl Watcher {
         config.validate()?;
         let shared = Shared { table: Mutex::new(Table::open()), woken: Notify::new() };
         let owned = Owned { shared: Arc::new(shared) };
-        Ok(Self { owned, mounts: Mounts::open(), look_every: config.look_every })
+        Ok(Self { owned, mounts: Mounts::open(), looks: Looks::new(config.look_every) })
+    }
+
+    /// Says whom it tells how well it does: it is degraded while a subscription has a problem, with
+    /// how many and the first.
+    pub fn telling(mut self, condition: Condition) -> Self {
+        self.looks.condition = condition;
+        self
     }
 
     /// Returns a handle that makes subscriptions.
@@ -143,25 +157,24 @@ impl Watcher {
 
 impl Worker for Watcher {
     async fn run(self, stop: Stop) -> Outcome {
-        let Self { owned, mounts, look_every } = self;
+        let Self { owned, mounts, mut looks } = self;
         let shared = &owned.shared;
         let failed = |source| WatchError::Read { source };
-        let mut look = interval(look_every);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut mounts = mounts.register().map_err(failed)?;
         let mut events = Events::default();
         loop {
-            let (instance, has_problem) = {
+            let (instance, problems) = {
                 let table = shared.table.lock();
-                (table.instance(), table.has_problem())
+                (table.instance(), table.problems())
             };
             events.follow(instance).map_err(failed)?;
+            looks.take(problems);
             // Events are last: they may never end, and the others are rare.
             tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
                 () = shared.woken.notified() => {}
-                _ = look.tick(), if has_problem => shared.table.lock().look(),
+                () = looks.next() => shared.table.lock().look(),
                 changed = mounts.changed() => {
                     changed.map_err(failed)?;
                     shared.table.lock().on_mounts_changed();

@@ -1,22 +1,32 @@
 //! One external command, supervised in a process group of its own.
 
+use std::future::pending;
 use std::io;
-use std::process::Stdio;
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome, Stop, Worker};
-use tokio::process::Command;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+use tracing::Instrument;
 
 pub use self::config::{ProcessConfig, StopSignal};
-pub use self::error::ProcessError;
+pub use self::error::{ProcessEnd, ProcessError};
 pub use self::ledger::{Ledger, LedgerError};
 pub use self::leftovers::{Fate, Leftover, end_leftovers};
+pub use self::ready::Readiness;
+pub use self::status::{ProcessHandle, ProcessStatus};
+
+use crate::condition::Condition;
 
 use self::group::Group;
-use self::ledger::{MARK, Record};
-use self::output::Stream;
+use self::output::{Output, Stream};
+use self::ready::{Notified, Probe};
+use self::spawn::{
+    begin, blocking, cannot_execute, command, not_recorded, notify_socket, supervise,
+};
 
 mod config;
 mod error;
@@ -26,20 +36,23 @@ mod ledger;
 mod leftovers;
 mod lines;
 mod output;
+mod ready;
+mod spawn;
+mod status;
 
 /// How long the output is read after the group is gone, while an escaped process holds it open.
 const DRAIN: Duration = Duration::from_secs(1);
-
-/// The variables that every process has, and their values where the agent has none itself.
-const ENVIRONMENT: [(&str, &str); 3] =
-    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
 
 /// A worker that supervises one external command in a process group of its own.
 ///
 /// The command has a clean environment, no stdin, and its output is logged line by line as events
 /// with the target `crankcase_workers::process::output` and the fields `process`, `stream`, `line`
-/// and, for a line that was longer than 8 KiB, `cut`: the number of bytes left out. A last line
-/// without an end is logged at the end of the stream.
+/// and, for a line that was longer than [`max_line`](ProcessConfig::max_line), `cut`: the number of
+/// bytes left out. A last line without an end is logged at the end of the stream. How many lines came
+/// too fast to be logged is an event of its own, at least once a second while there are any.
+///
+/// It is spawned, then [`ready`](Self::ready), then run; who does not care when it is ready may run
+/// it at once.
 ///
 /// # Guarantees
 ///
@@ -49,7 +62,8 @@ const ENVIRONMENT: [(&str, &str); 3] =
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
-/// - Every other end of the leader is a failure with its status, also status 0.
+/// - Every other end of the leader is a failure with its status, also status 0, with the last line
+///   of its stderr and with how many processes it left behind in its group.
 ///
 /// # Examples
 ///
@@ -72,22 +86,27 @@ const ENVIRONMENT: [(&str, &str); 3] =
 pub struct Process {
     config: ProcessConfig,
     group: Group,
+    handle: ProcessHandle,
+    /// Those who read its output; they end with it.
+    readers: JoinSet<()>,
+    /// Who reads its notify socket.
+    _listener: JoinSet<()>,
 }
 
 impl Process {
-    /// Spawns the command; it runs when this returns.
+    /// Spawns the command; it runs when this returns, and its output is logged from then on.
     ///
     /// With a ledger it is on record as long as it runs, so that
     /// [`end_leftovers`](crate::end_leftovers) finds it if the agent is killed.
     ///
     /// # Errors
     ///
-    /// Returns an error if the configuration is invalid, or the command cannot be recorded or
-    /// executed; no process is left.
+    /// Returns an error if the configuration is invalid, the port that it is to be ready at is taken,
+    /// or the command cannot be recorded or executed; no process is left.
     ///
     /// # Panics
     ///
-    /// Panics outside of a tokio runtime with its I/O driver enabled.
+    /// Panics outside of a tokio runtime with its I/O and time drivers enabled.
     ///
     /// # Cancel safety
     ///
@@ -99,11 +118,17 @@ impl Process {
         config
             .validate()
             .map_err(|source| ProcessError::Config { name: config.name.clone(), source })?;
+        if let Some(address) = config.readiness.address()
+            && Probe::is_taken(address).await
+        {
+            return Err(ProcessError::PortTaken { name: config.name, address });
+        }
+        let socket = notify_socket(&config).await?;
         let record = match ledger {
             Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
             None => None,
         };
-        let mut command = command(&config, record.as_ref());
+        let mut command = command(&config, record.as_ref(), socket.as_ref());
         let child = command.spawn().map_err(|source| cannot_execute(&config, source))?;
         let mut group =
             Group::new(child, record).map_err(|source| supervise(&config.name, source))?;
@@ -114,12 +139,93 @@ impl Process {
             result.map_err(|source| not_recorded(&config.name, source))?;
         }
         tracing::debug!(process = config.name, pid = group.id().as_raw_pid(), "process spawned");
-        Ok(Self { config, group })
+        let output = Arc::new(Output::new(&config));
+        let (told, notified) = watch::channel(Notified::default());
+        let handle = ProcessHandle::new(group.id().as_raw_pid(), Arc::clone(&output), notified);
+        let readers = log_output(&mut group, &output);
+        let mut listener = JoinSet::new();
+        if let Some(socket) = socket {
+            listener.spawn(socket.listen(told).in_current_span());
+        }
+        Ok(Self { config, group, handle, readers, _listener: listener })
+    }
+
+    /// Waits until the process is ready, as its [`Readiness`] asks.
+    ///
+    /// # Errors
+    ///
+    /// When it is not ready in time, or ends before; no process is left.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, no process is left.
+    pub async fn ready(self) -> Result<Self, ProcessError> {
+        let mut said = None;
+        let waited = tokio::select! {
+            biased;
+            ended = self.group.leader_ended() => Err(ended),
+            waited = timeout(self.config.ready_timeout, self.until_ready(&mut said)) => Ok(waited),
+        };
+        match waited {
+            Ok(Ok(())) => {
+                self.handle.set_ready();
+                tracing::debug!(process = self.config.name, "process ready");
+                Ok(self)
+            }
+            Ok(Err(_)) => {
+                let (name, within) = (self.config.name, self.config.ready_timeout);
+                Err(ProcessError::NotReady { name, within, said })
+            }
+            Err(ended) => {
+                ended.map_err(|source| supervise(&self.config.name, source))?;
+                let (name, ended) = self.ended().await;
+                let (status, end) = ended.map_err(|source| supervise(&name, source))?;
+                let end = ProcessEnd { is_early: true, ..end };
+                Err(ProcessError::Exited { name, status, end })
+            }
+        }
+    }
+
+    /// Says whom it tells how well the process does: it is degraded while lines of its output are
+    /// dropped.
+    pub fn telling(self, condition: Condition) -> Self {
+        self.handle.output().tell(condition);
+        self
     }
 
     /// Returns the pid of the leader, which is the group's id.
     pub fn pid(&self) -> i32 {
-        self.group.id().as_raw_pid()
+        self.handle.pid()
+    }
+
+    /// Returns a view of the process.
+    pub fn handle(&self) -> ProcessHandle {
+        self.handle.clone()
+    }
+
+    /// Waits for what makes the process ready; `said` has what was missing last.
+    async fn until_ready(&self, said: &mut Option<String>) {
+        let gone = match &self.config.readiness {
+            Readiness::Spawned => return,
+            Readiness::Delay(delay) => return sleep(*delay).await,
+            Readiness::Port(address) => return Probe::Port(*address).until_answered(said).await,
+            Readiness::Http { address, path } => {
+                let probe = Probe::Http { address: *address, path: path.clone() };
+                return probe.until_answered(said).await;
+            }
+            Readiness::Line(text) => {
+                *said = Some(format!("it has written no line with {text:?}"));
+                self.handle.output().is_seen().wait_for(|is_seen| *is_seen).await.is_err()
+            }
+            Readiness::Notify { .. } => {
+                *said = Some("it has not sent READY=1".to_owned());
+                self.handle.notified().wait_for(|notified| notified.is_ready).await.is_err()
+            }
+        };
+        if gone {
+            // Who would tell has ended; the process may end by itself, or its time does.
+            pending::<()>().await;
+        }
     }
 
     /// Waits until the leader ends by itself (`false`), or was told to and did, or did not in time
@@ -141,99 +247,49 @@ impl Process {
         Ok(true)
     }
 
-    /// Logs stdout and stderr until they end.
-    fn log_output(&mut self) -> JoinSet<()> {
-        let stream = |name| Stream {
-            process: self.config.name.clone(),
-            name,
-            lines_per_second: self.config.lines_per_second,
-        };
-        let mut readers = JoinSet::new();
-        let (stdout, stderr) = self.group.take_output();
-        if let Some(stdout) = stdout {
-            readers.spawn(stream("stdout").log(stdout));
-        }
-        if let Some(stderr) = stderr {
-            readers.spawn(stream("stderr").log(stderr));
-        }
-        readers
-    }
-}
-
-impl Worker for Process {
-    async fn run(mut self, stop: Stop) -> Outcome {
-        let mut readers = self.log_output();
-        let supervised = self.supervise(&stop).await;
+    /// Kills what is left of the group, reaps the leader, and reads the output to its end; returns
+    /// how it ended.
+    async fn ended(mut self) -> (String, io::Result<(ExitStatus, ProcessEnd)>) {
+        let id = self.group.id();
+        // That nobody can be counted is no matter: all are killed.
+        let others = tokio::task::spawn_blocking(move || Group::others(id)).await;
+        let left_behind = others.ok().and_then(Result::ok).unwrap_or_default();
         let reaped = self.group.reap().await;
-        let name = &self.config.name;
+        let name = self.config.name;
+        let mut readers = self.readers;
         let drained = timeout(DRAIN, async { while readers.join_next().await.is_some() {} }).await;
         if drained.is_err() {
             tracing::warn!(process = name, "output held open by a process outside of the group");
         }
-        let was_stopped = supervised.map_err(|source| supervise(name, source))?;
-        let status = reaped.map_err(|source| supervise(name, source))?;
+        let last_words = self.handle.output().counts().last_words;
+        let end = ProcessEnd { is_early: false, left_behind, last_words };
+        (name, reaped.map(|status| (status, end)))
+    }
+}
+
+impl Worker for Process {
+    async fn run(self, stop: Stop) -> Outcome {
+        let supervised = self.supervise(&stop).await;
+        let (name, ended) = self.ended().await;
+        let was_stopped = supervised.map_err(|source| supervise(&name, source))?;
+        let (status, end) = ended.map_err(|source| supervise(&name, source))?;
         tracing::debug!(process = name, %status, was_stopped, "process ended");
         if was_stopped {
             return Ok(());
         }
-        Err(Exit::failed(ProcessError::Exited { name: name.clone(), status }))
+        Err(Exit::failed(ProcessError::Exited { name, status, end }))
     }
 }
 
-fn command(config: &ProcessConfig, record: Option<&Record>) -> Command {
-    let mut command = Command::new(config.program());
-    command
-        .args(config.command.iter().skip(1))
-        .env_clear()
-        .envs(ENVIRONMENT.map(|(name, default)| {
-            (name, std::env::var_os(name).unwrap_or_else(|| default.into()))
-        }))
-        .envs(&config.environment)
-        .current_dir(&config.folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    if let Some(record) = record {
-        command.env(MARK, record.token());
+/// Begins to log stdout and stderr, until they end.
+fn log_output(group: &mut Group, output: &Arc<Output>) -> JoinSet<()> {
+    let mut readers = JoinSet::new();
+    let (stdout, stderr) = group.take_output();
+    if let Some(stdout) = stdout {
+        readers.spawn(Arc::clone(output).log(Stream::Stdout, stdout).in_current_span());
     }
-    command
-}
-
-async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessError> {
-    let owned = name.to_owned();
-    let begun = blocking(name, move || ledger.begin(&owned)).await?;
-    begun.map_err(|source| not_recorded(name, source))
-}
-
-/// Runs `work`, which waits for the disk, where it holds up no other task.
-async fn blocking<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ProcessError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|err| supervise(name, io::Error::other(err)))
-}
-
-/// Tells a folder that cannot be entered from a program that cannot be executed.
-fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
-    let (name, folder) = (config.name.clone(), config.folder.clone());
-    match std::fs::metadata(&folder) {
-        Err(source) => ProcessError::Folder { name, folder, source },
-        Ok(metadata) if !metadata.is_dir() => {
-            ProcessError::Folder { name, folder, source: io::ErrorKind::NotADirectory.into() }
-        }
-        Ok(_) => {
-            let program = config.program().to_string_lossy().into_owned();
-            ProcessError::Execute { name, program, source }
-        }
+    if let Some(stderr) = stderr {
+        readers.spawn(Arc::clone(output).log(Stream::Stderr, stderr).in_current_span());
     }
-}
-
-fn not_recorded(name: &str, source: LedgerError) -> ProcessError {
-    ProcessError::Record { name: name.to_owned(), source }
-}
-
-fn supervise(name: &str, source: io::Error) -> ProcessError {
-    ProcessError::Supervise { name: name.to_owned(), source }
+    readers
 }

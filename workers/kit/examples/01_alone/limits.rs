@@ -37,12 +37,19 @@ pub(crate) async fn watches() -> TestResult {
 
     let problem = subscription.problem().ok_or("no problem")?;
     assert!(
-        matches!(&*problem, WatchProblem::Limit { folder } if *folder == watching.path("folder"))
+        matches!(&*problem, WatchProblem::Limit { folder, .. } if *folder == watching.path("folder"))
     );
+    let text = problem.to_string();
+    assert!(text.contains("user.max_inotify_watches is 1)"), "{text}");
+    assert!(text.contains("(fs.inotify.max_user_watches is "), "{text}");
+    assert_eq!(watching.told().await?, Some(format!("a path is not watched: {text}")));
+    assert_eq!(watching.problems(), 1);
     guarded(subscription.changed()).await?;
     guarded(subscription.changed()).await?;
     fs::write(WATCHES, "1000")?;
     recovered(&mut subscription).await?;
+    while watching.told().await?.is_some() {}
+    assert_eq!(watching.problems(), 0);
     let is_told = watching.tells(&mut subscription, |path| fs::write(path.join("folder/file"), ""));
     assert!(is_told.await?);
     watching.end().await
@@ -57,6 +64,8 @@ pub(crate) async fn instances() -> TestResult {
 
     let problem = subscription.problem().ok_or("no problem")?;
     assert!(matches!(&*problem, WatchProblem::Instance { .. }));
+    let text = problem.to_string();
+    assert!(text.ends_with("user.max_inotify_instances is 0)"), "{text}");
     guarded(subscription.changed()).await?;
     fs::write(INSTANCES, "10")?;
     recovered(&mut subscription).await?;

@@ -3,6 +3,7 @@
 mod limits;
 #[path = "../../tests/it/running.rs"]
 mod running;
+mod servers;
 mod sharing;
 #[path = "../../tests/it/watching.rs"]
 mod watching;
@@ -24,6 +25,9 @@ async fn main() -> TestResult {
         ["many_files"] => sharing::many_files().await,
         ["releasing"] => sharing::releasing().await,
         ["moving"] => sharing::moving().await,
+        ["serve", address] => servers::serve(address),
+        ["serve_http", address] => servers::serve_http(address),
+        ["notify"] => servers::notify(),
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-use super::WatchProblem;
+use super::{WatchLimits, WatchProblem};
 
 /// Changes of what a name means: enough for a folder on the way to a path.
 const NAMES: WatchFlags = WatchFlags::CREATE
@@ -67,7 +67,10 @@ impl Kernel {
         };
         inotify::add_watch(&self.fd, folder, what | HOW).map_err(|err| match err {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Vanished,
-            Errno::NOSPC => Refusal::Problem(WatchProblem::Limit { folder: folder.to_owned() }),
+            Errno::NOSPC => Refusal::Problem(WatchProblem::Limit {
+                folder: folder.to_owned(),
+                limits: WatchLimits::of_watches(),
+            }),
             err => Refusal::Problem(WatchProblem::Folder {
                 folder: folder.to_owned(),
                 source: err.into(),

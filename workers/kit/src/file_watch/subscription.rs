@@ -2,9 +2,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_engine::Live;
 use tokio::sync::watch;
 
-use super::{Shared, WatchError, WatchProblem};
+use super::{Shared, WatchError, WatchProblem, WatchStatus};
 
 /// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
 #[derive(Debug, Clone)]
@@ -36,6 +37,57 @@ impl Watches {
             self.shared.woken.notify_one();
         }
         Ok(Subscription { id, path: path.to_owned(), told, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Returns what is watched now.
+    pub fn status(&self) -> WatchStatus {
+        self.shared.table.lock().status()
+    }
+}
+
+/// Where a worker has its [`Watches`] from: from one watcher for good, or from each that an engine
+/// has in turn.
+///
+/// With a [`Live`] input a watcher that fails and comes back costs no bounce of those who follow
+/// files.
+#[derive(Debug, Clone)]
+pub struct WatchesInput(Source);
+
+#[derive(Debug, Clone)]
+enum Source {
+    Fixed(Watches),
+    Live(Live<Watches>),
+}
+
+impl WatchesInput {
+    /// Watches a path; from a live input, as soon as there is a watcher that runs.
+    pub(crate) async fn watch(&mut self, path: &Path) -> Result<Subscription, WatchError> {
+        let live = match &mut self.0 {
+            Source::Fixed(watches) => return watches.watch(path),
+            Source::Live(live) => live,
+        };
+        let mut next = live.get();
+        loop {
+            match next.map(|watches| watches.watch(path)) {
+                // It has ended, and the engine is about to say so.
+                Some(Err(WatchError::Ended)) | None => {
+                    next = live.changed().await.map_err(|_gone| WatchError::Ended)?;
+                }
+                Some(watched) => return watched,
+            }
+        }
+    }
+}
+
+impl From<Watches> for WatchesInput {
+    fn from(watches: Watches) -> Self {
+        Self(Source::Fixed(watches))
+    }
+}
+
+impl From<Live<Watches>> for WatchesInput {
+    fn from(watches: Live<Watches>) -> Self {
+        Self(Source::Live(watches))
     }
 }
 
@@ -71,9 +123,9 @@ impl Subscription {
 
     /// Returns why the kernel does not watch the whole path; `None` if it does.
     ///
-    /// With a problem, [`changed`](Self::changed) also returns every
-    /// [`look_every`](crate::WatcherConfig::look_every), and the watch is tried again; so it does when the
-    /// problem is gone.
+    /// With a problem, [`changed`](Self::changed) also returns within each
+    /// [`look_every`](crate::WatcherConfig::look_every), when the watch is tried again; so it does
+    /// when the problem is gone.
     pub fn problem(&self) -> Option<Arc<WatchProblem>> {
         self.told.borrow().clone()
     }

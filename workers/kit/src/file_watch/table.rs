@@ -11,10 +11,11 @@ use rustix::fs::inotify::ReadFlags;
 use rustix::io::Errno;
 use tokio::sync::watch;
 
-use super::WatchProblem;
 use super::events::FileEvent;
 use super::kernel::Kernel;
 use super::trail::{Place, Trail, follow};
+use super::{WatchLimits, WatchProblem, WatchStatus};
+use crate::condition::chain;
 
 /// Changes that leave it as it is what every name means.
 const CONTENTS: ReadFlags = ReadFlags::MODIFY.union(ReadFlags::CLOSE_WRITE);
@@ -58,8 +59,20 @@ impl Table {
         self.kernel.as_ref().ok().map(|kernel| Arc::clone(kernel.fd()))
     }
 
-    pub(super) fn has_problem(&self) -> bool {
-        !self.troubled.is_empty()
+    /// Returns how many subscribers have a problem, and that of the first of them.
+    pub(super) fn problems(&self) -> Option<(usize, Arc<WatchProblem>)> {
+        let first = self.subscribers.get(self.troubled.first()?)?;
+        let problem = first.told.borrow().clone()?;
+        Some((self.troubled.len(), problem))
+    }
+
+    pub(super) fn status(&self) -> WatchStatus {
+        WatchStatus {
+            subscriptions: self.subscribers.len(),
+            watches: self.folders.len(),
+            problems: self.troubled.len(),
+            first_problem: self.problems().map(|(_, problem)| chain(&*problem)),
+        }
     }
 
     /// Adds a subscriber on `path`, or returns `None` if the worker has ended.
@@ -181,8 +194,9 @@ impl Table {
         let Trail { places, end, problem } = match &self.kernel {
             Ok(kernel) => follow(&subscriber.path, kernel),
             Err(errno) => {
-                let source = (*errno).into();
-                Trail { problem: Some(WatchProblem::Instance { source }), ..Trail::default() }
+                let (source, limits) = ((*errno).into(), WatchLimits::of_instances());
+                let problem = Some(WatchProblem::Instance { source, limits });
+                Trail { problem, ..Trail::default() }
             }
         };
         if problem.is_some() {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use crankcase_engine::ConfigError;
 use rustix::process::Signal as Number;
 
+use super::ready::{NOTIFY_SOCKET, Readiness};
+
 const MAX_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What to run as a [`Process`](crate::Process), and how to end it.
@@ -21,9 +23,13 @@ pub struct ProcessConfig {
     pub command: Vec<OsString>,
     /// Variables of the child's environment.
     ///
-    /// Besides them it has only PATH, HOME and LANG: from here, else the agent's own, else
-    /// `/usr/local/bin:/usr/bin:/bin`, `/` and `C.UTF-8`; and a mark if there is a ledger.
+    /// Besides them it has only what is [inherited](Self::inherit), and PATH, HOME and LANG: from
+    /// here, else the agent's own, else `/usr/local/bin:/usr/bin:/bin`, `/` and `C.UTF-8`; a mark if
+    /// there is a ledger; and `NOTIFY_SOCKET` if that is how it is ready.
     pub environment: BTreeMap<OsString, OsString>,
+    /// Names of variables that it has from the agent's own environment, where they are set and not
+    /// in [`environment`](Self::environment). Default none.
+    pub inherit: Vec<OsString>,
     /// The working folder, absolute. Default `/`.
     pub folder: PathBuf,
     /// The signal that asks the process group to end. Default SIGTERM.
@@ -37,6 +43,16 @@ pub struct ProcessConfig {
     /// What comes above is read and dropped, and their number is logged with the next line or at
     /// the end of the stream. 0 logs nothing but the numbers.
     pub lines_per_second: u32,
+    /// How much of a line is logged, in bytes; how much more there was is logged with it. Default
+    /// 8 KiB, 64 B to 1 MiB.
+    pub max_line: usize,
+    /// How the process is known to be ready. Default: it runs.
+    pub readiness: Readiness,
+    /// How long it may take to be ready before it is killed and has failed. Default 60 s, 1 ms to
+    /// 24 h.
+    ///
+    /// Keep it below the start timeout of the engine that runs the worker, which knows no reason.
+    pub ready_timeout: Duration,
 }
 
 impl ProcessConfig {
@@ -46,10 +62,14 @@ impl ProcessConfig {
             name: name.to_owned(),
             command,
             environment: BTreeMap::new(),
+            inherit: Vec::new(),
             folder: PathBuf::from("/"),
             stop_signal: StopSignal::default(),
             grace: Duration::from_secs(10),
             lines_per_second: 1000,
+            max_line: 8 * 1024,
+            readiness: Readiness::default(),
+            ready_timeout: Duration::from_secs(60),
         }
     }
 
@@ -68,16 +88,7 @@ impl ProcessConfig {
         if let Some(word) = self.command.iter().find(|word| has_nul(word)) {
             return Err(ConfigError::new("command", word.display(), "no NUL"));
         }
-        for (key, value) in &self.environment {
-            if key.is_empty() || has_nul(key) || key.as_bytes().contains(&b'=') {
-                let reason = "a name that is not empty, without NUL and \"=\"";
-                return Err(ConfigError::new("environment", key.display(), reason));
-            }
-            if has_nul(value) {
-                let reason = "a value without NUL";
-                return Err(ConfigError::new("environment", key.display(), reason));
-            }
-        }
+        self.validate_environment()?;
         if !self.folder.is_absolute() || has_nul(self.folder.as_os_str()) {
             let reason = "an absolute path without NUL";
             return Err(ConfigError::new("folder", self.folder.display(), reason));
@@ -85,6 +96,40 @@ impl ProcessConfig {
         if self.grace > MAX_GRACE {
             let value = format!("{} s", self.grace.as_secs());
             return Err(ConfigError::new("grace", value, "at most 24 h"));
+        }
+        if !(64..=1024 * 1024).contains(&self.max_line) {
+            return Err(ConfigError::new("max_line", self.max_line, "64 to 1048576 bytes"));
+        }
+        self.readiness.validate()?;
+        if !(Duration::from_millis(1)..=MAX_GRACE).contains(&self.ready_timeout) {
+            let value = format!("{:?}", self.ready_timeout);
+            return Err(ConfigError::new("ready_timeout", value, "between 1 ms and 24 h"));
+        }
+        Ok(())
+    }
+
+    fn validate_environment(&self) -> Result<(), ConfigError> {
+        let is_name =
+            |key: &OsStr| !key.is_empty() && !has_nul(key) && !key.as_bytes().contains(&b'=');
+        let name = "a name that is not empty, without NUL and \"=\"";
+        if let Some(key) = self.inherit.iter().find(|key| !is_name(key)) {
+            return Err(ConfigError::new("inherit", key.display(), name));
+        }
+        for (key, value) in &self.environment {
+            if !is_name(key) {
+                return Err(ConfigError::new("environment", key.display(), name));
+            }
+            if has_nul(value) {
+                let reason = "a value without NUL";
+                return Err(ConfigError::new("environment", key.display(), reason));
+            }
+        }
+        if matches!(self.readiness, Readiness::Notify { .. })
+            && let Some(socket) = self.environment.get(OsStr::new(NOTIFY_SOCKET))
+        {
+            let value = format!("{NOTIFY_SOCKET}={}", socket.display());
+            let reason = "no socket of yours where readiness makes one";
+            return Err(ConfigError::new("environment", value, reason));
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use crankcase_engine::ConfigError;
 use thiserror::Error;
@@ -60,12 +62,74 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
+    /// The socket to which the process says that it is ready cannot be made; it was not spawned.
+    #[error("cannot make a notify socket in {folder:?} for process {name:?}")]
+    Notify {
+        /// The name of the process.
+        name: String,
+        /// The folder of the socket.
+        folder: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Something else accepts connections where the process is to; it was not spawned.
+    #[error("cannot run process {name:?}: {address} is in use by something else")]
+    PortTaken {
+        /// The name of the process.
+        name: String,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The process was not ready in time; it was killed.
+    #[error("process {name:?} was not ready within {within:?}{}", because(said.as_ref()))]
+    NotReady {
+        /// The name of the process.
+        name: String,
+        /// How long it had.
+        within: Duration,
+        /// What was missing last.
+        said: Option<String>,
+    },
     /// The process has ended by itself, well or not; what was left of its group was killed.
-    #[error("process {name:?} ended with {status}")]
+    #[error("process {name:?} ended with {status}{}", end.text())]
     Exited {
         /// The name of the process.
         name: String,
         /// How it ended.
         status: ExitStatus,
+        /// What else there is to say of its end.
+        end: ProcessEnd,
     },
+}
+
+/// What there is to say of a process that has ended by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ProcessEnd {
+    /// Whether it had been waited for to be ready, and was not.
+    pub is_early: bool,
+    /// How many processes it left behind in its group; they were killed.
+    pub left_behind: usize,
+    /// The last line that it wrote to stderr, as far as that is short.
+    pub last_words: Option<String>,
+}
+
+impl ProcessEnd {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if self.is_early {
+            text += " before it was ready";
+        }
+        match self.left_behind {
+            0 => {}
+            1 => text += ", and left a process behind that was killed",
+            left => text += &format!(", and left {left} processes behind that were killed"),
+        }
+        text + &because(self.last_words.as_ref())
+    }
+}
+
+fn because(said: Option<&String>) -> String {
+    said.map_or_else(String::new, |said| format!(": {said}"))
 }

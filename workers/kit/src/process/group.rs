@@ -17,6 +17,7 @@ use tokio::process::{Child, ChildStderr, ChildStdout};
 
 use crate::readiness::{ReadyFd, register};
 
+use super::identity::Stat;
 use super::ledger::Record;
 
 /// The group of a child that leads it; dropping it kills every process in the group.
@@ -64,6 +65,13 @@ impl Group {
     pub(super) async fn leader_ended(&self) -> io::Result<()> {
         let leader = self.leader.as_ref().ok_or_else(|| io::Error::other("no leader"))?;
         leader.readable().await.map(drop)
+    }
+
+    /// Returns how many processes other than the leader live in the group. Blocks for `/proc`.
+    pub(super) fn others(id: Pid) -> io::Result<usize> {
+        let id = id.as_raw_pid();
+        let is_other = |stat: &&Stat| stat.group == id && stat.id != id && !stat.is_dead;
+        Ok(Stat::read_all()?.iter().filter(is_other).count())
     }
 
     /// Asks every process in the group to end, also a stopped one.

@@ -11,6 +11,8 @@ use rustix::io::Errno;
 pub(super) struct Stat {
     pub(super) id: i32,
     pub(super) group: i32,
+    /// Whether it has ended, and is only not reaped yet.
+    pub(super) is_dead: bool,
     /// When it started, in clock ticks after the boot.
     pub(super) start_time: u64,
 }
@@ -26,6 +28,11 @@ impl Stat {
         };
         let stat = Self::parse(id, &String::from_utf8_lossy(&text));
         stat.map(Some).ok_or_else(|| io::Error::other(format!("cannot parse /proc/{id}/stat")))
+    }
+
+    /// Returns whether it is the same process in the same group, dead or not.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.id, self.group, self.start_time) == (other.id, other.group, other.start_time)
     }
 
     /// Reads the stats of all processes.
@@ -44,7 +51,12 @@ impl Stat {
         // them, so that fields are counted from the last one; the first behind it is field 3.
         let (_, rest) = text.rsplit_once(')')?;
         let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3);
-        Some(Self { id, group: field(5)?.parse().ok()?, start_time: field(22)?.parse().ok()? })
+        Some(Self {
+            id,
+            group: field(5)?.parse().ok()?,
+            is_dead: matches!(field(3)?, "Z" | "X"),
+            start_time: field(22)?.parse().ok()?,
+        })
     }
 }
 
@@ -75,7 +87,7 @@ mod tests {
 
         let stat = Stat::parse(7, text);
 
-        assert_eq!(stat, Some(Stat { id: 7, group: 5, start_time: 1234 }));
+        assert_eq!(stat, Some(Stat { id: 7, group: 5, is_dead: false, start_time: 1234 }));
     }
 
     #[test]

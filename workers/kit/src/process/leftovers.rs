@@ -172,7 +172,7 @@ fn kill_group(group: i32, running: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Res
     for member in running.iter().filter(|stat| stat.group == group) {
         let Some(pid) = Pid::from_raw(member.id) else { continue };
         let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
-        if Stat::read(member.id)? == Some(*member) {
+        if Stat::read(member.id)?.is_some_and(|stat| stat.is_same(member)) {
             dying.push(process);
         }
     }

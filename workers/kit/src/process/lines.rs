@@ -5,9 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The longest line that is kept, in bytes; the rest of it is dropped and counted.
-pub(super) const MAX_LINE: usize = 8 * 1024;
-
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// One line without its end.
@@ -15,18 +12,24 @@ const WINDOW: Duration = Duration::from_secs(1);
 pub(super) struct Line<'a> {
     /// The text; bytes that are not UTF-8 are replaced.
     pub(super) text: Cow<'a, str>,
-    /// How many bytes beyond [`MAX_LINE`] were dropped.
+    /// How many bytes beyond the longest line that is kept were dropped.
     pub(super) cut: usize,
 }
 
 /// What has come of a line so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lines {
+    max_line: usize,
     kept: Vec<u8>,
     cut: usize,
 }
 
 impl Lines {
+    /// Keeps `max_line` bytes of each line; the rest of it is dropped and counted.
+    pub(super) fn new(max_line: usize) -> Self {
+        Self { max_line, kept: Vec::new(), cut: 0 }
+    }
+
     /// Takes bytes as they come and calls `emit` for every line that they complete.
     pub(super) fn push(&mut self, mut bytes: &[u8], mut emit: impl FnMut(Line<'_>)) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -45,7 +48,7 @@ impl Lines {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let room = (MAX_LINE - self.kept.len()).min(bytes.len());
+        let room = (self.max_line - self.kept.len()).min(bytes.len());
         self.kept.extend_from_slice(&bytes[..room]);
         self.cut = self.cut.saturating_add(bytes.len() - room);
     }
@@ -98,11 +101,13 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{Lines, MAX_LINE, Rate};
+    use super::{Lines, Rate};
+
+    const MAX_LINE: usize = 100;
 
     /// Pushes `chunks` one after another and returns each line with what was cut from it.
     fn lines_of(chunks: &[&[u8]]) -> Vec<(String, usize)> {
-        let mut lines = Lines::default();
+        let mut lines = Lines::new(MAX_LINE);
         let mut found = Vec::new();
         for chunk in chunks {
             lines.push(chunk, |line| found.push((line.text.into_owned(), line.cut)));

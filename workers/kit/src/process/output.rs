@@ -1,66 +1,262 @@
 //! Logs what a process writes, line by line.
 
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::time::Instant;
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::config::ProcessConfig;
 use super::lines::{Line, Lines, Rate};
+use super::ready::Readiness;
+use crate::condition::Condition;
 
 const CHUNK: usize = 16 * 1024;
 
+/// How long a stream must have kept to its rate for its flood to be over.
+const CALM: Duration = Duration::from_secs(1);
+
+/// How much of the last words is kept, in characters.
+const MAX_WORDS: usize = 200;
+
 /// One of the two streams of a process.
-#[derive(Debug, Clone)]
-pub(super) struct Stream {
-    pub(super) process: String,
-    pub(super) name: &'static str,
-    pub(super) lines_per_second: u32,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Stdout,
+    Stderr,
 }
 
 impl Stream {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// What has come of the output so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counts {
+    pub(super) lines: u64,
+    pub(super) dropped_lines: u64,
+    pub(super) cut_bytes: u64,
+    /// The last line of stderr that was not empty.
+    pub(super) last_words: Option<String>,
+}
+
+#[derive(Default)]
+struct State {
+    counts: Counts,
+    condition: Condition,
+    /// The streams whose lines are dropped at present.
+    floods: Vec<Stream>,
+}
+
+/// What the readers of both streams share.
+pub(super) struct Output {
+    process: String,
+    lines_per_second: u32,
+    max_line: usize,
+    /// A line with this text makes the process ready.
+    expected: Option<String>,
+    is_seen: watch::Sender<bool>,
+    state: Mutex<State>,
+}
+
+impl Output {
+    pub(super) fn new(config: &ProcessConfig) -> Self {
+        let expected = match &config.readiness {
+            Readiness::Line(text) => Some(text.clone()),
+            _ => None,
+        };
+        Self {
+            process: config.name.clone(),
+            lines_per_second: config.lines_per_second,
+            max_line: config.max_line,
+            expected,
+            is_seen: watch::Sender::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Returns a view of whether the expected line was written.
+    pub(super) fn is_seen(&self) -> watch::Receiver<bool> {
+        self.is_seen.subscribe()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state.lock().counts.clone()
+    }
+
+    /// Says whom it tells of a flood from now on.
+    pub(super) fn tell(&self, condition: Condition) {
+        let mut state = self.state.lock();
+        state.condition = condition;
+        if !state.floods.is_empty() {
+            self.tell_floods(&state);
+        }
+    }
+
     /// Logs every line of `source` until it ends.
     ///
     /// It goes on reading when it logs nothing, so that the process never waits for its own log.
-    pub(super) async fn log(self, mut source: impl AsyncRead + Unpin) {
-        let mut lines = Lines::default();
-        let mut rate = Rate::new(self.lines_per_second, Instant::now());
+    pub(super) async fn log(self: Arc<Self>, stream: Stream, mut source: impl AsyncRead + Unpin) {
+        let mut reader = Reader::new(&self, stream);
         let mut chunk = vec![0; CHUNK];
         loop {
-            match source.read(&mut chunk).await {
+            let calm = reader.calm_from();
+            let read = tokio::select! {
+                biased;
+                read = source.read(&mut chunk) => read,
+                () = until(calm) => {
+                    reader.end_flood();
+                    continue;
+                }
+            };
+            match read {
                 Ok(0) => break,
-                Ok(length) => lines.push(&chunk[..length], |line| self.take(line, &mut rate)),
+                Ok(length) => reader.take(&chunk[..length]),
                 Err(err) => {
+                    let (process, stream) = (&*self.process, stream.name());
                     let error: &dyn std::error::Error = &err;
-                    tracing::warn!(
-                        process = self.process,
-                        stream = self.name,
-                        error,
-                        "cannot read output"
-                    );
+                    tracing::warn!(process, stream, error, "cannot read output");
                     break;
                 }
             }
         }
-        lines.finish(|line| self.take(line, &mut rate));
-        self.tell_dropped(&mut rate);
+        reader.finish();
     }
 
-    fn take(&self, line: Line<'_>, rate: &mut Rate) {
-        if !rate.admit(Instant::now()) {
-            return;
+    /// Counts a line, and looks whether it is the expected one.
+    fn note(&self, stream: Stream, line: &Line<'_>) {
+        if let Some(expected) = &self.expected
+            && line.text.contains(expected.as_str())
+        {
+            self.is_seen.send_replace(true);
         }
-        self.tell_dropped(rate);
-        let Line { text, cut } = line;
-        let (process, stream, line) = (&*self.process, self.name, &*text);
-        if cut == 0 {
-            tracing::info!(process, stream, line, "output");
-        } else {
-            tracing::info!(process, stream, line, cut, "output");
+        let mut state = self.state.lock();
+        state.counts.lines = state.counts.lines.saturating_add(1);
+        let cut = u64::try_from(line.cut).unwrap_or(u64::MAX);
+        state.counts.cut_bytes = state.counts.cut_bytes.saturating_add(cut);
+        if stream == Stream::Stderr && !line.text.trim().is_empty() {
+            let words = state.counts.last_words.get_or_insert_default();
+            words.clear();
+            words.extend(line.text.trim().chars().take(MAX_WORDS));
         }
     }
 
-    fn tell_dropped(&self, rate: &mut Rate) {
-        let lines = rate.take_dropped();
-        if lines > 0 {
-            tracing::warn!(process = self.process, stream = self.name, lines, "output dropped");
+    fn note_dropped(&self) {
+        let mut state = self.state.lock();
+        state.counts.dropped_lines = state.counts.dropped_lines.saturating_add(1);
+    }
+
+    fn set_flood(&self, stream: Stream, is_flooding: bool) {
+        let mut state = self.state.lock();
+        state.floods.retain(|flooding| *flooding != stream);
+        if is_flooding {
+            state.floods.push(stream);
         }
+        self.tell_floods(&state);
+    }
+
+    fn tell_floods(&self, state: &State) {
+        let Some(stream) = state.floods.first() else { return state.condition.good() };
+        let (name, limit) = (stream.name(), self.lines_per_second);
+        state.condition.degraded(&format!(
+            "it writes more than {limit} lines per second to {name}; what is above is dropped"
+        ));
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
+}
+
+/// Reads one stream.
+struct Reader<'a> {
+    output: &'a Output,
+    stream: Stream,
+    lines: Lines,
+    gate: Gate,
+}
+
+/// What decides over the lines of a stream.
+struct Gate {
+    rate: Rate,
+    /// When the last line was dropped, while that is a flood.
+    flood: Option<Instant>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(output: &'a Output, stream: Stream) -> Self {
+        let rate = Rate::new(output.lines_per_second, Instant::now());
+        let lines = Lines::new(output.max_line);
+        Self { output, stream, lines, gate: Gate { rate, flood: None } }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let Self { output, stream, lines, gate } = self;
+        lines.push(bytes, |line| log(output, *stream, gate, &line));
+    }
+
+    fn finish(mut self) {
+        let Self { output, stream, lines, gate } = &mut self;
+        lines.finish(|line| log(output, *stream, gate, &line));
+        self.end_flood();
+    }
+
+    /// Returns when the flood is over if no more lines are dropped.
+    fn calm_from(&self) -> Option<Instant> {
+        self.gate.flood.map(|last| last + CALM)
+    }
+
+    fn end_flood(&mut self) {
+        tell_dropped(self.output, self.stream, &mut self.gate);
+        if self.gate.flood.take().is_some() {
+            self.output.set_flood(self.stream, false);
+        }
+    }
+}
+
+/// Logs a line, or drops and counts it.
+fn log(output: &Output, stream: Stream, gate: &mut Gate, line: &Line<'_>) {
+    output.note(stream, line);
+    let now = Instant::now();
+    if !gate.rate.admit(now) {
+        output.note_dropped();
+        // Without a rate all is dropped, as was asked for.
+        if output.lines_per_second > 0 && gate.flood.replace(now).is_none() {
+            output.set_flood(stream, true);
+        }
+        return;
+    }
+    tell_dropped(output, stream, gate);
+    let Line { text, cut } = line;
+    let (process, stream, line) = (&*output.process, stream.name(), &**text);
+    if *cut == 0 {
+        tracing::info!(process, stream, line, "output");
+    } else {
+        tracing::info!(process, stream, line, cut, "output");
+    }
+}
+
+fn tell_dropped(output: &Output, stream: Stream, gate: &mut Gate) {
+    let lines = gate.rate.take_dropped();
+    if lines > 0 {
+        tracing::warn!(process = output.process, stream = stream.name(), lines, "output dropped");
     }
 }

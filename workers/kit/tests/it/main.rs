@@ -2,15 +2,19 @@
 
 mod alone;
 mod catacomb;
+mod config_file;
 mod conformance;
 mod events;
 mod fifo;
 mod file_watch;
 mod fortress;
+mod heartbeat;
 mod holding;
+mod periodic;
 mod process;
 mod runner;
 mod running;
+mod service;
 mod signal;
 mod threads;
 mod watching;

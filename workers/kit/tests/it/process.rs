@@ -3,6 +3,7 @@
 mod ends;
 mod leftovers;
 mod output;
+mod ready;
 
 use crankcase_workers::ProcessConfig;
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::future::ready;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::{Subscription, Watcher, WatcherConfig, Watches};
+use crankcase_workers::{Condition, Subscription, Watcher, WatcherConfig, Watches};
 use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::running::{Running, TestResult, guarded};
 
@@ -14,6 +15,7 @@ pub(crate) struct Watching {
     folder: TempDir,
     pub(crate) watches: Watches,
     marker: Subscription,
+    told: UnboundedReceiver<Option<String>>,
     pub(crate) worker: Running,
 }
 
@@ -24,11 +26,24 @@ impl Watching {
         let watches = watcher.handle();
         fs::create_dir(folder.path().join("marker"))?;
         let marker = watches.watch(&folder.path().join("marker/file"))?;
-        Ok(Self { folder, watches, marker, worker: Running::start(watcher) })
+        let (tx, told) = unbounded_channel();
+        let tell = move |reason: Option<&str>| drop(tx.send(reason.map(str::to_owned)));
+        let worker = Running::start(watcher.telling(Condition::told_to(tell)));
+        Ok(Self { folder, watches, marker, told, worker })
     }
 
     pub(crate) fn new() -> Result<Self, Box<dyn std::error::Error>> {
         Self::start(WatcherConfig::default())
+    }
+
+    /// Waits for the next reason for which the worker is degraded, or `None` when it is well again.
+    pub(crate) async fn told(&mut self) -> Result<Option<String>, Box<dyn std::error::Error>> {
+        Ok(guarded(self.told.recv()).await.ok_or("the worker has ended")?)
+    }
+
+    /// Returns how many paths the kernel does not watch.
+    pub(crate) fn problems(&self) -> usize {
+        self.watches.status().problems
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

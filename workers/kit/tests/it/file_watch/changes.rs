@@ -283,3 +283,16 @@ async fn a_relative_path_is_refused() -> TestResult {
     assert!(matches!(refused, Err(WatchError::Relative { .. })));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_watcher_without_problems_says_nothing_of_its_health() -> TestResult {
+    let mut watching = Watching::new()?;
+    let _subscription = watching.watch("not/there/yet")?;
+    watching.settle().await?;
+    assert_eq!(watching.problems(), 0);
+
+    watching.worker.stop();
+
+    assert!(watching.told().await.is_err());
+    Ok(())
+}

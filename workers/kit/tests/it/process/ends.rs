@@ -42,6 +42,18 @@ async fn an_exit_with_3_is_a_failure_with_its_status() -> TestResult {
 }
 
 #[tokio::test]
+async fn the_last_words_on_stderr_are_in_the_failure() -> TestResult {
+    let script = "echo out; echo first >&2; echo 'bind: address in use' >&2; echo >&2; exit 1";
+    let process = Process::spawn(shell(script), None).await?;
+
+    let exit = guarded(Running::start(process).end()).await.expect_err("it has failed");
+
+    let text = r#"process "it" ended with exit status: 1: bind: address in use"#;
+    assert_eq!(exit.to_string(), text);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_death_by_a_signal_is_a_failure_with_the_signal() -> TestResult {
     let process = Process::spawn(shell("kill -USR1 $$"), None).await?;
 
@@ -136,7 +148,15 @@ async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResu
 
     let outcome = guarded(Running::start(process).end()).await;
 
-    assert_eq!(status(outcome).code(), Some(4));
+    let exit = outcome.expect_err("an end by itself is a failure");
+    let Some(ProcessError::Exited { status, end, .. }) =
+        exit.error().and_then(|error| error.downcast_ref())
+    else {
+        return Err(exit.to_string().into());
+    };
+    assert_eq!(status.code(), Some(4));
+    assert!(end.left_behind > 0, "{exit}");
+    assert!(exit.to_string().contains("behind that "), "{exit}");
     writers.are_gone().await?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-use crankcase_workers::{Process, ProcessConfig};
+use crankcase_workers::{Condition, Process, ProcessConfig};
+use tokio::sync::mpsc::unbounded_channel;
 
 use super::shell;
 use crate::events::{Events, Fields};
@@ -72,6 +73,61 @@ async fn the_environment_is_clean_but_for_what_is_given() -> TestResult {
     names.sort_unstable();
     assert_eq!(names, ["GIVEN", "HOME", "LANG", "PATH"]);
     assert!(lines.iter().any(|line| line.get("line") == "HOME=/srv"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_inherited_is_named_one_by_one() -> TestResult {
+    let own = std::env::var("CARGO_MANIFEST_DIR")?;
+    let mut config = ProcessConfig::new("it", vec!["env".into()]);
+    config.inherit = vec!["CARGO_MANIFEST_DIR".into(), "CARGO_PKG_NAME".into(), "NOWHERE".into()];
+    config.environment.insert("CARGO_PKG_NAME".into(), "given".into());
+
+    let lines = run(config, "output").await?;
+
+    let mut lines: Vec<_> = lines.iter().map(|line| line.get("line")).collect();
+    lines.retain(|line| line.starts_with("CARGO") || line.starts_with("NOWHERE"));
+    lines.sort_unstable();
+    assert_eq!(lines, [&*format!("CARGO_MANIFEST_DIR={own}"), "CARGO_PKG_NAME=given"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn how_much_of_a_line_is_kept_can_be_set() -> TestResult {
+    let mut config = shell("head -c 100 /dev/zero | tr '\\0' x");
+    config.max_line = 64;
+
+    let lines = run(config, "output").await?;
+
+    assert_eq!((lines[0].get("line"), lines[0].get("cut")), (&*"x".repeat(64), "36"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flood_is_told_while_it_lasts_and_all_of_it_is_counted() -> TestResult {
+    let (fifo, mut events) = (Fifo::new()?, Events::catch());
+    let mut config = shell(&format!("seq 5000; read go <{}", fifo.path().display()));
+    config.lines_per_second = 10;
+    let (tx, mut told) = unbounded_channel();
+    let tell = move |reason: Option<&str>| drop(tx.send(reason.map(str::to_owned)));
+    let process = Process::spawn(config, None).await?.telling(Condition::told_to(tell));
+    let handle = process.handle();
+    let worker = Running::start(process);
+
+    let reason = guarded(told.recv()).await.flatten().ok_or("in good health")?;
+
+    let text = "it writes more than 10 lines per second to stdout; what is above is dropped";
+    assert_eq!(reason, text);
+    while guarded(told.recv()).await.ok_or("it has ended")?.is_some() {}
+    let status = handle.status();
+    assert_eq!(status.lines, 5000);
+    assert!(status.dropped_lines > 0);
+    guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
+    let dropped = events.caught("output dropped");
+    let dropped: Result<Vec<u64>, _> =
+        dropped.iter().map(|event| event.get("lines").parse()).collect();
+    let dropped: u64 = dropped?.iter().sum();
+    assert_eq!(dropped, status.dropped_lines);
     Ok(())
 }
 

@@ -1,0 +1,122 @@
+//! The log of an agent.
+
+use std::env;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use crankcase_engine::ConfigError;
+use thiserror::Error;
+use tracing::Subscriber;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
+
+/// How an agent writes its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Logging {
+    /// Where to, and in which form. Default: what suits stderr.
+    pub format: LogFormat,
+    /// What is logged: a level, or levels of single targets, as in
+    /// `info,crankcase_workers::process=debug`. Default `info`.
+    pub filter: String,
+}
+
+/// Where a log goes, and in which form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum LogFormat {
+    /// To the journal if that is what stderr is connected to, else to stderr for people.
+    #[default]
+    Auto,
+    /// To stderr, for people; with colours if it is a terminal and `NO_COLOR` is not set.
+    Human,
+    /// To stderr, a JSON text on each line.
+    Json,
+    /// To the journal of systemd, with the fields of each event; to stderr if there is none.
+    Journald,
+}
+
+/// Why a log could not be begun.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LoggingError {
+    /// The filter cannot be read.
+    #[error("cannot begin to log")]
+    Filter(#[from] ConfigError),
+    /// Something else in this process logs already.
+    #[error("cannot begin to log")]
+    Begun {
+        /// What was said.
+        #[source]
+        source: tracing_subscriber::util::TryInitError,
+    },
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), filter: "info".to_owned() }
+    }
+}
+
+impl Logging {
+    /// Returns the default with the filter that the variable `RUST_LOG` has, if it is set.
+    pub fn from_env() -> Self {
+        let filter = env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
+        let default = Self::default();
+        Self { filter: filter.unwrap_or(default.filter), ..default }
+    }
+
+    /// Begins to write the log of this process. Once for each process.
+    ///
+    /// # Errors
+    ///
+    /// When the filter cannot be read, or something logs already.
+    pub fn begin(&self) -> Result<(), LoggingError> {
+        let filter = EnvFilter::try_new(&self.filter).map_err(|_| {
+            let expected = "error, warn, info, debug or trace, or a list of TARGET=LEVEL";
+            ConfigError::new("filter", &self.filter, expected)
+        })?;
+        let (layer, missed) = self.layer();
+        let begun = registry().with(filter).with(layer).try_init();
+        begun.map_err(|source| LoggingError::Begun { source })?;
+        if let Some(err) = missed {
+            let error: &dyn std::error::Error = &err;
+            tracing::warn!(error, "there is no journal: logging to stderr");
+        }
+        Ok(())
+    }
+
+    /// Returns what writes, and why there is no journal if it was asked for.
+    fn layer<S>(&self) -> (Box<dyn Layer<S> + Send + Sync>, Option<io::Error>)
+    where
+        S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
+    {
+        let wants_journal = match self.format {
+            LogFormat::Journald => true,
+            LogFormat::Auto => is_journal(io::stderr()),
+            LogFormat::Json => return (fmt::layer().with_writer(io::stderr).json().boxed(), None),
+            LogFormat::Human => false,
+        };
+        let missed = match wants_journal.then(tracing_journald::layer) {
+            Some(Ok(journal)) => return (journal.boxed(), None),
+            Some(Err(err)) => Some(err),
+            None => None,
+        };
+        // An empty value does not count, by the convention of that variable.
+        let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let has_colours = !is_plain && io::stderr().is_terminal();
+        (fmt::layer().with_writer(io::stderr).with_ansi(has_colours).boxed(), missed)
+    }
+}
+
+/// Returns whether a stream is the one that systemd has connected to the journal.
+fn is_journal(stream: impl AsFd) -> bool {
+    let Ok(connected) = env::var("JOURNAL_STREAM") else { return false };
+    let Ok(stream) = stream.as_fd().try_clone_to_owned() else { return false };
+    let found = fs::File::from(stream).metadata();
+    found.is_ok_and(|found| connected == format!("{}:{}", found.dev(), found.ino()))
+}

@@ -1,0 +1,302 @@
+//! A configuration in a file, typed and followed.
+//!
+//! Invariants:
+//! 1. The file is watched before it is read, so that a change after the reading is told.
+//! 2. A version that was refused changes nothing but the status and the condition.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_engine::{BoxError, Outcome, Stop, Worker};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::condition::{Condition, chain};
+use crate::file_watch::{Subscription, WatchError, WatchesInput};
+
+pub use self::config::{ConfigFileConfig, ConfigFormat};
+pub use self::error::ConfigFileError;
+
+mod config;
+mod error;
+mod read;
+
+/// How many times its quiet a file that never rests may go on changing before it is read anyway.
+const PATIENCE: u32 = 20;
+
+type Validate<T> = Arc<dyn Fn(&T) -> Result<(), BoxError> + Send + Sync>;
+
+/// The version of a config file that was accepted last, where it outlives the worker.
+///
+/// A [`ConfigFile`] that is given it begins with that version when the file is bad by then.
+pub struct LastGood<T>(Arc<Mutex<Option<Arc<T>>>>);
+
+impl<T> LastGood<T> {
+    /// Returns one that has no version yet.
+    pub fn none() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Returns the version, if one was accepted.
+    pub fn get(&self) -> Option<Arc<T>> {
+        self.0.lock().clone()
+    }
+
+    fn set(&self, value: &Arc<T>) {
+        *self.0.lock() = Some(Arc::clone(value));
+    }
+}
+
+impl<T> Clone for LastGood<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> fmt::Debug for LastGood<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LastGood").field("is_some", &self.0.lock().is_some()).finish()
+    }
+}
+
+/// What has become of the versions of a config file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
+#[non_exhaustive]
+pub struct ConfigFileStatus {
+    /// How many versions were accepted that differ from the one before.
+    pub accepted: u64,
+    /// How many versions were refused.
+    pub refused: u64,
+    /// Why the present version of the file is refused; `None` if it is the one on offer.
+    pub refusal: Option<String>,
+}
+
+/// A worker that keeps a typed configuration up to date with its file.
+///
+/// # Guarantees
+///
+/// - The value on offer was read from one version of the file, and found valid.
+/// - A version that cannot be read, parsed or accepted is refused: the value before stays on offer,
+///   and the [`Condition`] is degraded with file, line and column until the file is good again. The
+///   same when the file is deleted, or is a file no more.
+/// - The file may be replaced by a rename or a symlink, as editors and deployment tools do, and its
+///   folder may be deleted and made again.
+/// - It is read when it was left alone for [`quiet`](ConfigFileConfig::quiet), or after 20 times
+///   that if it never is.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use crankcase_workers::{ConfigFile, ConfigFileConfig, LastGood, Watcher, WatcherConfig};
+///
+/// #[derive(Debug, PartialEq, serde::Deserialize)]
+/// struct Limits {
+///     depth: usize,
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("limits.yaml");
+/// std::fs::write(&path, "depth: 3")?;
+/// let watcher = Watcher::new(WatcherConfig::default())?;
+/// let validate = |limits: &Limits| match limits.depth {
+///     0 => Err("depth is 0; expected at least 1"),
+///     _ => Ok(()),
+/// };
+/// let config = ConfigFileConfig::new(&path);
+/// let last = LastGood::none();
+/// let file = ConfigFile::load(config, validate, watcher.handle().into(), last).await?;
+/// assert_eq!(file.follow().borrow().depth, 3);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the file is not followed until it runs"]
+pub struct ConfigFile<T> {
+    config: ConfigFileConfig,
+    validate: Validate<T>,
+    watches: WatchesInput,
+    current: watch::Sender<Arc<T>>,
+    last_good: LastGood<T>,
+    status: watch::Sender<ConfigFileStatus>,
+    condition: Condition,
+    /// What the condition was told last.
+    told: Option<String>,
+}
+
+impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
+    /// Reads the file and returns the worker that follows it.
+    ///
+    /// `validate` judges what was read; it runs on a thread for blocking work.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration of the worker is invalid, or the file is bad and there is no last
+    /// good version.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn load<E: Into<BoxError>>(
+        config: ConfigFileConfig,
+        validate: impl Fn(&T) -> Result<(), E> + Send + Sync + 'static,
+        watches: WatchesInput,
+        last_good: LastGood<T>,
+    ) -> Result<Self, ConfigFileError> {
+        config.validate()?;
+        let validate: Validate<T> = Arc::new(move |value| validate(value).map_err(Into::into));
+        let (_stopper, stop) = Stop::pair();
+        let first = match read(&config, &validate, &stop).await {
+            Ok(value) => value,
+            // The first look of `run` says why.
+            Err(err) => last_good.get().ok_or(err)?,
+        };
+        last_good.set(&first);
+        let status = ConfigFileStatus { accepted: 1, ..ConfigFileStatus::default() };
+        Ok(Self {
+            config,
+            validate,
+            watches,
+            current: watch::Sender::new(first),
+            last_good,
+            status: watch::Sender::new(status),
+            condition: Condition::untold(),
+            told: None,
+        })
+    }
+
+    /// Says whom it tells how well it does.
+    pub fn telling(self, condition: Condition) -> Self {
+        Self { condition, ..self }
+    }
+
+    /// Returns a view of the configuration, which changes with the file.
+    pub fn follow(&self) -> watch::Receiver<Arc<T>> {
+        self.current.subscribe()
+    }
+
+    /// Returns a view of what has become of the file's versions.
+    pub fn status(&self) -> watch::Receiver<ConfigFileStatus> {
+        self.status.subscribe()
+    }
+
+    /// Reads the file, and offers what it says or tells why not.
+    async fn look(&mut self, watched: &Subscription, stop: &Stop) {
+        let trouble = match read(&self.config, &self.validate, stop).await {
+            Ok(value) => {
+                self.accept(value);
+                watched.problem().map(|problem| {
+                    let path = &self.config.path;
+                    format!("changes of {path:?} are seen late: {}", chain(&*problem))
+                })
+            }
+            Err(err) => Some(self.refuse(&err)),
+        };
+        if trouble != self.told {
+            match &trouble {
+                Some(reason) => self.condition.degraded(reason),
+                None => self.condition.good(),
+            }
+            self.told = trouble;
+        }
+    }
+
+    fn accept(&self, value: Arc<T>) {
+        let is_other = self.current.send_if_modified(|current| {
+            let is_other = **current != *value;
+            if is_other {
+                self.last_good.set(&value);
+                *current = value;
+            }
+            is_other
+        });
+        self.status.send_modify(|status| {
+            status.accepted += u64::from(is_other);
+            status.refusal = None;
+        });
+        if is_other {
+            tracing::info!(path = ?self.config.path, "config file accepted");
+        }
+    }
+
+    fn refuse(&self, err: &ConfigFileError) -> String {
+        let refusal = chain(err);
+        self.status.send_modify(|status| {
+            if status.refusal.as_ref() != Some(&refusal) {
+                tracing::error!(refusal, "config file refused; the version before stays");
+                status.refused += 1;
+                status.refusal = Some(refusal.clone());
+            }
+        });
+        format!("the version before stays in force: {refusal}")
+    }
+
+    /// Waits until the file has changed and was left alone.
+    async fn changed(&self, watched: &mut Subscription) -> Result<(), WatchError> {
+        watched.changed().await?;
+        let latest = Instant::now() + self.config.quiet * PATIENCE;
+        loop {
+            let rested = (Instant::now() + self.config.quiet).min(latest);
+            tokio::select! {
+                biased;
+                () = sleep_until(rested) => return Ok(()),
+                changed = watched.changed() => changed?,
+            }
+        }
+    }
+}
+
+impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> Worker for ConfigFile<T> {
+    async fn run(mut self, stop: Stop) -> Outcome {
+        loop {
+            let watched = tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                watched = self.watches.watch(&self.config.path) => watched?,
+            };
+            let mut watched = watched;
+            loop {
+                // Invariant 1.
+                self.look(&watched, &stop).await;
+                tokio::select! {
+                    biased;
+                    () = stop.wait() => return Ok(()),
+                    // The next watcher, if there is to be one, is waited for.
+                    changed = self.changed(&mut watched) => if changed.is_err() { break },
+                }
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for ConfigFile<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigFile")
+            .field("config", &self.config)
+            .field("status", &*self.status.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads, parses and judges the file where that holds up no other task.
+async fn read<T: DeserializeOwned + Send + Sync + 'static>(
+    config: &ConfigFileConfig,
+    validate: &Validate<T>,
+    stop: &Stop,
+) -> Result<Arc<T>, ConfigFileError> {
+    let (owned, validate) = (config.clone(), Arc::clone(validate));
+    let read = stop.blocking(move || {
+        let value = read::read::<T>(&owned)?;
+        validate(&value).map_err(|source| invalid(&owned.path, source))?;
+        Ok(Arc::new(value))
+    });
+    read.await.unwrap_or_else(|panicked| Err(invalid(&config.path, panicked.into())))
+}
+
+fn invalid(path: &Path, source: BoxError) -> ConfigFileError {
+    ConfigFileError::Invalid { path: path.to_owned(), source }
+}

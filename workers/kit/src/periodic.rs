@@ -1,0 +1,243 @@
+//! Work that is done again and again.
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::time::Duration;
+
+use crankcase_engine::{ConfigError, Outcome, Stop, Worker};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use self::schedule::Schedule;
+
+mod schedule;
+
+/// The shortest and the longest interval.
+const LIMITS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(366 * 24 * 60 * 60);
+
+/// When a [`Periodic`] does its work.
+///
+/// Turns are due on a grid: one every `every`, counted from when the worker began to run. So the
+/// time that the work takes moves no later turn. A turn begins up to `jitter` of an interval after
+/// it is due.
+///
+/// # Clocks
+///
+/// The grid is on the monotonic clock. Setting the wall clock, by hand or by a time service, moves
+/// no turn. While the machine is suspended the monotonic clock of Linux stands still: what was left
+/// of the interval is waited for afterwards, and no turn was missed. While the process alone is held
+/// up (by SIGSTOP, a debugger, a runtime that is not polled) the clock goes on, and the turns that
+/// have become due meanwhile are missed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct PeriodicConfig {
+    /// From one turn to the next. 1 ms to 366 days.
+    pub every: Duration,
+    /// How much later than due a turn may begin, as a fraction of `every` from 0 to 0.5. Default
+    /// 0.1. Each turn draws anew.
+    pub jitter: f64,
+    /// When the first turn is due. Default at once.
+    pub first: FirstTurn,
+    /// What becomes of turns that were missed. Default skipped.
+    pub missed: MissedTurns,
+    /// What the jitter is drawn from. Default: another one each time, so that machines that were
+    /// started together do not work in step.
+    pub seed: u64,
+}
+
+/// When the first turn of a [`Periodic`] is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FirstTurn {
+    /// When the worker begins to run.
+    #[default]
+    AtOnce,
+    /// One interval later.
+    AfterInterval,
+}
+
+/// What becomes of turns that were missed: that became due while an earlier one was still being
+/// done, or while the process was held up.
+///
+/// Turns never overlap, whatever is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MissedTurns {
+    /// They are skipped and counted. After a turn that took too long the next one is the next on the
+    /// grid; after a hold-up the last one that became due is done, late.
+    #[default]
+    Skip,
+    /// They are made up for, one right after the other, until the work is back on the grid.
+    CatchUp {
+        /// How many turns may be behind at most; older ones are skipped and counted. At least 1.
+        most: u32,
+    },
+}
+
+impl PeriodicConfig {
+    /// Returns a configuration with the defaults.
+    pub fn new(every: Duration) -> Self {
+        Self {
+            every,
+            jitter: 0.1,
+            first: FirstTurn::default(),
+            missed: MissedTurns::default(),
+            seed: RandomState::new().hash_one(0),
+        }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the first field that cannot be used.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !LIMITS.contains(&self.every) {
+            let value = format!("{:?}", self.every);
+            return Err(ConfigError::new("every", value, "between 1 ms and 366 days"));
+        }
+        if !(0.0..=0.5).contains(&self.jitter) {
+            return Err(ConfigError::new("jitter", self.jitter, "a fraction from 0 to 0.5"));
+        }
+        if self.missed == (MissedTurns::CatchUp { most: 0 }) {
+            return Err(ConfigError::new("missed.most", 0, "at least 1"));
+        }
+        Ok(())
+    }
+}
+
+/// One turn of a [`Periodic`], as its work is told.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Turn {
+    /// Which turn of the grid it is, from 0. Turns that were skipped are counted.
+    pub number: u64,
+    /// How many turns were skipped between the one before and this one.
+    pub skipped: u64,
+    /// How long ago it was due.
+    pub late: Duration,
+    /// The worker's request to stop: work that takes long looks at it.
+    pub stop: Stop,
+}
+
+/// What a [`Periodic`] has done so far.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+#[non_exhaustive]
+pub struct PeriodicStats {
+    /// How many turns were done.
+    pub done: u64,
+    /// How many turns were skipped.
+    pub skipped: u64,
+    /// Whether a turn is being done now.
+    pub is_busy: bool,
+    /// How long the last turn took.
+    #[serde(rename = "last_took_s", serialize_with = "in_seconds")]
+    pub last_took: Option<Duration>,
+}
+
+fn in_seconds<S: serde::Serializer>(
+    took: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    took.map(|took| took.as_secs_f64()).serialize(serializer)
+}
+
+/// A worker that does its work in turns.
+///
+/// # Guarantees
+///
+/// - A turn begins only when the one before has ended.
+/// - An error of the work ends the worker with it; nothing is tried again here.
+/// - Told to stop, it begins no more turns and ends with the one that is being done.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use crankcase_engine::{Exit, Stop, Worker};
+/// use crankcase_workers::{Periodic, PeriodicConfig, Turn};
+///
+/// let config = PeriodicConfig::new(Duration::from_secs(60));
+/// let periodic = Periodic::new(config, |turn: Turn| async move {
+///     println!("turn {}", turn.number);
+///     if turn.number == 2 { Err(Exit::Bounce) } else { Ok(()) }
+/// })?;
+/// let (_stopper, stop) = Stop::pair();
+/// assert!(matches!(periodic.run(stop).await, Err(Exit::Bounce)));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is done until it runs"]
+pub struct Periodic<F> {
+    config: PeriodicConfig,
+    work: F,
+    stats: watch::Sender<PeriodicStats>,
+}
+
+impl<F, W> Periodic<F>
+where
+    F: FnMut(Turn) -> W + Send + 'static,
+    W: Future<Output = Outcome> + Send + 'static,
+{
+    /// Returns a worker that does `work`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration is invalid.
+    pub fn new(config: PeriodicConfig, work: F) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self { config, work, stats: watch::Sender::default() })
+    }
+}
+
+impl<F> Periodic<F> {
+    /// Returns a view of what it has done so far.
+    pub fn stats(&self) -> watch::Receiver<PeriodicStats> {
+        self.stats.subscribe()
+    }
+}
+
+impl<F, W> Worker for Periodic<F>
+where
+    F: FnMut(Turn) -> W + Send + 'static,
+    W: Future<Output = Outcome> + Send + 'static,
+{
+    async fn run(mut self, stop: Stop) -> Outcome {
+        let mut schedule = Schedule::new(&self.config, Instant::now());
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                () = sleep_until(schedule.next()) => {}
+            }
+            let began = Instant::now();
+            let due = schedule.take(began);
+            if due.skipped > 0 {
+                tracing::debug!(turn = due.number, skipped = due.skipped, "turns skipped");
+            }
+            self.stats.send_modify(|stats| {
+                stats.is_busy = true;
+                stats.skipped = stats.skipped.saturating_add(due.skipped);
+            });
+            let late = began.saturating_duration_since(due.at);
+            let (number, skipped) = (due.number, due.skipped);
+            let ended = (self.work)(Turn { number, skipped, late, stop: stop.clone() }).await;
+            self.stats.send_modify(|stats| {
+                stats.is_busy = false;
+                stats.done += 1;
+                stats.last_took = Some(began.elapsed());
+            });
+            ended?;
+            schedule.end(Instant::now());
+        }
+    }
+}
+
+impl<F> fmt::Debug for Periodic<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Periodic").field("config", &self.config).finish_non_exhaustive()
+    }
+}

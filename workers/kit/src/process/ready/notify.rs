@@ -1,0 +1,148 @@
+//! The socket to which a process says that it is ready.
+//!
+//! Invariants:
+//! 1. The socket is read as long as the process runs, also after it was ready: one that waits for
+//!    room in a full socket would hang.
+//! 2. The file of the socket goes with its owner; that of a killed agent goes when the next one
+//!    makes a socket in the folder.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram as Unregistered;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::UnixDatagram;
+use tokio::sync::watch;
+
+const EXTENSION: &str = "notify";
+
+/// The longest message that is understood, in bytes; of a longer one, what comes after is lost.
+const MAX_MESSAGE: usize = 4096;
+
+/// How much of a status is kept, in characters.
+const MAX_STATUS: usize = 256;
+
+/// Makes names unique within this process.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// What a process has said of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::process) struct Notified {
+    pub(in crate::process) is_ready: bool,
+    pub(in crate::process) status: Option<String>,
+}
+
+impl Notified {
+    fn take(&mut self, message: &str) {
+        for line in message.lines() {
+            match line.split_once('=') {
+                Some(("READY", "1")) => self.is_ready = true,
+                Some(("STATUS", "")) => self.status = None,
+                Some(("STATUS", status)) => {
+                    self.status = Some(status.chars().take(MAX_STATUS).collect());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A socket with a file of its own; dropping it removes the file.
+#[derive(Debug)]
+pub(in crate::process) struct NotifySocket {
+    socket: UnixDatagram,
+    path: PathBuf,
+}
+
+impl NotifySocket {
+    /// Makes a socket in `folder`. Blocks for the disk.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with its I/O driver enabled.
+    pub(in crate::process) fn bind(folder: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        remove_stale(folder)?;
+        let count = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}{count}.{EXTENSION}", own_prefix());
+        let path = folder.join(name);
+        let socket = Unregistered::bind(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket: UnixDatagram::from_std(socket)?, path })
+    }
+
+    pub(in crate::process) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes what is said, for ever (invariant 1).
+    pub(in crate::process) async fn listen(self, notified: watch::Sender<Notified>) {
+        let mut buffer = vec![0; MAX_MESSAGE];
+        loop {
+            match self.socket.recv(&mut buffer).await {
+                Ok(length) => {
+                    let message = String::from_utf8_lossy(&buffer[..length]);
+                    notified.send_modify(|notified| notified.take(&message));
+                }
+                Err(err) => {
+                    let error: &dyn std::error::Error = &err;
+                    tracing::warn!(path = ?self.path, error, "cannot read the notify socket");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for NotifySocket {
+    fn drop(&mut self) {
+        if let Err(err) = fs::remove_file(&self.path)
+            && err.kind() != io::ErrorKind::NotFound
+        {
+            let error: &dyn std::error::Error = &err;
+            tracing::warn!(path = ?self.path, error, "cannot remove the notify socket");
+        }
+    }
+}
+
+fn own_prefix() -> String {
+    format!("{}-", std::process::id())
+}
+
+/// Removes the sockets that nobody reads any more. Those of this process are left alone: one that is
+/// being made is not read for an instant.
+fn remove_stale(folder: &Path) -> io::Result<()> {
+    let own = own_prefix();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_socket = path.extension().is_some_and(|extension| extension == EXTENSION);
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        if !is_socket || name.is_none_or(|name| name.starts_with(&own)) {
+            continue;
+        }
+        let refused = Unregistered::unbound()?.connect(&path);
+        if refused.is_err_and(|err| err.kind() == io::ErrorKind::ConnectionRefused) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Notified;
+
+    #[test]
+    fn what_is_not_understood_changes_nothing() {
+        let mut notified = Notified::default();
+        notified.take("READY=0\nMAINPID=7\nSTATUS=warming up\n\nREADY\n");
+        assert_eq!(notified, Notified { is_ready: false, status: Some("warming up".to_owned()) });
+
+        notified.take("STATUS=\nREADY=1");
+
+        assert_eq!(notified, Notified { is_ready: true, status: None });
+    }
+}

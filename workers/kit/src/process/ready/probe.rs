@@ -1,0 +1,146 @@
+//! Asks whether a process answers.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+/// How long one attempt may take.
+const ATTEMPT: Duration = Duration::from_secs(2);
+
+/// How long to wait between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How much of an answer is read for its status, in bytes.
+const MAX_ANSWER: u64 = 256;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub(in crate::process) enum Probe {
+    Port(SocketAddr),
+    Http { address: SocketAddr, path: String },
+}
+
+impl Probe {
+    /// Returns whether something accepts connections at the address.
+    pub(in crate::process) async fn is_taken(address: SocketAddr) -> bool {
+        timeout(ATTEMPT, TcpStream::connect(address)).await.is_ok_and(|taken| taken.is_ok())
+    }
+
+    /// Asks until the answer is as it should be; `said` has the last one that was not. Cancel safe.
+    pub(in crate::process) async fn until_answered(&self, said: &mut Option<String>) {
+        loop {
+            match timeout(ATTEMPT, self.ask()).await {
+                Ok(Ok(())) => return,
+                Ok(Err(err)) => *said = Some(format!("{self}: {err}")),
+                Err(_) => *said = Some(format!("{self}: no answer within {ATTEMPT:?}")),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn ask(&self) -> io::Result<()> {
+        let (address, path) = match self {
+            Self::Port(address) => return TcpStream::connect(address).await.map(drop),
+            Self::Http { address, path } => (address, path),
+        };
+        let mut stream = TcpStream::connect(address).await?;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: crankcase\r\nAccept: */*\r\n\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        let mut stream = stream.take(MAX_ANSWER);
+        while !answer.contains(&b'\n') && stream.read_buf(&mut answer).await? > 0 {}
+        match status_of(&answer) {
+            Some(200..=399) => Ok(()),
+            Some(status) => Err(io::Error::other(format!("status {status}"))),
+            None => Err(io::Error::other("the answer is not HTTP")),
+        }
+    }
+}
+
+/// Returns the status in the first line of an answer.
+fn status_of(answer: &[u8]) -> Option<u16> {
+    let line = answer.split(|byte| *byte == b'\n').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+    let version = words.next()?;
+    version.strip_prefix("HTTP/1.")?;
+    words.next().filter(|status| status.len() == 3)?.parse().ok()
+}
+
+impl fmt::Display for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(address) => write!(f, "connect to {address}"),
+            Self::Http { address, path } => write!(f, "GET http://{address}{path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::{Probe, status_of};
+
+    /// Returns what is said of a server that gives this answer, once it is asked a second time.
+    async fn said_of(answer: &[u8]) -> std::io::Result<Option<String>> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let probe = Probe::Http { address: listener.local_addr()?, path: "/".to_owned() };
+        let mut said = None;
+        let serve = async {
+            let (mut connection, _) = listener.accept().await?;
+            let _request = connection.read(&mut [0; 1024]).await?;
+            // Who has read enough may have hung up.
+            let _written = connection.write_all(answer).await;
+            drop(connection);
+            listener.accept().await
+        };
+        let served = async {
+            tokio::select! {
+                biased;
+                served = serve => served.map(drop),
+                () = probe.until_answered(&mut said) => Err(std::io::Error::other("it is ready")),
+            }
+        };
+        timeout(Duration::from_secs(60), served).await.expect("the test hangs")?;
+        Ok(said)
+    }
+
+    #[tokio::test]
+    async fn what_a_server_answers_instead_is_said() -> std::io::Result<()> {
+        let cases = [
+            (&b"HTTP/1.1 503 Busy\r\n\r\n"[..], "status 503"),
+            (b"SSH-2.0-it\r\n", "the answer is not HTTP"),
+            (b"", "the answer is not HTTP"),
+            (&[b'x'; 100_000], "the answer is not HTTP"),
+        ];
+        for (answer, expected) in cases {
+            let said = said_of(answer).await?.unwrap_or_default();
+            assert!(said.starts_with("GET http://127.0.0.1:"), "{said}");
+            assert!(said.ends_with(expected), "{said}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_status_is_the_second_word_of_an_http_1_answer() {
+        assert_eq!(status_of(b"HTTP/1.1 204 No Content\r\n\r\n"), Some(204));
+        assert_eq!(status_of(b"HTTP/1.0 503\n"), Some(503));
+        for answer in
+            ["", "HTTP/1.1", "HTTP/2 200", "SSH-2.0-x\r\n", "HTTP/1.1 2000 x", "HTTP/1.1 2x0"]
+        {
+            assert_eq!(status_of(answer.as_bytes()), None, "{answer}");
+        }
+    }
+}

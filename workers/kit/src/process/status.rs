@@ -1,0 +1,79 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::output::{Counts, Output};
+use super::ready::Notified;
+
+/// What a process is doing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProcessStatus {
+    /// The pid of the leader, which is the group's id.
+    pub pid: i32,
+    /// Whether it was ready, by what its [`Readiness`](crate::Readiness) asks.
+    pub is_ready: bool,
+    /// What it says of itself over its notify socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub says: Option<String>,
+    /// How many lines it has written to stdout and stderr.
+    pub lines: u64,
+    /// How many of them were dropped because they came too fast.
+    pub dropped_lines: u64,
+    /// How many bytes were cut off lines that were too long.
+    pub cut_bytes: u64,
+}
+
+/// A view of a [`Process`](crate::Process). Cheap to clone.
+#[derive(Clone)]
+pub struct ProcessHandle {
+    pid: i32,
+    output: Arc<Output>,
+    notified: watch::Receiver<Notified>,
+    is_ready: Arc<AtomicBool>,
+}
+
+impl ProcessHandle {
+    pub(super) fn new(pid: i32, output: Arc<Output>, notified: watch::Receiver<Notified>) -> Self {
+        Self { pid, output, notified, is_ready: Arc::default() }
+    }
+
+    /// Returns the pid of the leader, which is the group's id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Returns what the process is doing; after its end, what it did last.
+    pub fn status(&self) -> ProcessStatus {
+        let Counts { lines, dropped_lines, cut_bytes, .. } = self.output.counts();
+        ProcessStatus {
+            pid: self.pid,
+            is_ready: self.is_ready.load(Ordering::Acquire),
+            says: self.notified.borrow().status.clone(),
+            lines,
+            dropped_lines,
+            cut_bytes,
+        }
+    }
+
+    pub(super) fn output(&self) -> &Arc<Output> {
+        &self.output
+    }
+
+    pub(super) fn notified(&self) -> watch::Receiver<Notified> {
+        self.notified.clone()
+    }
+
+    pub(super) fn set_ready(&self) {
+        self.is_ready.store(true, Ordering::Release);
+    }
+}
+
+impl fmt::Debug for ProcessHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessHandle").field("status", &self.status()).finish()
+    }
+}

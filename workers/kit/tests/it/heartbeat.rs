@@ -1,0 +1,118 @@
+//! Beats under a paused clock: no time passes but where a test says so.
+
+use std::time::Duration;
+
+use crankcase_engine::{Exit, Outcome};
+use crankcase_workers::{Heartbeat, HeartbeatConfig};
+use tokio::time::{Instant, advance, sleep};
+
+use crate::running::{Running, TestResult};
+
+const WITHIN: Duration = Duration::from_secs(10);
+
+fn heartbeat() -> Result<Heartbeat, crankcase_engine::ConfigError> {
+    Heartbeat::new(HeartbeatConfig::new(WITHIN))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn is_bounce(outcome: &Outcome) -> bool {
+    matches!(outcome, Err(Exit::Bounce))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_falls_silent_means_a_bounce_and_is_named() -> TestResult {
+    let heartbeat = heartbeat()?;
+    let (pulse, status) = (heartbeat.pulse(), heartbeat.status());
+    let (lively, silent) = (pulse.join("lively"), pulse.join("silent"));
+    let began = Instant::now();
+    let mut worker = Running::start(heartbeat);
+    sleep(seconds(4)).await;
+    silent.beat();
+    sleep(seconds(5)).await;
+    lively.beat();
+
+    let outcome = worker.end().await;
+
+    assert!(is_bounce(&outcome), "{outcome:?}");
+    assert_eq!(began.elapsed(), seconds(14));
+    let status = status.borrow().clone();
+    assert_eq!((status.missed, status.last_missed.as_deref()), (1, Some("silent")));
+    assert_eq!(status.members, 2);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_beat_are_never_silent() -> TestResult {
+    let heartbeat = heartbeat()?;
+    let beat = heartbeat.pulse().join("lively");
+    let worker = Running::start(heartbeat);
+
+    for _ in 0..100 {
+        sleep(seconds(9)).await;
+        beat.beat();
+    }
+
+    Ok(worker.clean_kill().await.map_err(|exit| exit.to_string())?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_members_nothing_is_missed_and_one_that_joins_late_counts() -> TestResult {
+    let heartbeat = heartbeat()?;
+    let pulse = heartbeat.pulse();
+    let began = Instant::now();
+    let mut worker = Running::start(heartbeat);
+    sleep(seconds(1000)).await;
+    drop(pulse.join("gone"));
+    sleep(seconds(1000)).await;
+
+    let _silent = pulse.join("silent");
+
+    assert!(is_bounce(&worker.end().await));
+    assert_eq!(began.elapsed(), seconds(2010));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_hold_up_all_have_one_more_interval() -> TestResult {
+    let heartbeat = heartbeat()?;
+    let _silent = heartbeat.pulse().join("silent");
+    let began = Instant::now();
+    let mut worker = Running::start(heartbeat);
+    // The worker is to wait for the deadline by then.
+    sleep(seconds(1)).await;
+
+    advance(seconds(3600)).await;
+
+    assert!(is_bounce(&worker.end().await));
+    assert_eq!(began.elapsed(), seconds(3611));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_counts_on_where_the_one_before_has_ended() -> TestResult {
+    let first = heartbeat()?;
+    let (beat, status) = (first.pulse().join("first"), first.status());
+    assert!(is_bounce(&Running::start(first).end().await));
+    drop(beat);
+    let second = heartbeat()?.counting_on(&status.borrow());
+    let (_beat, status) = (second.pulse().join("second"), second.status());
+
+    assert!(is_bounce(&Running::start(second).end().await));
+
+    let status = status.borrow().clone();
+    assert_eq!((status.missed, status.last_missed.as_deref()), (2, Some("second")));
+    Ok(())
+}
+
+#[test]
+fn an_interval_that_cannot_be_used_is_named_with_its_value() {
+    let refused = Heartbeat::new(HeartbeatConfig::new(Duration::ZERO));
+
+    assert_eq!(
+        refused.expect_err("it is zero").to_string(),
+        "within is 0ns; expected between 1 ms and 24 h"
+    );
+}

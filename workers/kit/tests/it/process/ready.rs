@@ -1,0 +1,306 @@
+//! When a process is ready, and why it is not.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::pin::pin;
+use std::time::Duration;
+
+use crankcase_workers::{Process, ProcessConfig, ProcessError, Readiness};
+use tempfile::TempDir;
+
+use super::shell;
+use crate::alone::example;
+use crate::events::Events;
+use crate::fifo::{Fifo, holding};
+use crate::running::{Running, TestResult, guarded};
+
+/// Returns a loopback address that no other test uses: each runs in a process of its own.
+fn own_address(port: u16) -> SocketAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, high, middle, low], port))
+}
+
+/// Returns a process that runs a scene at an address.
+fn server(scene: &str, address: SocketAddr) -> Result<ProcessConfig, Box<dyn std::error::Error>> {
+    let words = [example()?.into_os_string(), scene.into(), address.to_string().into()];
+    Ok(ProcessConfig::new("it", words.to_vec()))
+}
+
+/// Returns why a process did not become ready.
+async fn refusal(config: ProcessConfig) -> Result<String, Box<dyn std::error::Error>> {
+    let process = Process::spawn(config, None).await?;
+    match guarded(process.ready()).await {
+        Ok(_) => Err("it is ready".into()),
+        Err(err) => Ok(err.to_string()),
+    }
+}
+
+async fn end(process: Process) -> TestResult {
+    Ok(guarded(Running::start(process).clean_kill()).await.map_err(|exit| exit.to_string())?)
+}
+
+#[tokio::test]
+async fn without_readiness_a_process_is_ready_when_it_runs() -> TestResult {
+    let process = Process::spawn(shell("sleep 1000"), None).await?;
+
+    let process = guarded(process.ready()).await?;
+
+    assert!(process.handle().status().is_ready);
+    end(process).await
+}
+
+#[tokio::test]
+async fn a_delay_is_waited_for() -> TestResult {
+    let mut events = Events::catch();
+    let mut config = shell("echo up; sleep 1000");
+    config.readiness = Readiness::Delay(Duration::from_secs(3600));
+    config.ready_timeout = Duration::from_secs(7200);
+    let process = Process::spawn(config.clone(), None).await?;
+    let handle = process.handle();
+    {
+        let mut ready = pin!(process.ready());
+        tokio::select! {
+            biased;
+            _ = &mut ready => return Err("it is ready too early".into()),
+            () = guarded(events.line("up")) => {}
+        }
+        assert!(!handle.status().is_ready);
+    }
+
+    config.readiness = Readiness::Delay(Duration::from_millis(1));
+    let process = Process::spawn(config, None).await?;
+
+    end(guarded(process.ready()).await?).await
+}
+
+#[tokio::test]
+async fn a_line_of_either_stream_makes_it_ready_also_when_it_is_not_logged() -> TestResult {
+    for redirection in ["", ">&2"] {
+        let fifo = Fifo::new()?;
+        let path = fifo.path();
+        let script = format!(
+            "echo it is not; read go <{}; echo now it is ready {redirection}; sleep 1000",
+            path.display()
+        );
+        let mut config = shell(&script);
+        config.lines_per_second = 0;
+        config.readiness = Readiness::Line("is ready".to_owned());
+        let process = Process::spawn(config, None).await?;
+        let handle = process.handle();
+        let go = tokio::task::spawn_blocking(move || fs::write(path, "go\n"));
+
+        let process = guarded(process.ready()).await?;
+
+        guarded(go).await??;
+        assert!(handle.status().is_ready);
+        end(process).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_without_its_line_is_not_ready() -> TestResult {
+    let fifo = Fifo::new()?;
+    let writers = fifo.writers();
+    let mut config = shell(&holding(&fifo.path(), "echo up >&3; echo it is not; sleep 1000"));
+    config.readiness = Readiness::Line("is ready".to_owned());
+    config.ready_timeout = Duration::from_millis(200);
+
+    let text = refusal(config).await?;
+
+    let because = r#"it has written no line with "is ready""#;
+    assert_eq!(text, format!(r#"process "it" was not ready within 200ms: {because}"#));
+    writers.are_gone().await
+}
+
+#[tokio::test]
+async fn a_port_that_accepts_makes_it_ready() -> TestResult {
+    let address = own_address(20_080);
+    let mut config = server("serve", address)?;
+    config.readiness = Readiness::Port(address);
+    let process = Process::spawn(config, None).await?;
+
+    let process = guarded(process.ready()).await?;
+
+    TcpStream::connect(address)?;
+    end(process).await
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_said_until_it_is_free() -> TestResult {
+    let address = own_address(20_081);
+    let other = TcpListener::bind(address)?;
+    let mut config = server("serve", address)?;
+    config.readiness = Readiness::Port(address);
+
+    let refused = Process::spawn(config.clone(), None).await.err().ok_or("it was spawned")?;
+
+    let text = format!(r#"cannot run process "it": {address} is in use by something else"#);
+    assert_eq!(refused.to_string(), text);
+    drop(other);
+    let process = Process::spawn(config, None).await?;
+    end(guarded(process.ready()).await?).await
+}
+
+#[tokio::test]
+async fn a_port_that_refuses_is_said() -> TestResult {
+    let address = own_address(20_082);
+    let mut config = shell("sleep 1000");
+    config.readiness = Readiness::Port(address);
+    config.ready_timeout = Duration::from_millis(200);
+
+    let text = refusal(config).await?;
+
+    let because = format!("connect to {address}: Connection refused (os error 111)");
+    assert_eq!(text, format!(r#"process "it" was not ready within 200ms: {because}"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_good_status_makes_it_ready_and_a_bad_one_does_not() -> TestResult {
+    let (address, path) = (own_address(20_083), "/healthy?x=1".to_owned());
+    let mut config = server("serve_http", address)?;
+    config.readiness = Readiness::Http { address, path };
+    let process = Process::spawn(config, None).await?;
+
+    // The server ends when it is asked more often than it has answers.
+    end(guarded(process.ready()).await?).await
+}
+
+#[tokio::test]
+async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestResult {
+    let mut events = Events::catch();
+    let folder = TempDir::new()?;
+    // What a killed agent has left.
+    drop(UnixDatagram::bind(folder.path().join("1-0.notify"))?);
+    let words = [example()?.into_os_string(), "notify".into()];
+    let mut config = ProcessConfig::new("it", words.to_vec());
+    config.readiness = Readiness::Notify { folder: folder.path().to_owned() };
+    let process = Process::spawn(config, None).await?;
+    assert_eq!(fs::read_dir(folder.path())?.count(), 1);
+
+    let process = guarded(process.ready()).await?;
+
+    let handle = process.handle();
+    assert!(handle.status().says.is_some_and(|says| says != "warming up"));
+    let worker = Running::start(process);
+    guarded(events.line("all said")).await;
+    guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
+    assert_eq!(fs::read_dir(folder.path())?.count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_says_nothing_is_not_ready() -> TestResult {
+    let folder = TempDir::new()?;
+    let mut config = shell("sleep 1000");
+    config.readiness = Readiness::Notify { folder: folder.path().join("made/when/needed") };
+    config.ready_timeout = Duration::from_millis(50);
+
+    let text = refusal(config).await?;
+
+    assert_eq!(text, r#"process "it" was not ready within 50ms: it has not sent READY=1"#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_exits_before_it_is_ready_says_so_with_its_last_words() -> TestResult {
+    let mut config = shell("echo no such luck >&2; exit 7");
+    config.readiness = Readiness::Port(own_address(20_087));
+
+    let text = refusal(config).await?;
+
+    let status = "exit status: 7 before it was ready";
+    assert_eq!(text, format!(r#"process "it" ended with {status}: no such luck"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiting_that_is_given_up_leaves_no_process() -> TestResult {
+    let fifo = Fifo::new()?;
+    let mut writers = fifo.writers();
+    let mut config = shell(&holding(&fifo.path(), "sleep 1000 & echo up >&3; wait"));
+    config.readiness = Readiness::Delay(Duration::from_secs(3600));
+    config.ready_timeout = Duration::from_secs(7200);
+    let process = Process::spawn(config, None).await?;
+
+    {
+        let mut ready = pin!(process.ready());
+        tokio::select! {
+            biased;
+            _ = &mut ready => return Err("it is ready too early".into()),
+            come = writers.come() => come?,
+        }
+    }
+
+    writers.are_gone().await
+}
+
+#[test]
+fn readiness_that_cannot_be_used_is_named_with_its_value() -> TestResult {
+    let cases = [
+        (Readiness::Delay(Duration::MAX), "expected a delay of at most 24 h"),
+        (Readiness::Line(String::new()), "readiness is \"\"; expected a text that is not empty"),
+        (Readiness::Line("a\nb".to_owned()), "readiness is \"a\\nb\"; expected a text"),
+        (Readiness::Port(([127, 0, 0, 1], 0).into()), "readiness is 127.0.0.1:0; expected"),
+        (
+            Readiness::Http { address: ([127, 0, 0, 1], 80).into(), path: "x y".to_owned() },
+            "readiness is \"x y\"; expected a path that begins with a slash, without blanks",
+        ),
+        (
+            Readiness::Notify { folder: "run".into() },
+            "readiness is run; expected an absolute path of at most 71 bytes",
+        ),
+        (
+            Readiness::Notify { folder: format!("/{}", "x".repeat(71)).into() },
+            "expected an absolute path of at most 71 bytes",
+        ),
+    ];
+    for (readiness, expected) in cases {
+        let mut config = shell("exit 0");
+        config.readiness = readiness;
+        let error = config.validate().err().ok_or(expected)?;
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let mut config = shell("exit 0");
+    config.ready_timeout = Duration::ZERO;
+    let error = config.validate().err().ok_or("valid")?;
+    assert_eq!(error.to_string(), "ready_timeout is 0ns; expected between 1 ms and 24 h");
+    Ok(())
+}
+
+#[test]
+fn what_the_environment_cannot_hold_is_named() -> TestResult {
+    let mut own_socket = shell("exit 0");
+    own_socket.readiness = Readiness::Notify { folder: "/run/it".into() };
+    own_socket.environment.insert("NOTIFY_SOCKET".into(), "/x".into());
+    let mut inherit = shell("exit 0");
+    inherit.inherit.push("A=B".into());
+    let mut line = shell("exit 0");
+    line.max_line = 63;
+
+    let texts =
+        [own_socket, inherit, line].map(|config| config.validate().unwrap_err().to_string());
+
+    assert_eq!(
+        texts,
+        [
+            "environment is NOTIFY_SOCKET=/x; expected no socket of yours where readiness makes one",
+            "inherit is A=B; expected a name that is not empty, without NUL and \"=\"",
+            "max_line is 63; expected 64 to 1048576 bytes",
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_that_takes_no_socket_is_named() -> TestResult {
+    let mut config = shell("exit 0");
+    config.readiness = Readiness::Notify { folder: "/proc/none".into() };
+
+    let refused = Process::spawn(config, None).await.err().ok_or("it was spawned")?;
+
+    assert!(matches!(refused, ProcessError::Notify { .. }), "{refused}");
+    Ok(())
+}
