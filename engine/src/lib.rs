@@ -119,3 +119,16 @@ struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// Compiles and runs the examples of the pages for those who come from something else.
+#[cfg(doctest)]
+mod coming_from {
+    #[doc = include_str!("../../docs/coming-from-tokio.md")]
+    struct Tokio;
+
+    #[doc = include_str!("../../docs/coming-from-juju.md")]
+    struct Juju;
+
+    #[doc = include_str!("../../docs/coming-from-fx-or-otp.md")]
+    struct FxOrOtp;
+}

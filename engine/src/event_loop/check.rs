@@ -18,7 +18,7 @@ pub(super) struct Plan {
     /// The node of each op.
     pub(super) nodes: SmallVec<[NodeId; 1]>,
     /// The inputs of each op that installs; empty for others.
-    edges: SmallVec<[Box<[Edge]>; 1]>,
+    pub(super) edges: SmallVec<[Box<[Edge]>; 1]>,
     /// Which op changes a node, where there is more than one.
     changed: Map<NodeId, usize>,
     /// The ops whose manifolds use others or are used: their types and cycles are to be checked.

@@ -1,6 +1,6 @@
 //! What is looked up without a change: chains to a cause, previews, and what begins a walk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::waiting::answer;
 use super::walk::{Found, state_of};
 use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
-use crate::machine::{NodeId, Phase};
+use crate::machine::{Edge, NodeId, Phase, Status};
 use crate::name::Text;
 use crate::nested::HandedBy;
 use crate::report::{WhyStep, WorkerState};
@@ -54,7 +54,7 @@ impl EventLoop {
         self.machine.begin_group();
         let plan = self.check_all(&ops);
         self.machine.end_group();
-        let nodes = plan?.nodes;
+        let Plan { nodes, edges, .. } = plan?;
         let mut preview = Preview::default();
         let mut gone = BTreeSet::new();
         let mut roots = Vec::new();
@@ -76,7 +76,10 @@ impl EventLoop {
             }
         }
         let stopping = self.machine.bounced_with(&roots);
-        self.add_bereft(&mut gone, &stopping);
+        let puts = ops.iter().zip(nodes.iter().zip(&edges));
+        let rewired = puts.filter(|(op, _)| matches!(op.action, Action::Install { .. }));
+        let rewired = rewired.map(|(_, (node, edges))| (*node, &**edges)).collect();
+        self.add_bereft(&mut gone, &stopping, &nodes, &rewired);
         for node in stopping {
             let path = self.path(node);
             let list =
@@ -106,15 +109,37 @@ impl EventLoop {
         users.filter(bounces).map(|(user, _)| user).collect()
     }
 
-    /// Adds the workers that cannot start again without those that are gone.
-    fn add_bereft(&self, gone: &mut BTreeSet<NodeId>, stopping: &[NodeId]) {
+    /// Adds the workers that cannot start again without those that are gone, on the graph as it
+    /// would be: with these inputs of the nodes that are installed or replaced.
+    fn add_bereft(
+        &self,
+        gone: &mut BTreeSet<NodeId>,
+        stopping: &[NodeId],
+        changed: &[NodeId],
+        rewired: &BTreeMap<NodeId, &[Edge]>,
+    ) {
+        let changed: BTreeSet<_> = changed.iter().copied().collect();
+        let mut users: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (user, edges) in rewired {
+            for edge in edges.iter().filter(|edge| edge.need.gates()) {
+                users.entry(edge.target).or_default().push(*user);
+                let is_down = self.machine.view(edge.target).status == Status::Down;
+                if is_down && !changed.contains(&edge.target) {
+                    gone.insert(*user);
+                }
+            }
+        }
         let stopping: BTreeSet<_> = stopping.iter().copied().collect();
         let mut stack: Vec<_> = gone.iter().copied().collect();
         while let Some(node) = stack.pop() {
-            for (user, index) in self.machine.users(node) {
-                let edge = self.machine.inputs(user).nth(index);
+            let kept = self.machine.users(node).filter(|(user, index)| {
+                let edge = self.machine.inputs(*user).nth(*index);
                 let needs = edge.is_some_and(|(edge, _)| edge.need.gates());
-                if needs && stopping.contains(&user) && gone.insert(user) {
+                needs && stopping.contains(user) && !rewired.contains_key(user)
+            });
+            let kept = kept.map(|(user, _)| user);
+            for user in kept.chain(users.get(&node).into_iter().flatten().copied()) {
+                if gone.insert(user) {
                     stack.push(user);
                 }
             }
@@ -165,13 +190,12 @@ impl EventLoop {
     /// Returns what a worker waits for: an input that is not up, or a user that has not stopped.
     /// The graph has no cycle, and a chain goes only one way, so it ends.
     fn next_cause(&self, node: NodeId) -> Option<NodeId> {
-        let is_up = |node: NodeId| self.machine.view(node).status == crate::machine::Status::Up;
+        let is_up = |node: NodeId| self.machine.view(node).status == Status::Up;
         match state_of(&self.machine.view(node)) {
             WorkerState::Waiting => {
                 let inputs = self.machine.inputs(node);
                 let mut unmet = inputs.filter(|(edge, _)| {
-                    let is_coming =
-                        self.machine.view(edge.target).status == crate::machine::Status::Coming;
+                    let is_coming = self.machine.view(edge.target).status == Status::Coming;
                     !is_up(edge.target) && (edge.need.gates() || is_coming)
                 });
                 unmet.next().map(|(edge, _)| edge.target)

@@ -345,6 +345,26 @@ async fn the_preview_of_an_uninstall_tells_who_stops_for_good() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_preview_of_a_swap_tells_who_comes_back_on_other_inputs() -> TestResult {
+    let spare = || Name::new("spare");
+    let swap = || Change::new().uninstall(&A).replace(B, add_one(spare()));
+
+    let change = || swap().install(spare(), idle());
+    let preview = chain().await?.preview(change()).await?;
+    let expected = "install /b\ninstall /spare\nuninstall /a\nstop /a\nbounce /b\nbounce /c\n";
+    assert_eq!(preview.to_string(), expected);
+    preview_comes_true(&chain().await?, [change(), change()]).await?;
+
+    // What they would have instead is not there, or would not be.
+    let lost = Name::new("lost");
+    for change in [swap(), swap().install(spare(), add_one(lost))] {
+        let preview = chain().await?.preview(change).await?;
+        assert_eq!((preview.bounced, preview.stopped.len()), (vec![], 3));
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_parked_worker_stays_stopped_until_it_is_unparked() -> TestResult {
     let engine = chain().await?;
     engine.park(&A).await?;

@@ -4,6 +4,8 @@ mod command;
 mod config_file;
 mod conflict;
 mod ending;
+#[path = "../../../engine/tests/it/examples.rs"]
+mod examples;
 mod heartbeat;
 mod housing;
 mod logs;

@@ -1,6 +1,8 @@
 //! The kit's own tests: that it tells the truth, above all of what fails.
 
 mod conformance;
+#[path = "../../../engine/tests/it/examples.rs"]
+mod examples;
 mod harness;
 mod kills;
 mod simulation;
