@@ -8,8 +8,9 @@
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
-//!    in between. What is not sliced is a preview, a group's check for cycles, and what one hub
-//!    shows its users: each is one walk.
+//!    in between. What is not sliced is a preview, what goes with a group, its check for cycles
+//!    and for a worker that would wait for its own end, and what one hub shows its users: each is
+//!    one walk.
 
 mod check;
 mod commands;

@@ -185,7 +185,7 @@ impl Nested {
             .build()
             .grace(LONG)
             .beside_engine();
-        (manifold(nested), beside)
+        (manifold(nested).part_of(site.clone()), beside)
     }
 }
 

@@ -47,6 +47,7 @@ impl EventLoop {
                 self.note(node, None, || EventKind::Removed);
                 if !self.machine.view(node).is_installed {
                     let manifold = self.slots[node.index()].manifold.take();
+                    self.take_out_parts(node, manifold.as_ref());
                     self.reaper.take_manifold(manifold);
                 }
             }

@@ -1,9 +1,13 @@
 //! What goes with the names of a group: dependents, and the parts of nested engines.
 
-use super::EventLoop;
+use tokio::sync::oneshot;
+
+use super::{Apply, EventLoop};
 use crate::change::{Action, Op, Ops};
+use crate::engine::Caller;
 use crate::hash::Set;
 use crate::machine::NodeId;
+use crate::manifold::Manifold;
 
 impl EventLoop {
     /// Adds what goes with the names of a group.
@@ -39,6 +43,29 @@ impl EventLoop {
                     ops.push(Op { name, action: Action::Uninstall { with_dependents: false } });
                 }
             }
+        }
+    }
+
+    /// Takes out what belongs to a nested engine that has taken itself out.
+    pub(super) fn take_out_parts(&mut self, node: NodeId, removed: Option<&Manifold>) {
+        let nested = |manifold: &Manifold| manifold.settings.as_ref()?.part_of.clone();
+        let name = self.slots[node.index()].name().clone();
+        if removed.and_then(nested).is_none_or(|nested| nested.as_str() != name.as_str()) {
+            return;
+        }
+        let parts = self.names.iter().filter(|part| {
+            let manifold = self.slots[part.index()].manifold.as_ref();
+            manifold.and_then(nested).is_some_and(|nested| nested.as_str() == name.as_str())
+        });
+        let ops: Ops = parts
+            .map(|part| Op {
+                name: self.slots[part.index()].name().clone(),
+                action: Action::Uninstall { with_dependents: false },
+            })
+            .collect();
+        if !ops.is_empty() {
+            let (reply, caller) = (oneshot::channel().0, Caller::default());
+            self.queue.push_back(Apply { ops, caller, reply });
         }
     }
 

@@ -56,7 +56,8 @@ pub(crate) struct Settings {
     pub(crate) intensity: Option<Intensity>,
     pub(crate) is_essential: bool,
     pub(crate) is_beside_engine: bool,
-    /// The nested engine that it was installed with, and is taken out with.
+    /// The nested engine that it was installed with, and is taken out with; its own name if it is
+    /// that.
     pub(crate) part_of: Option<Text>,
     /// The worker in another engine that hands over what it offers.
     pub(crate) handed_by: Option<HandedBy>,

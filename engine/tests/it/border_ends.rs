@@ -3,8 +3,8 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Exit, Manifold, Name, Nested};
-use crankcase_testing::{Journal, Script, clean_kill, test_engine};
+use crankcase_engine::{Change, Engine, Exit, Manifold, Name, Nested, WorkerState};
+use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -174,6 +174,25 @@ async fn a_nested_engine_takes_no_name_that_it_does_not_own() -> TestResult {
         engine.report().await.workers.keys().collect::<Vec<_>>()
     );
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_that_takes_itself_out_takes_its_parts_along() -> TestResult {
+    let (engine, page) = (test_engine().build()?, Script::new());
+    engine.install(A, idle()).await?;
+    let site = one(PAGE, &page.manifold(FACT)).import_live(A, FACT).export(PAGE, B);
+    let site = site.manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
+    engine.install_nested(SITE, site).await?;
+    engine.output(SITE).await?.running(&PAGE).await?;
+
+    page.end(Err(Exit::fatal("it is over")));
+    wait_for_state(&engine, "site", WorkerState::Absent).await?;
+    wait_for_state(&engine, "site.fact", WorkerState::Absent).await?;
+    wait_for_state(&engine, "b", WorkerState::Absent).await?;
+
+    engine.install_nested(SITE, one(PAGE, &idle()).export(PAGE, B)).await?;
+    engine.running(&B).await?;
+    Ok(clean_kill(engine).await?)
 }
 
 #[tokio::test(start_paused = true)]
