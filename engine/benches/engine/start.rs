@@ -13,6 +13,8 @@ pub(crate) fn measure(table: &Table) {
     for count in [1_000, 10_000, 100_000] {
         let name = format!("start {count} one by one");
         table.compare(&name, 4.0, || floor_start(count), || one_by_one(count));
+        let name = format!("start {count} one by one, all asked for at once");
+        table.compare(&name, 4.0, || floor_start(count), || asked_at_once(count));
     }
     for count in [1_000, 10_000, 100_000] {
         let name = format!("start {count} as a group");
@@ -41,7 +43,24 @@ fn floor_start(count: usize) -> Duration {
     })
 }
 
+/// Each install is awaited before the next is asked for.
 fn one_by_one(count: usize) -> Duration {
+    runtime().block_on(async {
+        let (engine, _events) = engine();
+        let (names, started) = (names(count), Count::new(count));
+        let began = Instant::now();
+        for name in names {
+            engine.install(name, idle(&started)).await.unwrap();
+        }
+        started.reached().await;
+        let taken = began.elapsed();
+        engine.stop().await.unwrap();
+        taken
+    })
+}
+
+/// All installs are asked for before the first is awaited.
+fn asked_at_once(count: usize) -> Duration {
     runtime().block_on(async {
         let (engine, _events) = engine();
         let (names, started) = (names(count), Count::new(count));
