@@ -6,7 +6,7 @@ use crate::error::ConfigError;
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
 use crate::nested::{Nested, Part};
-use crate::value::Kind;
+use crate::value::{Kind, without_modules};
 
 /// A group of changes that is checked as a whole, and applied as one wave or refused as a whole.
 ///
@@ -243,7 +243,10 @@ pub enum ChangeError {
         name: String,
     },
     /// A manifold declares the same output of the same name twice.
-    #[error("cannot install manifold {name:?}: it declares its input {input:?} ({kind}) twice")]
+    #[error(
+        "cannot install manifold {name:?}: it declares its input {input:?} ({}) twice",
+        without_modules(kind)
+    )]
     DuplicateInput {
         /// The manifold's name.
         name: String,
@@ -253,7 +256,7 @@ pub enum ChangeError {
         kind: &'static str,
     },
     /// A manifold offers two outputs of one type: give one a type of its own.
-    #[error("cannot install manifold {name:?}: it offers {kind} twice")]
+    #[error("cannot install manifold {name:?}: it offers {} twice", without_modules(kind))]
     DuplicateOutput {
         /// The manifold's name.
         name: String,
@@ -262,8 +265,9 @@ pub enum ChangeError {
     },
     /// A manifold is installed under a name whose type it does not offer.
     #[error(
-        "cannot install manifold {name:?}: the name is for {asked}, but it offers {}",
-        list(offered)
+        "cannot install manifold {name:?}: the name is for {}, but it offers {}",
+        one(asked, offered),
+        list(asked, offered)
     )]
     NameMismatch {
         /// The name.
@@ -275,9 +279,10 @@ pub enum ChangeError {
     },
     /// An input asks for a type that the manifold under its name does not offer.
     #[error(
-        "cannot install manifold {name:?}: {user:?} asks {input:?} for {asked}, \
+        "cannot install manifold {name:?}: {user:?} asks {input:?} for {}, \
          but {input:?} offers {}",
-        list(offered)
+        one(asked, offered),
+        list(asked, offered)
     )]
     InputMismatch {
         /// The manifold that was to be installed: either side.
@@ -292,7 +297,11 @@ pub enum ChangeError {
         offered: Vec<&'static str>,
     },
     /// A value is asked for from outside that the manifold under its name does not offer.
-    #[error("cannot follow {name:?} as {asked}: it offers {}", list(offered))]
+    #[error(
+        "cannot follow {name:?} as {}: it offers {}",
+        one(asked, offered),
+        list(asked, offered)
+    )]
     OutputMismatch {
         /// The name.
         name: String,
@@ -332,8 +341,29 @@ pub enum ChangeError {
     },
 }
 
-fn list(kinds: &[&'static str]) -> String {
-    if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
+/// Names the type that is asked for among those on offer.
+fn one(asked: &str, offered: &[&'static str]) -> String {
+    if is_clear(asked, offered) { without_modules(asked) } else { asked.to_owned() }
+}
+
+/// Names the types on offer.
+fn list(asked: &str, offered: &[&'static str]) -> String {
+    if offered.is_empty() {
+        return "nothing".to_owned();
+    }
+    if !is_clear(asked, offered) {
+        return offered.join(", ");
+    }
+    let short: Vec<_> = offered.iter().map(|kind| without_modules(kind)).collect();
+    short.join(", ")
+}
+
+/// Returns whether the types can be told apart without the paths of their modules.
+fn is_clear(asked: &str, offered: &[&'static str]) -> bool {
+    let mut short: Vec<_> = offered.iter().map(|kind| without_modules(kind)).collect();
+    short.push(without_modules(asked));
+    short.sort_unstable();
+    short.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 fn arrows(path: &[String]) -> String {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -19,24 +20,25 @@ use crate::value::Value;
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The changing outputs of one worker. Its task polls them beside its run.
+#[derive(Default)]
 pub(crate) struct Changes {
-    identity: Identity,
     streams: Vec<Stream>,
 }
 
 impl Changes {
-    pub(crate) fn new(identity: Identity) -> Self {
-        Self { identity, streams: Vec::new() }
-    }
-
     /// Passes on the values that follow, and returns the present one.
-    pub(crate) fn follow<T>(&mut self, index: usize, mut receiver: watch::Receiver<T>) -> Value
+    pub(crate) fn follow<T>(
+        &mut self,
+        identity: &Identity,
+        index: usize,
+        mut receiver: watch::Receiver<T>,
+    ) -> Value
     where
         T: Clone + PartialEq + Send + Sync + 'static,
     {
         let first = receiver.borrow_and_update().clone();
         let value: Value = Arc::new(first.clone());
-        self.streams.push(Box::pin(forward(self.identity.clone(), index, receiver, first)));
+        self.streams.push(Box::pin(forward(identity.clone(), index, receiver, first)));
         value
     }
 
@@ -51,11 +53,10 @@ impl Changes {
     /// Passes the values on in a task of its own, for a worker that has none.
     ///
     /// If a value panics when it is cloned or compared, the worker is told to stop.
-    pub(crate) fn spawn(mut self, stop: Stop) -> Option<Forwarder> {
+    pub(crate) fn spawn(mut self, runtime: &Handle, stop: Stop) -> Option<Forwarder> {
         if self.is_empty() {
             return None;
         }
-        let runtime = self.identity.shared.workers.clone();
         let panicked = Arc::new(Mutex::new(None));
         let place = Arc::clone(&panicked);
         let task = runtime.spawn(std::future::poll_fn(move |cx| {

@@ -1,8 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::event::{Event, EventKind, Origin};
+use crate::event::{EventKind, Origin};
 use crate::event_loop::Message;
+use crate::events::Record;
 use crate::exit::Panicked;
 use crate::machine::{Generation, NodeId};
 use crate::name::Text;
@@ -162,9 +163,12 @@ impl Journal {
         if !log.is_followed() {
             return;
         }
-        let (at, path) = (self.shared.clock.now().0, Arc::clone(&self.shared.path));
-        let event = Event::new(at, path, EventKind::Noted { text: text.into() });
-        log.push(&mut vec![event.about(Some(&self.name), Some(&Arc::new(origin)))]);
+        let record = Record {
+            kind: EventKind::Noted { text: text.into() },
+            origin: Some(Arc::new(origin)),
+            name: Some(self.name.clone()),
+        };
+        log.push(self.shared.clock.now().0, &self.shared.path, &mut vec![record]);
     }
 }
 

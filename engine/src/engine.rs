@@ -18,9 +18,11 @@ pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Change, ChangeError, Preview};
+use crate::context::Identity;
 use crate::detail::Detail;
-use crate::event::{Events, Origin};
+use crate::event::Origin;
 use crate::event_loop::{Apply, Call, Question, Reply};
+use crate::events::Events;
 use crate::exit::BoxError;
 use crate::graph::Graph;
 use crate::machine::{Generation, NodeId};
@@ -112,7 +114,8 @@ impl Engine {
         EngineBuilder::default()
     }
 
-    pub(crate) fn for_worker(shared: Arc<Shared>, node: NodeId, generation: Generation) -> Self {
+    pub(crate) fn for_worker(identity: &Identity) -> Self {
+        let Identity { shared, node, generation } = identity.clone();
         let caller = Caller { origin: None, asker: Some((node, generation)) };
         Self { shared, caller }
     }
@@ -169,11 +172,8 @@ impl Engine {
     /// When the group was refused as a whole; nothing has changed then.
     pub fn apply(&self, change: Change) -> Applied {
         let (reply, answer) = oneshot::channel();
-        self.shared.call(Call::Apply(Apply {
-            ops: change.ops,
-            caller: self.caller.clone(),
-            reply,
-        }));
+        let apply = Apply { ops: change.ops, caller: self.caller.clone(), reply };
+        self.shared.call(Call::Apply(Box::new(apply)));
         Applied::new(answer)
     }
 

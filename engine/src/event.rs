@@ -1,12 +1,10 @@
-use std::collections::VecDeque;
+//! What happens in an engine, as those are told who follow it.
+
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
 use serde::{Serialize, Serializer};
-use tokio::sync::Notify;
 
 use crate::exit::EndKind;
 use crate::name::Text;
@@ -27,9 +25,6 @@ impl Serialize for Timestamp {
         serializer.collect_str(self)
     }
 }
-
-/// For how many events room is made at once.
-const AT_ONCE: usize = 4096;
 
 /// Who asked for something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,26 +47,19 @@ pub struct Event {
     /// Counts the events of an engine and those nested in it that anyone followed, from 0, without
     /// gaps.
     pub sequence: u64,
-    /// When it happened.
+    /// When it happened. What an engine does in one go has one time, that of its beginning; a worker
+    /// that notes something meanwhile may have a later one, and a lower number.
     pub at: Timestamp,
     /// What happened.
     pub kind: EventKind,
     /// Who asked for it, if it was asked for.
     pub origin: Option<Arc<Origin>>,
-    engine: Arc<str>,
-    name: Option<Text>,
+    pub(crate) engine: Arc<str>,
+    /// The worker that it is about; none if it is about the engine.
+    pub(crate) name: Option<Text>,
 }
 
 impl Event {
-    /// Returns an event that has no sequence number yet.
-    pub(crate) fn new(at: SystemTime, engine: Arc<str>, kind: EventKind) -> Self {
-        Self { sequence: 0, at: Timestamp(at), kind, origin: None, engine, name: None }
-    }
-
-    pub(crate) fn about(self, name: Option<&Text>, origin: Option<&Arc<Origin>>) -> Self {
-        Self { name: name.cloned(), origin: origin.cloned(), ..self }
-    }
-
     /// Returns the path of the worker, or of the engine, that it is about.
     pub fn path(&self) -> String {
         match &self.name {
@@ -157,7 +145,8 @@ pub enum EventKind {
         /// Whether it panicked.
         is_panic: bool,
     },
-    /// A worker waits before it is started again.
+    /// A worker waits before it is started again. Without it, it is started at once: its delay is
+    /// zero, or an input has changed since it was started.
     Waiting {
         /// For how long.
         #[serde(serialize_with = "seconds")]
@@ -231,148 +220,5 @@ impl fmt::Display for EventKind {
             Self::Killed => f.write_str("killed"),
             Self::Finished => f.write_str("finished"),
         }
-    }
-}
-
-/// What a subscriber gets.
-#[derive(Debug, Clone)]
-pub enum Notice {
-    /// The next event.
-    Event(Event),
-    /// The subscriber was too slow, and missed this many events.
-    Missed(u64),
-}
-
-/// Follows the events of an engine and of those nested in it.
-///
-/// A slow subscriber holds up nobody: it misses the oldest events, and is told how many.
-#[derive(Debug)]
-pub struct Events {
-    log: Arc<Log>,
-    /// The sequence number of the event that comes next.
-    next: u64,
-}
-
-impl Events {
-    /// Returns the next event if there is one already.
-    pub fn try_next(&mut self) -> Option<Notice> {
-        match self.log.ring.lock().get(&mut self.next) {
-            Found::Notice(notice) => Some(notice),
-            Found::End | Found::Nothing => None,
-        }
-    }
-
-    /// Waits for the next event; `None` when the engine has ended and all its events were given.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: no event is lost.
-    pub async fn next(&mut self) -> Option<Notice> {
-        loop {
-            let log = Arc::clone(&self.log);
-            let pushed = log.pushed.notified();
-            match log.ring.lock().get(&mut self.next) {
-                Found::Notice(notice) => return Some(notice),
-                Found::End => return None,
-                Found::Nothing => {}
-            }
-            pushed.await;
-        }
-    }
-}
-
-impl Drop for Events {
-    fn drop(&mut self) {
-        self.log.followers.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The events of a tree of engines: a ring of the newest, shared by all who follow them.
-#[derive(Debug)]
-pub(crate) struct Log {
-    ring: Mutex<Ring>,
-    /// Events are numbered as they enter the ring.
-    pushed: Notify,
-    followers: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Ring {
-    events: VecDeque<Event>,
-    capacity: usize,
-    /// The sequence number of the event that comes next.
-    next: u64,
-    is_closed: bool,
-}
-
-/// What a subscriber finds.
-enum Found {
-    Notice(Notice),
-    Nothing,
-    End,
-}
-
-impl Ring {
-    fn get(&self, next: &mut u64) -> Found {
-        let first = self.next - self.events.len() as u64;
-        if *next < first {
-            let missed = first - *next;
-            *next = first;
-            return Found::Notice(Notice::Missed(missed));
-        }
-        let event = usize::try_from(*next - first).ok().and_then(|index| self.events.get(index));
-        match event {
-            Some(event) => {
-                *next += 1;
-                Found::Notice(Notice::Event(event.clone()))
-            }
-            None if self.is_closed => Found::End,
-            None => Found::Nothing,
-        }
-    }
-}
-
-impl Log {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let ring = Ring { events: VecDeque::new(), capacity, next: 0, is_closed: false };
-        Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
-        self.followers.fetch_add(1, Ordering::Relaxed);
-        Events { log: Arc::clone(self), next: self.ring.lock().next }
-    }
-
-    /// Whether anyone follows the events. Who comes later misses what was not kept for nobody.
-    pub(crate) fn is_followed(&self) -> bool {
-        self.followers.load(Ordering::Relaxed) > 0
-    }
-
-    /// Enters events, the oldest first.
-    pub(crate) fn push(&self, events: &mut Vec<Event>) {
-        if events.is_empty() {
-            return;
-        }
-        let mut ring = self.ring.lock();
-        if ring.events.capacity() == 0 {
-            let capacity = ring.capacity.min(AT_ONCE);
-            ring.events.reserve_exact(capacity);
-        }
-        for mut event in events.drain(..) {
-            event.sequence = ring.next;
-            ring.next += 1;
-            if ring.events.len() == ring.capacity {
-                ring.events.pop_front();
-            }
-            ring.events.push_back(event);
-        }
-        drop(ring);
-        self.pushed.notify_waiters();
-    }
-
-    /// Says that no more events will come.
-    pub(crate) fn close(&self) {
-        self.ring.lock().is_closed = true;
-        self.pushed.notify_waiters();
     }
 }

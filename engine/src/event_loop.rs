@@ -52,7 +52,8 @@ use crate::changes::Latest;
 use crate::chunks::Chunks;
 use crate::detail::Reporter;
 use crate::engine::{Caller, Life};
-use crate::event::{Event, EventKind, Origin};
+use crate::event::{EventKind, Origin};
+use crate::events::Record;
 use crate::finish::Finish;
 use crate::follow;
 use crate::graph::Graph;
@@ -113,7 +114,7 @@ pub(crate) enum Message {
 /// What is asked from outside.
 pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
-    Apply(Apply),
+    Apply(Box<Apply>),
     Ask(Box<Question>),
 }
 
@@ -161,9 +162,11 @@ pub(crate) struct EventLoop {
     timers: Timers,
     reaper: Reaper,
     /// Events that were made in this slice.
-    events: Vec<Event>,
+    events: Vec<Record>,
     job: Option<Job>,
-    queue: VecDeque<Apply>,
+    queue: VecDeque<Box<Apply>>,
+    /// Nested engines that have taken themselves out, and whose parts are still to go.
+    orphaned: Vec<Text>,
     waiting: Waiting,
     walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
@@ -224,6 +227,7 @@ impl EventLoop {
             reaper: Reaper::new(&shared.workers),
             job: None,
             queue: VecDeque::new(),
+            orphaned: Vec::new(),
             waiting: Waiting::default(),
             walks: VecDeque::new(),
             fatal: None,
@@ -246,7 +250,7 @@ impl EventLoop {
     }
 
     pub(crate) async fn run(mut self) {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::new();
         loop {
             let mut first = None;
             let has_more = self.work() | self.advance_walks();
@@ -406,19 +410,18 @@ impl EventLoop {
         if !self.shared.log.is_followed() {
             return;
         }
-        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind());
-        self.events.push(event.about(self.slots[node.index()].name.as_ref(), origin));
+        let name = self.slots[node.index()].name.clone();
+        self.events.push(Record { kind: kind(), origin: origin.cloned(), name });
     }
 
     /// Makes an event about the engine itself.
     fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        let event = Event::new(self.wall_now, Arc::clone(&self.shared.path), kind);
-        self.events.push(event.about(None, origin));
+        self.events.push(Record { kind, origin: origin.cloned(), name: None });
     }
 
     /// Hands over what was made and taken in this slice.
     fn flush(&mut self) {
-        self.shared.log.push(&mut self.events);
+        self.shared.log.push(self.wall_now, &self.shared.path, &mut self.events);
         self.reaper.flush();
     }
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::context::Context;
 use crate::engine::Engine;
 use crate::follow;
 use crate::live::Live;
@@ -111,26 +112,28 @@ pub(crate) enum Gift {
 /// The values that one start is given, in the order of its inputs.
 pub struct Given {
     gifts: std::vec::IntoIter<Gift>,
-    engine: Engine,
+    ctx: Context,
+}
+
+impl Gift {
+    /// Whether there is a value of the input now.
+    pub(crate) fn is_present(&self) -> bool {
+        match self {
+            Self::Value(_) => true,
+            Self::Absent => false,
+            Self::Live(receiver) => receiver.peek(Option::is_some),
+        }
+    }
 }
 
 impl Given {
-    pub(crate) fn new(gifts: Vec<Gift>, engine: Engine) -> Self {
-        Self { gifts: gifts.into_iter(), engine }
+    pub(crate) fn new(gifts: Vec<Gift>, ctx: Context) -> Self {
+        Self { gifts: gifts.into_iter(), ctx }
     }
 
-    /// Returns for each input that was not taken yet whether there is a value of it.
-    pub(crate) fn present(&self) -> impl Iterator<Item = bool> {
-        self.gifts.as_slice().iter().map(|gift| match gift {
-            Gift::Value(_) => true,
-            Gift::Absent => false,
-            Gift::Live(receiver) => receiver.peek(Option::is_some),
-        })
-    }
-
-    /// Returns what is given, in the order of the inputs, and the engine.
-    pub(crate) fn into_parts(self) -> (Vec<Gift>, Engine) {
-        (self.gifts.collect(), self.engine)
+    /// Gives the context back, when all was taken.
+    pub(crate) fn into_context(self) -> Context {
+        self.ctx
     }
 
     fn value<T: Clone + 'static>(&mut self) -> Option<T> {
@@ -329,7 +332,7 @@ impl Inputs for EngineInput {
     fn declare(&self, _declared: &mut Declared) {}
 
     fn take(&self, given: &mut Given) -> Engine {
-        given.engine.clone()
+        Engine::for_worker(given.ctx.identity())
     }
 
     fn into_owned(self) -> Self {
@@ -371,43 +374,47 @@ impl<K: Ord + Clone + Send + Sync + 'static, I: Inputs> Inputs for BTreeMap<K, I
     }
 }
 
+impl Inputs for () {
+    type Values = ();
+    type Owned = ();
+
+    fn declare(&self, _declared: &mut Declared) {}
+
+    fn take(&self, _given: &mut Given) {}
+
+    fn into_owned(self) {}
+}
+
 macro_rules! tuples {
-    ($($name:ident)*) => {
-        impl<$($name: Inputs),*> Inputs for ($($name,)*) {
-            type Values = ($($name::Values,)*);
-            type Owned = ($($name::Owned,)*);
+    ($($name:ident $place:tt)+) => {
+        impl<$($name: Inputs),+> Inputs for ($($name,)+) {
+            type Values = ($($name::Values,)+);
+            type Owned = ($($name::Owned,)+);
 
-            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "the empty tuple uses none")]
             fn declare(&self, declared: &mut Declared) {
-                let ($($name,)*) = self;
-                $($name.declare(declared);)*
+                $(self.$place.declare(declared);)+
             }
 
-            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "the empty tuple uses none")]
             fn take(&self, given: &mut Given) -> Self::Values {
-                let ($($name,)*) = self;
-                ($($name.take(given),)*)
+                ($(self.$place.take(given),)+)
             }
 
-            #[allow(non_snake_case, clippy::unused_unit, reason = "the empty tuple uses none")]
             fn into_owned(self) -> Self::Owned {
-                let ($($name,)*) = self;
-                ($($name.into_owned(),)*)
+                ($(self.$place.into_owned(),)+)
             }
         }
     };
 }
 
-tuples!();
-tuples!(A);
-tuples!(A B);
-tuples!(A B C);
-tuples!(A B C D);
-tuples!(A B C D E);
-tuples!(A B C D E F);
-tuples!(A B C D E F G);
-tuples!(A B C D E F G H);
-tuples!(A B C D E F G H J);
-tuples!(A B C D E F G H J K);
-tuples!(A B C D E F G H J K L);
-tuples!(A B C D E F G H J K L M);
+tuples!(A 0);
+tuples!(A 0 B 1);
+tuples!(A 0 B 1 C 2);
+tuples!(A 0 B 1 C 2 D 3);
+tuples!(A 0 B 1 C 2 D 3 E 4);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8 K 9);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8 K 9 L 10);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8 K 9 L 10 M 11);

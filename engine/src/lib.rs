@@ -58,6 +58,7 @@ mod engine;
 mod error;
 mod event;
 mod event_loop;
+mod events;
 mod exit;
 mod finish;
 mod follow;
@@ -91,7 +92,8 @@ pub use engine::{
     SharedError,
 };
 pub use error::ConfigError;
-pub use event::{Event, EventKind, Events, Notice, Origin, Timestamp};
+pub use event::{Event, EventKind, Origin, Timestamp};
+pub use events::{Events, Notice};
 pub use exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 pub use graph::{Graph, GraphEdge, GraphNode};
 pub use input::{Declared, DefaultedInput, EngineInput, Given, Inputs, LiveInput, OptionalInput};

@@ -8,8 +8,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::engine::Life;
-use crate::event::{Log, Timestamp};
+use crate::event::Timestamp;
 use crate::event_loop::{Call, LastReport, Message};
+use crate::events::Log;
 use crate::machine::NodeId;
 use crate::manifold::{Classifier, Filter, Settings, Wrap};
 use crate::observe::Metrics;

@@ -19,7 +19,7 @@ use crate::detail::Reporter;
 use crate::event_loop::Message;
 use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
-use crate::input::Given;
+use crate::input::Gift;
 use crate::manifold::{Blueprint, Entry, Settings, Step, Wrapped, WrappedInput};
 use crate::observe::Observed;
 use crate::shared::Shared;
@@ -28,7 +28,7 @@ use crate::value::Outputs;
 
 /// What a worker is started with.
 pub(crate) struct Launch {
-    pub(crate) given: Given,
+    pub(crate) gifts: Vec<Gift>,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
     /// What it must pass first, if anything.
@@ -78,13 +78,13 @@ impl Launch {
         M: Blueprint + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
-        B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R> + Send + 'static,
-        P: Fn(&M, &W, &mut Changes) -> Born + Send + 'static,
+        B: Fn(&M, Vec<Gift>, Context, &mut Late) -> Begun<F, R> + Send + 'static,
+        P: Fn(&M, &W, &Identity, &mut Changes) -> Born + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
         let runtime = shared.runtime_of(guard.settings.as_deref());
-        let stage = Stage::New { launch: Some((self.given, self.ctx)) };
+        let stage = Stage::New { launch: Some((self.gifts, self.ctx)) };
         let task =
             Task { stage, steps, late: Late::default(), changes: None, wrapped: None, guard };
         Some(runtime.spawn(task).abort_handle())
@@ -94,10 +94,10 @@ impl Launch {
     pub(crate) fn spawn_thread(
         mut self,
         manifold: Arc<dyn Blueprint>,
-        run: impl FnOnce(Given, Context) -> Outcome + Send + 'static,
+        run: impl FnOnce(Vec<Gift>, Context) -> Outcome + Send + 'static,
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
-        let (given, ctx) = (self.given, self.ctx);
+        let (gifts, ctx) = (self.gifts, self.ctx);
         let runtime = guard.identity.shared.workers.clone();
         let name = ctx.name().to_owned();
         guard.if_dropped = || Finish::failed("cannot make a thread for it".to_owned());
@@ -109,13 +109,13 @@ impl Launch {
             let outcome = match guard.stop.start_ended() {
                 true => Ok(Ok(())),
                 false => catch_unwind(AssertUnwindSafe(|| {
-                    let mut wrapped = wrap(&ctx, &given, &*manifold);
+                    let mut wrapped = guard.wrap(&ctx, &gifts, &*manifold);
                     let mut cx = TaskContext::from_waker(Waker::noop());
                     match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
                         Some(Poll::Ready(Some(outcome))) => outcome,
                         _ => {
                             guard.enter(&ctx)?;
-                            run(given, ctx)
+                            run(gifts, ctx)
                         }
                     }
                 })),
@@ -166,6 +166,26 @@ impl Guard {
         self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
     }
 
+    /// Returns what stands around the worker, if anything does.
+    fn wrap(
+        &self,
+        ctx: &Context,
+        gifts: &[Gift],
+        manifold: &dyn Blueprint,
+    ) -> Option<Box<dyn Wrapped>> {
+        let wrap = ctx.identity().shared.wrap.as_ref()?;
+        let given: Box<[bool]> = gifts.iter().map(Gift::is_present).collect();
+        let admitted = self.entry.as_ref().and_then(|entry| entry.inputs());
+        let (inputs, present) = admitted.unwrap_or((manifold.inputs(), &given));
+        let inputs = inputs.iter().zip(present).map(|(input, is_present)| WrappedInput {
+            name: input.name.as_str(),
+            need: input.need.as_str(),
+            output: input.kind.name(),
+            is_present: *is_present,
+        });
+        Some(wrap.wrap(ctx, &inputs.collect::<Vec<_>>()))
+    }
+
     /// Judges an outcome and tells it.
     fn finish(&mut self, outcome: Outcome) {
         let (shared, settings) = (&self.identity.shared, self.settings.as_deref());
@@ -203,19 +223,6 @@ impl Drop for Guard {
     }
 }
 
-/// Returns what stands around a worker, if anything does.
-fn wrap(ctx: &Context, given: &Given, manifold: &dyn Blueprint) -> Option<Box<dyn Wrapped>> {
-    let wrap = ctx.identity().shared.wrap.as_ref()?;
-    let inputs =
-        manifold.inputs().iter().zip(given.present()).map(|(input, is_present)| WrappedInput {
-            name: input.name.as_str(),
-            need: input.need.as_str(),
-            output: input.kind.name(),
-            is_present,
-        });
-    Some(wrap.wrap(ctx, &inputs.collect::<Vec<_>>()))
-}
-
 fn panicked(payload: Box<dyn std::any::Any + Send>) -> Exit {
     Exit::failed(Panicked::from_payload(payload))
 }
@@ -237,7 +244,7 @@ pin_project! {
 pin_project! {
     #[project = StageProjection]
     enum Stage<F, R> {
-        New { launch: Option<(Given, Context)> },
+        New { launch: Option<(Vec<Gift>, Context)> },
         Start { #[pin] start: F },
         Run { #[pin] run: R },
         Ended,
@@ -249,8 +256,8 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R>,
-    P: Fn(&M, &W, &mut Changes) -> Born,
+    B: Fn(&M, Vec<Gift>, Context, &mut Late) -> Begun<F, R>,
+    P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
     type Output = ();
@@ -288,17 +295,17 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Given, Context, &mut Late) -> Begun<F, R>,
-    P: Fn(&M, &W, &mut Changes) -> Born,
+    B: Fn(&M, Vec<Gift>, Context, &mut Late) -> Begun<F, R>,
+    P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
     /// Asks what stands around the worker whether it may go on, or is to end.
     fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let this = self.project();
         let step = match &*this.stage {
-            Stage::New { launch: Some((given, ctx)) } => {
+            Stage::New { launch: Some((gifts, ctx)) } => {
                 if this.wrapped.is_none() {
-                    *this.wrapped = wrap(ctx, given, &*this.steps.manifold);
+                    *this.wrapped = this.guard.wrap(ctx, gifts, &*this.steps.manifold);
                 }
                 Step::Begin
             }
@@ -311,17 +318,19 @@ where
 
     fn advance(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
         loop {
-            if let Some(outcome) = ready!(self.as_mut().ask_wrapped(cx)) {
+            if self.guard.identity.shared.wrap.is_some()
+                && let Some(outcome) = ready!(self.as_mut().ask_wrapped(cx))
+            {
                 return Poll::Ready(outcome);
             }
             let mut this = self.as_mut().project();
             match this.stage.as_mut().project() {
                 StageProjection::New { launch } => {
-                    let Some((given, ctx)) = launch.take() else { return Poll::Pending };
+                    let Some((gifts, ctx)) = launch.take() else { return Poll::Pending };
                     if let Err(exit) = this.guard.enter(&ctx) {
                         return Poll::Ready(Err(exit));
                     }
-                    match (this.steps.begin)(&this.steps.manifold, given, ctx, this.late) {
+                    match (this.steps.begin)(&this.steps.manifold, gifts, ctx, this.late) {
                         Begun::Start(start) => this.stage.set(Stage::Start { start }),
                         Begun::Run(_) if this.guard.stop.start_ended() => {
                             return Poll::Ready(Ok(()));
@@ -335,8 +344,9 @@ where
                         if this.guard.stop.start_ended() {
                             return Poll::Ready(Ok(()));
                         }
-                        let mut changes = Changes::new(this.guard.identity.clone());
-                        let born = (this.steps.bear)(&this.steps.manifold, &worker, &mut changes);
+                        let (manifold, identity) = (&this.steps.manifold, &this.guard.identity);
+                        let mut changes = Changes::default();
+                        let born = (this.steps.bear)(manifold, &worker, identity, &mut changes);
                         *this.changes = (!changes.is_empty()).then(|| Box::new(changes));
                         let run = (this.steps.run)(worker, this.guard.stop.clone());
                         this.stage.set(Stage::Run { run });

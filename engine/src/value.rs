@@ -19,6 +19,11 @@ impl Kind {
         const { &Self { id: TypeId::of::<T>, name: type_name::<T> } }
     }
 
+    /// Whether it is the same type. Mostly it is the same place too, which is seen at once.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || self.id() == other.id()
+    }
+
     pub(crate) fn id(&self) -> TypeId {
         (self.id)()
     }
@@ -37,19 +42,26 @@ impl fmt::Debug for Kind {
 /// Shortens the name of a type for those who run a program: without the paths of modules, and of a
 /// shared pointer only what it leads to.
 pub(crate) fn short_name(name: &str) -> String {
+    let short = without_modules(name);
+    match short.strip_prefix("Arc<").and_then(|inner| inner.strip_suffix('>')) {
+        Some(inner) => inner.to_owned(),
+        None => short,
+    }
+}
+
+/// Shortens the name of a type to what stands in a program that imports all that is in it.
+pub(crate) fn without_modules(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
     let mut start = 0;
-    for (end, _) in name.match_indices(|sign: char| !sign.is_alphanumeric() && !"_:".contains(sign))
+    for (end, _) in
+        name.match_indices(|sign: char| !sign.is_alphanumeric() && !"_:{}#".contains(sign))
     {
         short.push_str(last_segment(&name[start..end]));
         short.push_str(&name[end..=end]);
         start = end + 1;
     }
     short.push_str(last_segment(&name[start..]));
-    match short.strip_prefix("Arc<").and_then(|inner| inner.strip_suffix('>')) {
-        Some(inner) => inner.to_owned(),
-        None => short,
-    }
+    short
 }
 
 fn last_segment(path: &str) -> &str {
@@ -132,6 +144,7 @@ mod tests {
             ),
             (type_name::<(u8, [String; 2], &str)>(), "(u8, [String; 2], &str)"),
             (type_name::<fn(String) -> ()>(), "fn(String)"),
+            ("crate::task::{{closure}}::Local<crate::Inner>", "Local<Inner>"),
             ("schön::Wort", "Wort"),
             ("", ""),
         ];

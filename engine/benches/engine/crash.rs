@@ -7,8 +7,9 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::memory::resident;
-use crate::table::{Table, time};
+use crate::resident::resident;
+use crate::rounds::time;
+use crate::table::Table;
 use crate::worker::runtime;
 
 const RESTARTS: usize = 1_000_000;

@@ -13,6 +13,8 @@ mod floor;
 mod memory;
 mod nested;
 mod pause;
+mod resident;
+mod rounds;
 mod start;
 mod table;
 mod worker;

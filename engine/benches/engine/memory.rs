@@ -3,7 +3,9 @@
 use crankcase_engine::Change;
 
 use crate::floor::Floor;
-use crate::table::{Table, median};
+use crate::resident::{resident, spawn};
+use crate::rounds::median;
+use crate::table::Table;
 use crate::worker::{Count, engine, idle, names, runtime};
 
 const COUNT: usize = 100_000;
@@ -13,19 +15,12 @@ pub(crate) fn measure(table: &Table) {
     if !table.wants(name) {
         return;
     }
-    let rounds: Vec<(f64, f64)> = (0..5).map(|_| (spawn("floor"), spawn("engine"))).collect();
+    let rounds: Vec<(f64, f64)> =
+        (0..5).map(|_| (spawn("floor", COUNT), spawn("engine", COUNT))).collect();
     let floor = median(rounds.iter().map(|round| round.0));
     let engine = median(rounds.iter().map(|round| round.1));
     let figure = format!("{engine:.0} B, floor {floor:.0} B, ratio {:.2}", engine / floor);
     table.figure(name, &figure, "3.5", engine / floor <= 3.5);
-}
-
-/// Measures in a child process; returns bytes per worker.
-fn spawn(kind: &str) -> f64 {
-    let program = std::env::current_exe().unwrap();
-    let args = ["--memory-of", kind, &COUNT.to_string()];
-    let output = std::process::Command::new(program).args(args).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }
 
 pub(crate) fn child(kind: &str, count: usize) {
@@ -58,12 +53,4 @@ pub(crate) fn child(kind: &str, count: usize) {
         }
     });
     println!("{}", bytes / count as f64);
-}
-
-/// Returns the resident memory of this process in bytes.
-pub(crate) fn resident() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kib * 1024.0
 }

@@ -11,7 +11,8 @@ use crankcase_engine::{Change, Engine, Manifold, Name, Outcome, Stop, Worker};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::Instant;
 
-use crate::table::{Table, median};
+use crate::rounds::median;
+use crate::table::Table;
 use crate::worker::{Count, idle, names, runtime};
 
 const LONGEST: Duration = Duration::from_millis(5);
@@ -42,7 +43,7 @@ pub(crate) fn measure(table: &Table) {
 
 fn show(table: &Table, name: &str, mut measure: impl FnMut() -> Duration) {
     let pause = median((0..5).map(|_| measure().as_secs_f64()));
-    let figure = crate::table::time(pause);
+    let figure = crate::rounds::time(pause);
     table.figure(name, &figure, "5 ms", pause <= LONGEST.as_secs_f64());
 }
 

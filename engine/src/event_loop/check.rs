@@ -20,7 +20,7 @@ pub(super) struct Plan {
     /// The inputs of each op that installs; empty for others.
     pub(super) edges: SmallVec<[Box<[Edge]>; 1]>,
     /// Which op changes a node, where there is more than one.
-    changed: Map<NodeId, usize>,
+    changed: Changed,
     /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
     pub(super) linked: Vec<usize>,
 }
@@ -36,7 +36,7 @@ impl EventLoop {
         let Op { name, action } = &ops[at];
         let node = self.intern(name);
         plan.nodes.push(node);
-        if ops.len() > 1 && plan.changed.insert(node, at).is_some() {
+        if ops.len() > 1 && !plan.changed.insert(node, at) {
             return Err(ChangeError::NamedTwice { name: name.as_str().to_owned() });
         }
         let is_installed = self.machine.view(node).is_installed;
@@ -137,7 +137,7 @@ impl EventLoop {
         ops: &'a [Op],
         node: NodeId,
     ) -> Option<&'a [&'static Kind]> {
-        let change = plan.changed.get(&node).map(|at| &ops[*at].action);
+        let change = plan.changed.get(node).map(|at| &ops[at].action);
         match change {
             Some(Action::Install { manifold, .. }) => {
                 manifold.as_ref().map(|manifold| manifold.blueprint.offers())
@@ -211,7 +211,46 @@ impl Plan {
 
     /// Returns the op that changes a node's manifold, in a group whose op `at` is looked at.
     fn op_of(&self, node: NodeId, at: usize) -> Option<usize> {
-        if self.nodes[at] == node { Some(at) } else { self.changed.get(&node).copied() }
+        if self.nodes[at] == node { Some(at) } else { self.changed.get(node) }
+    }
+}
+
+/// The nodes that a group changes, each with its op.
+#[derive(Default)]
+struct Changed {
+    /// Those that have a higher number than all before them, as new ones mostly have: they need no
+    /// table.
+    ascending: Vec<(NodeId, usize)>,
+    others: Map<NodeId, usize>,
+}
+
+impl Changed {
+    /// Makes room for so many, so that no step moves all that are there already.
+    fn reserve(&mut self, count: usize) {
+        self.ascending.reserve(count);
+    }
+
+    /// Enters a node, and returns whether it is the first time.
+    fn insert(&mut self, node: NodeId, at: usize) -> bool {
+        if self.ascending.last().is_none_or(|(last, _)| *last < node) {
+            self.ascending.push((node, at));
+            return true;
+        }
+        if self.others.is_empty() {
+            self.others.reserve(self.ascending.capacity() - self.ascending.len());
+        }
+        self.place(node).is_err() && self.others.insert(node, at).is_none()
+    }
+
+    fn get(&self, node: NodeId) -> Option<usize> {
+        match self.place(node) {
+            Ok(place) => Some(self.ascending[place].1),
+            Err(_) => self.others.get(&node).copied(),
+        }
+    }
+
+    fn place(&self, node: NodeId) -> Result<usize, usize> {
+        self.ascending.binary_search_by_key(&node, |(node, _)| *node)
     }
 }
 
@@ -224,7 +263,7 @@ fn check_manifold(
 ) -> Result<(), ChangeError> {
     let offers = manifold.blueprint.offers();
     for (index, kind) in offers.iter().enumerate() {
-        if offers[..index].iter().any(|other| other.id() == kind.id()) {
+        if offers[..index].iter().any(|other| other.is_same(kind)) {
             let name = name.as_str().to_owned();
             return Err(ChangeError::DuplicateOutput { name, kind: kind.name() });
         }
@@ -246,7 +285,7 @@ fn check_manifold(
 
 /// Every manifold offers `()`: it runs.
 pub(super) fn is_offered(kind: &Kind, offers: &[&'static Kind]) -> bool {
-    kind.id() == std::any::TypeId::of::<()>() || offers.iter().any(|other| other.id() == kind.id())
+    offers.iter().any(|other| other.is_same(kind)) || kind.id() == std::any::TypeId::of::<()>()
 }
 
 /// One side of an edge: who asks for what.

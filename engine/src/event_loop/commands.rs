@@ -10,9 +10,8 @@ use super::slot::{Ask, LastError, Slot, WorkerSlot};
 use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
-use crate::engine::Engine;
 use crate::event::EventKind;
-use crate::input::{Gift, Given};
+use crate::input::Gift;
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
 use crate::manifold::Manifold;
 use crate::stop::Stop;
@@ -58,7 +57,7 @@ impl EventLoop {
 
     fn start(&mut self, node: NodeId, generation: Generation) {
         let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
-        let (given, present) = self.gifts(node, generation, &manifold);
+        let (gifts, present) = self.gifts(node, &manifold);
         let slot = &mut self.slots[node.index()];
         if !present.is_empty() {
             slot.rare_mut().present = present;
@@ -79,7 +78,7 @@ impl EventLoop {
             is_aborted: false,
         });
         self.note(node, None, || EventKind::Starting { generation });
-        let launch = Launch { given, ctx, settings: manifold.settings, entry: None };
+        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
         let task = manifold.blueprint.launch(launch, &self.shared);
         if let Some(worker) = &mut self.slots[node.index()].worker {
             worker.task = task;
@@ -87,16 +86,15 @@ impl EventLoop {
     }
 
     /// Returns what a worker is started with, and which of it was there.
-    fn gifts(
-        &mut self,
-        node: NodeId,
-        generation: Generation,
-        manifold: &Manifold,
-    ) -> (Given, Box<[bool]>) {
+    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Vec<Gift>, Box<[bool]>) {
+        let declared = manifold.blueprint.inputs();
+        if declared.is_empty() {
+            return (Vec::new(), Box::default());
+        }
         let edges: Vec<_> = self.machine.inputs(node).collect();
         let mut gifts = Vec::with_capacity(edges.len());
         let mut present = Vec::with_capacity(edges.len());
-        for (declaration, (edge, is_held)) in manifold.blueprint.inputs().iter().zip(edges) {
+        for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));
@@ -108,8 +106,7 @@ impl EventLoop {
                 Gift::Absent
             });
         }
-        let engine = Engine::for_worker(Arc::clone(&self.shared), node, generation);
-        (Given::new(gifts, engine), present.into_boxed_slice())
+        (gifts, present.into_boxed_slice())
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {

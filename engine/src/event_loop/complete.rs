@@ -3,11 +3,12 @@
 use tokio::sync::oneshot;
 
 use super::{Apply, EventLoop};
-use crate::change::{Action, Op, Ops};
+use crate::change::{Action, Mode, Op, Ops};
 use crate::engine::Caller;
-use crate::hash::Set;
+use crate::hash::{Map, Set};
 use crate::machine::NodeId;
 use crate::manifold::Manifold;
+use crate::name::Text;
 
 impl EventLoop {
     /// Adds what goes with the names of a group.
@@ -18,10 +19,13 @@ impl EventLoop {
         }
     }
 
-    /// Adds what belongs to nested engines that are taken out or replaced.
+    /// Adds what belongs to nested engines that are taken out or replaced. What the group installs
+    /// in such a place takes it over.
     fn add_parts(&self, ops: &mut Ops) {
-        let mut named: Set<NodeId> =
-            ops.iter().filter_map(|op| self.names.find(&self.slots, op.name.as_str())).collect();
+        let find = |op: &Op| self.names.find(&self.slots, op.name.as_str());
+        let numbered = ops.iter().enumerate();
+        let mut named: Map<NodeId, usize> =
+            numbered.filter_map(|(at, op)| Some((find(op)?, at))).collect();
         for at in 0..ops.len() {
             let Op { name, action } = &ops[at];
             if !matches!(action, Action::Install { .. } | Action::Uninstall { .. }) {
@@ -38,35 +42,52 @@ impl EventLoop {
             let inputs = self.machine.inputs(node).map(|(edge, _)| edge.target);
             let parts: Vec<_> = users.chain(inputs).filter(is_part).collect();
             for part in parts {
-                if named.insert(part) {
+                let Some(taker) = named.get(&part) else {
+                    named.insert(part, ops.len());
                     let name = self.slots[part.index()].name().clone();
                     ops.push(Op { name, action: Action::Uninstall { with_dependents: false } });
+                    continue;
+                };
+                match &mut ops[*taker].action {
+                    Action::Install { mode, .. } if *mode != Mode::Something => {
+                        *mode = Mode::Anything;
+                    }
+                    Action::Install { .. } | Action::Uninstall { .. } => {}
+                    other => *other = Action::Uninstall { with_dependents: false },
                 }
             }
         }
     }
 
-    /// Takes out what belongs to a nested engine that has taken itself out.
+    /// Remembers a nested engine that has taken itself out: its parts go before the next group.
     pub(super) fn take_out_parts(&mut self, node: NodeId, removed: Option<&Manifold>) {
-        let nested = |manifold: &Manifold| manifold.settings.as_ref()?.part_of.clone();
-        let name = self.slots[node.index()].name().clone();
-        if removed.and_then(nested).is_none_or(|nested| nested.as_str() != name.as_str()) {
-            return;
+        let name = self.slots[node.index()].name();
+        if removed.and_then(nested).is_some_and(|nested| nested.as_str() == name.as_str()) {
+            self.orphaned.push(name.clone());
         }
-        let parts = self.names.iter().filter(|part| {
-            let manifold = self.slots[part.index()].manifold.as_ref();
-            manifold.and_then(nested).is_some_and(|nested| nested.as_str() == name.as_str())
-        });
-        let ops: Ops = parts
-            .map(|part| Op {
-                name: self.slots[part.index()].name().clone(),
-                action: Action::Uninstall { with_dependents: false },
-            })
-            .collect();
-        if !ops.is_empty() {
-            let (reply, caller) = (oneshot::channel().0, Caller::default());
-            self.queue.push_back(Apply { ops, caller, reply });
+    }
+
+    /// Returns the group that takes out what a nested engine has left that took itself out. Looked
+    /// for only when its turn has come: the group before may have taken or replaced a part.
+    pub(super) fn next_orphans(&mut self) -> Option<Box<Apply>> {
+        while let Some(name) = self.orphaned.pop() {
+            let node = self.names.find(&self.slots, name.as_str());
+            if node.is_some_and(|node| self.machine.view(node).is_installed) {
+                continue;
+            }
+            let parts = self.names.iter().map(|part| &self.slots[part.index()]).filter(|slot| {
+                let owner = slot.manifold.as_ref().and_then(nested);
+                owner.is_some_and(|owner| owner.as_str() == name.as_str())
+            });
+            let action = || Action::Uninstall { with_dependents: false };
+            let ops: Ops =
+                parts.map(|slot| Op { name: slot.name().clone(), action: action() }).collect();
+            if !ops.is_empty() {
+                let (reply, caller) = (oneshot::channel().0, Caller::default());
+                return Some(Box::new(Apply { ops, caller, reply }));
+            }
         }
+        None
     }
 
     /// Adds the dependents of what is to go with them.
@@ -92,4 +113,9 @@ impl EventLoop {
             }
         }
     }
+}
+
+/// Returns the nested engine that a manifold belongs to.
+fn nested(manifold: &Manifold) -> Option<&Text> {
+    manifold.settings.as_ref()?.part_of.as_ref()
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::remains::Remains;
-use super::{EventLoop, stamp};
+use super::waiting::answer;
+use super::{Apply, Call, EventLoop, Question, stamp};
 use crate::change::ChangeError;
 use crate::engine::{Life, Verdict};
 use crate::event::{EventKind, Origin};
@@ -81,11 +82,36 @@ impl EventLoop {
             let is_left = self.slots.iter_mut().any(|slot| slot.worker.is_some());
             self.shared.has_left_behind.store(is_left, Ordering::Release);
         }
+        self.refuse_calls();
         let life = self.life.clone();
         let remains = Remains::leave(self, verdict.clone());
         life.send_replace(Life::Ended(verdict));
         tokio::task::yield_now().await;
         drop(remains);
+    }
+
+    /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
+    fn refuse_calls(&mut self) {
+        self.called.close();
+        while let Ok(call) = self.called.try_recv() {
+            match call {
+                Call::Apply(apply) => self.queue.push_back(apply),
+                Call::Ask(question) => {
+                    if let Question::Preview(ops, _reply) = *question {
+                        self.reaper.take_ops(ops);
+                    }
+                }
+                Call::Kill(_) => {}
+            }
+        }
+        for apply in std::mem::take(&mut self.queue) {
+            let Apply { ops, reply, .. } = *apply;
+            self.reaper.take_ops(ops);
+            answer(reply, Err(Box::new(ChangeError::Stopped)));
+        }
+        self.waiting.give_up();
+        self.walks.clear();
+        self.reaper.flush();
     }
 
     /// The deadline of a kill is over: all that is left is dropped and left behind.

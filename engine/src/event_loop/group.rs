@@ -5,17 +5,14 @@ use std::sync::Arc;
 use super::check::Plan;
 use super::waiting::answer;
 use super::{Apply, EventLoop};
-use crate::change::{Action, ChangeError, Ops};
-use crate::engine::Caller;
+use crate::change::{Action, ChangeError};
 use crate::event::{EventKind, Origin};
 use crate::machine::{Edge, Generation, NodeId};
 use crate::name::Text;
 
 /// A group that is being checked or applied.
 pub(super) struct Job {
-    ops: Ops,
-    caller: Caller,
-    reply: super::ChangeReply,
+    apply: Box<Apply>,
     plan: Plan,
     /// The workers that the group itself stops.
     ending: Vec<(NodeId, Generation)>,
@@ -30,23 +27,15 @@ enum Stage {
 }
 
 impl Job {
-    fn new(apply: Apply) -> Self {
-        let Apply { ops, caller, reply } = apply;
-        Self {
-            ops,
-            caller,
-            reply,
-            plan: Plan::default(),
-            ending: Vec::new(),
-            stage: Stage::Resolve(0),
-        }
+    fn new(apply: Box<Apply>) -> Self {
+        Self { apply, plan: Plan::default(), ending: Vec::new(), stage: Stage::Resolve(0) }
     }
 }
 
 impl EventLoop {
     /// Takes the next change from the queue.
     pub(super) fn begin_next_job(&mut self) -> Option<Job> {
-        let mut apply = self.queue.pop_front()?;
+        let mut apply = self.next_orphans().or_else(|| self.queue.pop_front())?;
         while self.machine.is_killed() {
             self.reaper.take_ops(apply.ops);
             answer(apply.reply, Err(Box::new(ChangeError::Stopped)));
@@ -77,9 +66,10 @@ impl EventLoop {
                     // Who has ended meanwhile is not waited for.
                     let mut ending = job.ending;
                     ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
-                    self.waiting.add(&ending, job.reply);
+                    let Apply { ops, reply, .. } = *job.apply;
+                    self.waiting.add(&ending, reply);
                     // Letting go of a hundred thousand names takes longer than a slice.
-                    self.reaper.take_ops(job.ops);
+                    self.reaper.take_ops(ops);
                     return None;
                 }
                 Ok(false) => {}
@@ -98,30 +88,31 @@ impl EventLoop {
 
     /// Takes one step of a group; returns whether it was the last.
     fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
+        let Apply { ops, caller, .. } = &mut *job.apply;
         job.stage = match job.stage {
-            Stage::Resolve(at) if at < job.ops.len() => {
-                self.resolve(&mut job.plan, &job.ops, at)?;
+            Stage::Resolve(at) if at < ops.len() => {
+                self.resolve(&mut job.plan, ops, at)?;
                 Stage::Resolve(at + 1)
             }
             Stage::Resolve(_) => Stage::Check(0),
             Stage::Check(at) if at < job.plan.linked.len() => {
-                self.check(&job.plan, &job.ops, job.plan.linked[at])?;
+                self.check(&job.plan, ops, job.plan.linked[at])?;
                 Stage::Check(at + 1)
             }
             Stage::Check(_) => {
                 self.check_cycles(&job.plan)?;
-                self.check_own_end(&job.plan, &job.ops, &job.caller)?;
+                self.check_own_end(&job.plan, ops, caller)?;
                 Stage::Apply(0)
             }
-            Stage::Apply(at) if at < job.ops.len() => {
+            Stage::Apply(at) if at < ops.len() => {
                 let (node, edges) = (job.plan.nodes[at], job.plan.take_edges(at));
-                self.apply(node, &edges, &mut job.ops[at].action, job.caller.origin.as_ref());
+                self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
                 let view = self.machine.view(node);
-                if view.is_marked && !matches!(job.ops[at].action, Action::Unpark) {
+                if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
                     job.ending.push((node, view.generation));
                 }
                 // While it is in the processor's cache: the slot has it too.
-                job.ops[at].name = Text::Static("");
+                ops[at].name = Text::Static("");
                 Stage::Apply(at + 1)
             }
             Stage::Apply(_) => return Ok(true),
@@ -183,7 +174,8 @@ impl EventLoop {
 
     /// Refuses a group. The names that were only made for it are forgotten by the machine.
     pub(super) fn refuse(&mut self, job: Job, error: ChangeError) {
-        self.reaper.take_ops(job.ops);
-        answer(job.reply, Err(Box::new(error)));
+        let Apply { ops, reply, .. } = *job.apply;
+        self.reaper.take_ops(ops);
+        answer(reply, Err(Box::new(error)));
     }
 }

@@ -44,15 +44,17 @@ impl Names {
     }
 
     pub(super) fn find(&self, slots: &Chunks<Slot>, name: &str) -> Option<NodeId> {
-        let digest = self.digest(name);
+        self.find_by(self.digest(name), slots, name)
+    }
+
+    fn find_by(&self, digest: u32, slots: &Chunks<Slot>, name: &str) -> Option<NodeId> {
         let is_it = |entry: &Entry| {
             entry.digest == digest && slots[entry.node.index()].name().as_str() == name
         };
         self.table.find(Entry::hash(digest), is_it).map(|entry| entry.node)
     }
 
-    pub(super) fn insert(&mut self, name: &str, node: NodeId) {
-        let digest = self.digest(name);
+    fn insert(&mut self, digest: u32, node: NodeId) {
         self.table.insert_unique(Entry::hash(digest), Entry { digest, node }, |entry| {
             Entry::hash(entry.digest)
         });
@@ -81,7 +83,8 @@ impl Names {
 impl EventLoop {
     /// Returns the node of a name, adding it if it is new.
     pub(super) fn intern(&mut self, name: &Text) -> NodeId {
-        if let Some(node) = self.names.find(&self.slots, name.as_str()) {
+        let digest = self.names.digest(name.as_str());
+        if let Some(node) = self.names.find_by(digest, &self.slots, name.as_str()) {
             return node;
         }
         let node = self.machine.add();
@@ -89,7 +92,7 @@ impl EventLoop {
             self.slots.push(Slot::default());
         }
         self.slots[node.index()].name = Some(name.clone());
-        self.names.insert(name.as_str(), node);
+        self.names.insert(digest, node);
         node
     }
 

@@ -23,12 +23,16 @@ enum Remains {
     Manifold(Manifold),
     Finish(Finish),
     Fatal(Arc<BoxError>),
-    Ops(Ops),
+    /// Boxed: most of what comes here is outputs, and has to be small.
+    Ops(Box<Ops>),
     Reporter(Reporter),
     Ask(Arc<Ask>),
     Latest(Arc<Latest>),
     Slots(Chunks<Slot>),
 }
+
+/// For how many remains room is made at once.
+const AT_ONCE: usize = 256;
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
 /// drops, and nothing else.
@@ -36,6 +40,8 @@ pub(super) struct Reaper {
     sender: mpsc::UnboundedSender<Vec<Remains>>,
     /// What was taken since the last flush.
     taken: Vec<Remains>,
+    /// For how many outputs there is to be room: as many as came last time, within bounds.
+    expected: usize,
 }
 
 impl Reaper {
@@ -50,11 +56,14 @@ impl Reaper {
                 }
             }
         });
-        Self { sender, taken: Vec::new() }
+        Self { sender, taken: Vec::new(), expected: 0 }
     }
 
     pub(super) fn take(&mut self, outputs: Outputs) {
         if !matches!(outputs, Outputs::None) {
+            if self.taken.capacity() == 0 {
+                self.taken.reserve_exact(self.expected);
+            }
             self.taken.push(Remains::Outputs(outputs));
         }
     }
@@ -68,7 +77,7 @@ impl Reaper {
     pub(super) fn take_ops(&mut self, ops: Ops) {
         // The usual change is of one op, and its manifold is installed now: nothing is left of it.
         if ops.len() > 1 || ops.iter().any(Op::has_manifold) {
-            self.taken.push(Remains::Ops(ops));
+            self.taken.push(Remains::Ops(Box::new(ops)));
         }
     }
 
@@ -105,6 +114,7 @@ impl Reaper {
     /// Sends what was taken. Without a runtime there is no task any more, and it is dropped here.
     pub(super) fn flush(&mut self) {
         if !self.taken.is_empty() {
+            self.expected = self.taken.len().min(AT_ONCE);
             drop(self.sender.send(std::mem::take(&mut self.taken)));
         }
     }

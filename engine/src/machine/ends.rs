@@ -1,6 +1,7 @@
 //! What the end of a worker, and of a wait, leads to.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::node::{Age, Generation, Node, NodeId, Phase, Rest, Stage, Token, User};
@@ -55,6 +56,7 @@ impl Machine {
         } else {
             self.rest_after(id, end);
         }
+        self.graph[id].is_outdated = false;
         self.touch(id);
         self.act_on(id);
     }
@@ -72,10 +74,12 @@ impl Machine {
         let node = &mut self.graph[id];
         match end.kind {
             EndKind::Done => {
-                node.rest = Rest::Done;
                 node.failures = 0;
+                self.rest_unless_outdated(id, Rest::Done);
             }
-            EndKind::Missing => node.rest = Rest::Missing,
+            EndKind::Missing => {
+                self.rest_unless_outdated(id, Rest::Missing);
+            }
             EndKind::Failed => self.rest_after_failure(id, end),
             // `Stopped` cannot come unasked; if it does, the worker is simply wanted again.
             _ => self.rest_after_bounce(id),
@@ -83,13 +87,13 @@ impl Machine {
     }
 
     fn rest_after_bounce(&mut self, id: NodeId) {
-        let policy = self.policy_of(&self.graph[id]);
+        let policy = self.graph[id].policy.as_ref().unwrap_or(&self.policy);
         let delay = policy.backoff.spread(policy.bounce_delay, &mut self.random);
         self.rest_for(id, Rest::Delay, delay);
     }
 
     fn rest_after_failure(&mut self, id: NodeId, end: End) {
-        let policy = self.policy_of(&self.graph[id]);
+        let policy = Arc::clone(self.graph[id].policy.as_ref().unwrap_or(&self.policy));
         let node = &mut self.graph[id];
         if end.ran >= policy.backoff.reset_after {
             node.failures = 0;
@@ -100,7 +104,7 @@ impl Machine {
             count_recent(node, end.at, intensity.within, limit) > limit
         });
         if is_spent {
-            node.rest = Rest::Spent;
+            self.rest_unless_outdated(id, Rest::Spent);
             return;
         }
         let delay = policy.backoff.delay(self.graph[id].failures, &mut self.random);
@@ -109,10 +113,20 @@ impl Machine {
 
     /// Rests an idle node for a while; no while is no rest.
     fn rest_for(&mut self, id: NodeId, rest: Rest, delay: Duration) {
-        if !delay.is_zero() {
-            self.graph[id].rest = rest;
+        if !delay.is_zero() && self.rest_unless_outdated(id, rest) {
             self.arm(id, delay);
         }
+    }
+
+    /// Rests an idle node, and returns whether it does: what it ended by no longer counts if an
+    /// input has changed since it was started.
+    fn rest_unless_outdated(&mut self, id: NodeId, rest: Rest) -> bool {
+        let node = &mut self.graph[id];
+        let is_over = node.is_outdated && rest.is_soft();
+        if !is_over {
+            node.rest = rest;
+        }
+        !is_over
     }
 
     /// Tells those that were started with this generation's output that it has ended by itself.
@@ -152,7 +166,7 @@ impl Machine {
             Stage::Aborted | Stage::Stuck => return self.give_up(id),
         }
         node.stage = Stage::Aborted;
-        let grace = self.policy_of(&self.graph[id]).abort_grace;
+        let grace = self.policy_of(id).abort_grace;
         self.commands.push_back(Command::Abort(id, generation));
         self.arm(id, grace);
         self.touch(id);

@@ -255,6 +255,7 @@ impl Node {
         }
     }
 
+    #[inline]
     pub(super) fn status(&self) -> Status {
         if !self.is_installed || self.is_parked {
             Status::Down

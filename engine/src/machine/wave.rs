@@ -13,6 +13,16 @@ impl Machine {
         }
     }
 
+    /// Queues a node that has come up. There is nothing to do for one that nobody uses and that is
+    /// to stay.
+    pub(super) fn settle_in(&mut self, id: NodeId) {
+        if self.graph[id].is_marked {
+            self.touch(id);
+        } else if self.show_nobody(id) {
+            self.count_busy(id);
+        }
+    }
+
     /// Shows the status of a node that nothing uses, or queues the node; returns whether it was
     /// shown.
     fn show_nobody(&mut self, id: NodeId) -> bool {
@@ -172,7 +182,7 @@ impl Machine {
         let generation = node.generation;
         self.live += 1;
         self.commands.push_back(Command::Start(id, generation));
-        let timeout = self.policy_of(&self.graph[id]).start_timeout;
+        let timeout = self.policy_of(id).start_timeout;
         self.arm(id, timeout);
     }
 
@@ -183,7 +193,7 @@ impl Machine {
         if !node.is_marked || node.stage > Stage::Free || is_used {
             return;
         }
-        let (generation, grace) = (node.generation, self.policy_of(node).grace);
+        let (generation, grace) = (node.generation, self.policy_of(id).grace);
         self.graph[id].stage = Stage::Told;
         self.commands.push_back(Command::Stop(id, generation));
         self.arm(id, grace);

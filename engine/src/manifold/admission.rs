@@ -155,15 +155,20 @@ where
     }
 
     fn launch(self: Arc<Self>, mut launch: Launch, shared: &Shared) -> Option<AbortHandle> {
-        let (gifts, engine) = launch.given.into_parts();
+        let entry = launch.entry.get_or_insert_default();
+        if shared.wrap.is_some() && entry.outermost.is_none() {
+            let present = launch.gifts.iter().map(Gift::is_present).collect();
+            entry.outermost = Some(Outermost { manifold: Arc::clone(&self) as _, present });
+        }
+        let gifts = std::mem::take(&mut launch.gifts);
         let mut kept = Vec::new();
         let theirs = gifts.iter().zip(self.inner.inputs());
         let theirs = theirs.map(|(gift, input)| share(gift, input.need, &mut kept)).collect();
         let own = self.own.iter().map(|(at, need)| share(&gifts[*at], *need, &mut kept)).collect();
-        launch.given = Given::new(theirs, engine.clone());
-        let (admission, mut given) = (Arc::clone(&self), Given::new(own, engine));
+        launch.gifts = theirs;
+        let admission = Arc::clone(&self);
         launch.entry.get_or_insert_default().checks.push(Box::new(move |ctx| {
-            let values = admission.inputs.take(&mut given);
+            let values = admission.inputs.take(&mut Given::new(own, ctx.clone()));
             let pass = (admission.admit)(values, ctx)?;
             Ok(Box::new((pass, kept)))
         }));
@@ -182,9 +187,25 @@ type Check = Box<dyn FnOnce(&Context) -> Result<Pass, Exit> + Send>;
 pub(crate) struct Entry {
     checks: Vec<Check>,
     passes: Vec<Pass>,
+    /// For what stands around the worker.
+    outermost: Option<Outermost>,
+}
+
+/// The manifold as it is installed, with all checks around it.
+struct Outermost {
+    manifold: Arc<dyn Blueprint>,
+    /// Whether there was a value of each of its inputs.
+    present: Box<[bool]>,
 }
 
 impl Entry {
+    /// Returns the inputs of the manifold as it is installed, and whether there was a value of each.
+    pub(crate) fn inputs(&self) -> Option<(&[Declaration], &[bool])> {
+        self.outermost
+            .as_ref()
+            .map(|Outermost { manifold, present }| (manifold.inputs(), &**present))
+    }
+
     /// Asks all checks, until one refuses.
     pub(crate) fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
         for check in std::mem::take(&mut self.checks) {

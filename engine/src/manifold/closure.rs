@@ -13,9 +13,9 @@ use tokio::task::AbortHandle;
 
 use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
-use crate::context::Context;
+use crate::context::{Context, Identity};
 use crate::exit::{Exit, Outcome};
-use crate::input::{Given, Inputs};
+use crate::input::{Gift, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
@@ -29,13 +29,14 @@ pub trait Offers: Sized + Send + 'static {
     fn kinds() -> SmallVec<[&'static Kind; 1]>;
 
     #[doc(hidden)]
-    fn hand_over(self, handed: &mut Handed);
+    fn hand_over(self, handed: &mut Handed<'_>);
 }
 
 /// Collects what a closure worker hands over.
 #[doc(hidden)]
 #[expect(missing_debug_implementations, reason = "it cannot be reached from outside")]
-pub struct Handed {
+pub struct Handed<'a> {
+    identity: &'a Identity,
     values: Vec<Value>,
     changes: Changes,
 }
@@ -46,7 +47,7 @@ pub trait Offer: Send + 'static {
     fn kind() -> &'static Kind;
 
     #[doc(hidden)]
-    fn hand_over(self, handed: &mut Handed);
+    fn hand_over(self, handed: &mut Handed<'_>);
 }
 
 impl<T: Clone + Send + Sync + 'static> Offer for T {
@@ -54,7 +55,7 @@ impl<T: Clone + Send + Sync + 'static> Offer for T {
         Kind::of::<T>()
     }
 
-    fn hand_over(self, handed: &mut Handed) {
+    fn hand_over(self, handed: &mut Handed<'_>) {
         handed.values.push(Arc::new(self));
     }
 }
@@ -68,7 +69,7 @@ impl<T: Clone + Send + Sync + 'static> Offer for Passed<T> {
         Kind::of::<T>()
     }
 
-    fn hand_over(self, handed: &mut Handed) {
+    fn hand_over(self, handed: &mut Handed<'_>) {
         handed.values.push(self.0);
     }
 }
@@ -98,37 +99,42 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
         Kind::of::<T>()
     }
 
-    fn hand_over(self, handed: &mut Handed) {
-        let value = handed.changes.follow(handed.values.len(), self.0);
+    fn hand_over(self, handed: &mut Handed<'_>) {
+        let value = handed.changes.follow(handed.identity, handed.values.len(), self.0);
         handed.values.push(value);
     }
 }
 
+impl Offers for () {
+    fn kinds() -> SmallVec<[&'static Kind; 1]> {
+        SmallVec::new()
+    }
+
+    fn hand_over(self, _handed: &mut Handed<'_>) {}
+}
+
 macro_rules! offers {
-    ($($name:ident)*) => {
-        impl<$($name: Offer),*> Offers for ($($name,)*) {
+    ($($name:ident $place:tt)+) => {
+        impl<$($name: Offer),+> Offers for ($($name,)+) {
             fn kinds() -> SmallVec<[&'static Kind; 1]> {
-                [$($name::kind()),*].into_iter().collect()
+                [$($name::kind()),+].into_iter().collect()
             }
 
-            #[allow(non_snake_case, unused_variables, reason = "the empty tuple uses none")]
-            fn hand_over(self, handed: &mut Handed) {
-                let ($($name,)*) = self;
-                $($name.hand_over(handed);)*
+            fn hand_over(self, handed: &mut Handed<'_>) {
+                $(self.$place.hand_over(handed);)+
             }
         }
     };
 }
 
-offers!();
-offers!(A);
-offers!(A B);
-offers!(A B C);
-offers!(A B C D);
-offers!(A B C D E);
-offers!(A B C D E F);
-offers!(A B C D E F G);
-offers!(A B C D E F G H);
+offers!(A 0);
+offers!(A 0 B 1);
+offers!(A 0 B 1 C 2);
+offers!(A 0 B 1 C 2 D 3);
+offers!(A 0 B 1 C 2 D 3 E 4);
+offers!(A 0 B 1 C 2 D 3 E 4 F 5);
+offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
 
 /// What a worker that is a closure or a blocking function says when it is up.
 ///
@@ -158,19 +164,21 @@ impl<O: Offers> Up<O> {
     /// Returns the request to stop, which may have been told already: a closure awaits
     /// [`Stop::wait`], a blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
     pub fn ready(self, offers: O) -> Stop {
-        let changes = Changes::new(self.ctx.identity().clone());
-        let mut handed = Handed { values: Vec::new(), changes };
+        let identity = self.ctx.identity();
+        let mut handed = Handed { identity, values: Vec::new(), changes: Changes::default() };
         offers.hand_over(&mut handed);
         if let Some(observed) = self.ctx.observed() {
             observed.started();
         }
         let born = Born { outputs: handed.values.into_iter().collect(), reporter: None };
         // Told first: a change of a worker that is not known to be up would be lost.
-        born.tell(self.ctx.identity());
+        born.tell(identity);
         let stop = self.ctx.stop().clone();
         match self.follower {
             Follower::Task(late) => late.set(handed.changes),
-            Follower::Beside(place) => *place.lock() = handed.changes.spawn(stop.clone()),
+            Follower::Beside(place) => {
+                *place.lock() = handed.changes.spawn(&identity.shared.workers, stop.clone());
+            }
         }
         stop
     }
@@ -222,13 +230,14 @@ where
     fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
-            begin: |plan: &Plan<Self>, mut given: Given, ctx: Context, late: &mut Late| {
+            begin: |plan: &Plan<Self>, gifts: Vec<Gift>, ctx: Context, late: &mut Late| {
+                let mut given = Given::new(gifts, ctx);
                 let values = plan.body.inputs.take(&mut given);
                 *late = Late::new();
-                let up = Up::new(ctx, Follower::Task(late.clone()));
+                let up = Up::new(given.into_context(), Follower::Task(late.clone()));
                 Begun::<Pending<Result<Infallible, Exit>>, F>::Run((plan.body.run)(values, up))
             },
-            bear: |_: &Plan<Self>, worker: &Infallible, _: &mut Changes| match *worker {},
+            bear: |_: &Plan<Self>, worker: &Infallible, _: &Identity, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
         };
         launch.spawn(shared, steps)
@@ -266,12 +275,12 @@ where
     }
 
     fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
-        launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |mut given, ctx| {
+        launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |gifts, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));
+            let mut given = Given::new(gifts, ctx);
             let values = plan.body.inputs.take(&mut given);
-            drop(given);
-            let up = Up::new(ctx, Follower::Beside(Arc::clone(&forwarder)));
+            let up = Up::new(given.into_context(), Follower::Beside(Arc::clone(&forwarder)));
             let outcome = (plan.body.run)(values, up);
             let forwarder = forwarder.lock().take();
             match forwarder.and_then(|forwarder| forwarder.panicked()) {

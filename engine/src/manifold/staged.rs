@@ -8,10 +8,10 @@ use tokio::task::AbortHandle;
 
 use super::{Body, Kinds, Manifold, Plan};
 use crate::changes::{Changes, Late};
-use crate::context::Context;
+use crate::context::{Context, Identity};
 use crate::detail::{Detail, Reporter};
 use crate::exit::Exit;
-use crate::input::{Given, Inputs};
+use crate::input::{Gift, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
@@ -68,7 +68,8 @@ where
     where
         T: Clone + Send + Sync + 'static,
     {
-        let fixed = move |worker: &W, _: &mut Changes| -> Value { Arc::new(output(worker)) };
+        let fixed =
+            move |worker: &W, _: &Identity, _: &mut Changes| -> Value { Arc::new(output(worker)) };
         self.offer::<T>(Box::new(fixed))
     }
 
@@ -85,8 +86,9 @@ where
         T: Clone + PartialEq + Send + Sync + 'static,
     {
         let index = self.staged.outputs.len();
-        let followed =
-            move |worker: &W, changes: &mut Changes| changes.follow(index, output(worker));
+        let followed = move |worker: &W, identity: &Identity, changes: &mut Changes| {
+            changes.follow(identity, index, output(worker))
+        };
         self.offer::<T>(Box::new(followed))
     }
 
@@ -131,7 +133,7 @@ impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
 }
 
 type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
-type Output<W> = Box<dyn Fn(&W, &mut Changes) -> Value + Send + Sync>;
+type Output<W> = Box<dyn Fn(&W, &Identity, &mut Changes) -> Value + Send + Sync>;
 
 /// The body of the manifold that a [`StagedBuilder`] builds. Few have more than one output.
 struct Staged<I, S, W> {
@@ -157,14 +159,18 @@ where
     fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
-            begin: |plan: &Plan<Self>, mut given: Given, ctx: Context, _: &mut Late| {
+            begin: |plan: &Plan<Self>, gifts: Vec<Gift>, ctx: Context, _: &mut Late| {
+                let mut given = Given::new(gifts, ctx);
                 let values = plan.body.inputs.take(&mut given);
-                Begun::Start(plan.body.start.start(values, ctx))
+                Begun::Start(plan.body.start.start(values, given.into_context()))
             },
-            bear: |plan: &Plan<Self>, worker: &W, changes: &mut Changes| {
+            bear: |plan: &Plan<Self>, worker: &W, identity: &Identity, changes: &mut Changes| {
                 let Self { outputs, reporter, .. } = &plan.body;
                 Born {
-                    outputs: outputs.iter().map(|output| output(worker, changes)).collect(),
+                    outputs: outputs
+                        .iter()
+                        .map(|output| output(worker, identity, changes))
+                        .collect(),
                     reporter: reporter.as_ref().map(|make| make(worker)),
                 }
             },

@@ -9,6 +9,7 @@ const SITE: Name<Engine> = Name::new("site");
 const FACT: Name<u32> = Name::new("fact");
 const PAGE: Name<u32> = Name::new("page");
 const OTHER: Name<u32> = Name::new("other");
+const USER: Name<u32> = Name::new("user");
 
 /// Returns a nested engine whose `page` uses `fact`, beside which `other` uses nothing.
 fn site(journal: &Journal) -> Nested {
@@ -20,19 +21,39 @@ fn site(journal: &Journal) -> Nested {
     .engine(|_| test_engine())
 }
 
+/// Returns a nested engine around `site`: it passes `a` in and `page` out, as `b`.
+fn in_another(journal: &Journal) -> Nested {
+    let journal = journal.clone();
+    let outer = Nested::new(move || {
+        let inner = site(&journal).import_live(FACT, FACT).export(PAGE, PAGE);
+        Change::new().install_nested(SITE, inner)
+    });
+    outer.import_live(A, FACT).export(PAGE, B)
+}
+
 /// Waits until a worker of the nested engine runs.
 async fn running(engine: &Engine, name: Name<u32>) -> TestResult {
     Ok(engine.output(SITE).await?.running(&name).await?)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+/// Returns an engine whose `a` the nested one imports, and whose workers run.
+async fn with_import(
+    journal: &Journal,
+    import: impl FnOnce(Nested) -> Nested,
+) -> Result<Engine, Box<dyn std::error::Error>> {
+    let engine = test_engine().build()?;
     engine.install(A, journal.manifold(())).await?;
-    engine.install_nested(SITE, site(&journal).import(A, FACT)).await?;
+    engine.install_nested(SITE, import(site(journal))).await?;
     running(&engine, PAGE).await?;
     running(&engine, OTHER).await?;
     journal.take();
+    Ok(engine)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
+    let journal = Journal::new();
+    let engine = with_import(&journal, |site| site.import(A, FACT)).await?;
 
     engine.bounce(&A).await?;
     wait_for_state(&engine, "site", WorkerState::Running).await?;
@@ -48,12 +69,8 @@ async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_live_import_bounces_only_the_workers_that_use_it() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
-    engine.install(A, journal.manifold(())).await?;
-    engine.install_nested(SITE, site(&journal).import_live(A, FACT)).await?;
-    running(&engine, PAGE).await?;
-    running(&engine, OTHER).await?;
-    journal.take();
+    let journal = Journal::new();
+    let engine = with_import(&journal, |site| site.import_live(A, FACT)).await?;
 
     engine.bounce(&A).await?;
     wait_for_state(&engine, "site.fact", WorkerState::Running).await?;
@@ -171,7 +188,7 @@ async fn types_are_compared_across_borders() -> TestResult {
     wait_for_state(&engine, "site", WorkerState::BackingOff).await?;
     let report = engine.report().await;
     let error = report.workers["site"].error.as_ref().ok_or("no error")?;
-    assert!(error.text.contains("asks \"page\" for alloc::string::String"), "{}", error.text);
+    assert!(error.text.contains("asks \"page\" for String"), "{}", error.text);
     Ok(clean_kill(engine).await?)
 }
 
@@ -203,6 +220,66 @@ async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_place_of_an_export_that_goes_can_be_taken_in_the_same_group() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
+    engine.install(USER, journal.manifold(B)).await?;
+    engine.running(&USER).await?;
+    journal.take();
+
+    let next = site(&journal).import(A, FACT).export(PAGE, C);
+    let swap = Change::new().replace_nested(SITE, next).install(B, journal.manifold(A));
+    engine.apply(swap).await?;
+    engine.running(&USER).await?;
+
+    assert_eq!(journal.starts("user"), 1);
+    assert!(engine.report().await.workers.keys().eq(["a", "b", "c", "site", "user"]));
+    // It is no longer a part of the nested engine.
+    engine.uninstall(&SITE).await?;
+    assert!(engine.report().await.workers.keys().eq(["a", "b", "user"]));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_that_goes_makes_room_for_a_value_or_for_another_engine_s() -> TestResult {
+    let other: Name<Engine> = Name::new("other");
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let plain = || site(&journal).import(A, FACT);
+    engine.install(A, journal.manifold(())).await?;
+    engine.install_nested(SITE, plain().export(PAGE, B).export(PAGE, C)).await?;
+    engine.install_nested(other.clone(), plain()).await?;
+
+    let moved = Change::new()
+        .replace_nested(SITE, plain())
+        .replace_nested(other.clone(), plain().export(PAGE, B))
+        .provide(C, 7);
+    engine.apply(moved).await?;
+    engine.running(&B).await?;
+
+    assert_eq!(engine.output(C).await?, 7);
+    engine.uninstall(&other).await?;
+    assert!(engine.report().await.workers.keys().eq(["a", "c", "site"]));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_goes_with_its_engine_whatever_else_the_group_wants_of_it() -> TestResult {
+    let wants = [Change::bounce::<u32>, Change::park::<u32>, Change::unpark::<u32>];
+    for want in wants {
+        let (engine, journal) = (test_engine().build()?, Journal::new());
+        engine.install(A, journal.manifold(())).await?;
+        engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
+
+        engine.apply(want(Change::new(), &B).uninstall(&SITE)).await?;
+
+        assert!(engine.report().await.workers.keys().eq(["a"]));
+        clean_kill(engine).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kill_stops_users_before_what_they_use_across_borders() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, journal.manifold(())).await?;
@@ -221,13 +298,7 @@ async fn a_kill_stops_users_before_what_they_use_across_borders() -> TestResult 
 async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_offers()
 -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
-    let inmost = journal.clone();
-    let outer = Nested::new(move || {
-        let inner = site(&inmost).import_live(FACT, FACT).export(PAGE, PAGE);
-        Change::new().install_nested(SITE, inner)
-    })
-    .import_live(A, FACT)
-    .export(PAGE, B);
+    let outer = in_another(&journal);
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, outer).await?;
     engine.install(C, journal.manifold(B)).await?;
@@ -257,13 +328,7 @@ async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_
 #[tokio::test(start_paused = true)]
 async fn a_chain_to_the_cause_leads_through_all_engines() -> TestResult {
     let (engine, journal, facts) = (test_engine().build()?, Journal::new(), Script::new());
-    let inmost = journal.clone();
-    let outer = Nested::new(move || {
-        let inner = site(&inmost).import_live(FACT, FACT).export(PAGE, PAGE);
-        Change::new().install_nested(SITE, inner)
-    })
-    .import_live(A, FACT)
-    .export(PAGE, B);
+    let outer = in_another(&journal);
     engine.install(A, facts.manifold(())).await?;
     engine.install_nested(SITE, outer).await?;
     engine.install(C, journal.manifold(B)).await?;

@@ -1,19 +1,25 @@
 //! The engine's integration tests: behaviour through the public API.
 
 mod admission;
+mod blocking;
 mod border_ends;
+mod border_values;
 mod borders;
 mod changes;
 mod compile;
+mod convergence;
 mod course;
 mod delays;
 mod ends;
+mod events;
 mod examples;
 mod flaws;
 mod inputs;
 mod nested;
 mod outputs;
 mod panics;
+mod previews;
+mod refusals;
 mod reports;
 mod seeing;
 mod slices;

@@ -26,6 +26,14 @@ async fn panic_of(engine: &Engine, manifold: Manifold) -> Result<String, Failure
     }
 }
 
+/// Checks that a manifold's worker panics and that its error says so.
+async fn check_panic(manifold: Manifold, expected: &str) -> TestResult {
+    let text = panic_of(&test_engine().build()?, manifold).await?;
+
+    assert_eq!(text, expected);
+    Ok(())
+}
+
 struct Idle;
 
 impl Worker for Idle {
@@ -68,55 +76,40 @@ impl std::error::Error for Trap {}
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_start_is_reported() -> TestResult {
-    let (engine, script) = (test_engine().build()?, Script::new());
+    let script = Script::new();
     script.panic_in_start("in start");
 
-    let text = panic_of(&engine, script.manifold(())).await?;
-
-    assert_eq!(text, "panicked: in start");
-    Ok(())
+    check_panic(script.manifold(()), "panicked: in start").await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_before_the_starts_first_await_is_reported() -> TestResult {
-    let engine = test_engine().build()?;
     let panics = |()| -> std::future::Ready<Result<Idle, Exit>> { panic!("called") };
     let manifold = Manifold::builder().start(move |(), _| panics(())).output(|_| 1_u32).build();
 
-    let text = panic_of(&engine, manifold).await?;
-
-    assert_eq!(text, "panicked: called");
-    Ok(())
+    check_panic(manifold, "panicked: called").await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_run_is_reported() -> TestResult {
-    let (engine, script) = (test_engine().build()?, Script::new());
+    let script = Script::new();
     script.panic("in run");
 
-    let text = panic_of(&engine, script.manifold(())).await?;
-
-    assert_eq!(text, "panicked: in run");
-    Ok(())
+    check_panic(script.manifold(()), "panicked: in run").await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_an_output_is_reported() -> TestResult {
-    let engine = test_engine().build()?;
     let manifold = Manifold::builder()
         .start(|(), _| async { Ok(Idle) })
         .output(|_| -> u32 { panic!("in output") })
         .build();
 
-    let text = panic_of(&engine, manifold).await?;
-
-    assert_eq!(text, "panicked: in output");
-    Ok(())
+    check_panic(manifold, "panicked: in output").await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_where_a_reporter_is_made_is_reported() -> TestResult {
-    let engine = test_engine().build()?;
     let manifold = Manifold::builder()
         .start(|(), _| async { Ok(Idle) })
         .output(|_| 1_u32)
@@ -126,10 +119,7 @@ async fn a_panic_where_a_reporter_is_made_is_reported() -> TestResult {
         })
         .build();
 
-    let text = panic_of(&engine, manifold).await?;
-
-    assert_eq!(text, "panicked: making a reporter");
-    Ok(())
+    check_panic(manifold, "panicked: making a reporter").await
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,13 +176,10 @@ async fn a_panic_in_the_comparison_of_a_blocking_workers_value_is_reported() -> 
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_filter_is_reported() -> TestResult {
-    let (engine, script) = (test_engine().build()?, Script::new());
+    let script = Script::new();
     script.fail_start(Exit::failed("lost"));
 
-    let text = panic_of(&engine, script.manifold(()).filter(|_| panic!("in filter"))).await?;
-
-    assert_eq!(text, "panicked: in filter");
-    Ok(())
+    check_panic(script.manifold(()).filter(|_| panic!("in filter")), "panicked: in filter").await
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,13 +197,10 @@ async fn a_panic_in_a_classifier_is_reported() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_an_errors_text_is_reported() -> TestResult {
-    let (engine, script) = (test_engine().build()?, Script::new());
+    let script = Script::new();
     script.fail_start(Exit::failed(Trap));
 
-    let text = panic_of(&engine, script.manifold(())).await?;
-
-    assert_eq!(text, "panicked: written");
-    Ok(())
+    check_panic(script.manifold(()), "panicked: written").await
 }
 
 /// Panics when it is dropped, unless the thread panics already.
@@ -282,17 +266,13 @@ async fn a_changing_value_whose_drop_panics_is_its_workers_own_failure() -> Test
     let (sender, receiver) = watch::channel(Bomb);
     // The test's own value never goes.
     std::mem::forget(sender);
-    let engine = test_engine().build()?;
     let manifold = Manifold::builder()
         .start_with(receiver, |receiver, (), _| async move { Ok(Followed(receiver)) })
         .output(|_| 1_u32)
         .changing(|worker| worker.0.clone())
         .build();
 
-    let text = panic_of(&engine, manifold).await?;
-
-    assert_eq!(text, "panicked: dropped");
-    Ok(())
+    check_panic(manifold, "panicked: dropped").await
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,17 +1,23 @@
 //! What ends while a group of many is applied: such a group is worked on in slices, and messages are
 //! taken in between. The clock runs, because a slice is a time.
 
-use crankcase_engine::{Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, WorkerState};
+use crankcase_engine::{
+    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, WorkerState,
+};
 use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 
-use crate::{A, B, TestResult, state};
+use crate::{A, B, C, TestResult, state};
 
 /// Takes many slices to be checked, and many to be applied.
 const MANY: usize = 20_000;
 
-/// Returns an engine that remembers every event of such a group.
-fn engine() -> Result<Engine, crankcase_engine::ConfigError> {
-    test_engine().event_capacity(8 * MANY).build()
+/// Returns an engine whose `a` runs, and all that happens from then on, also of such a group.
+async fn running(a: &Script) -> Result<(Engine, EventRecorder), Box<dyn std::error::Error>> {
+    let engine = test_engine().event_capacity(8 * MANY).build()?;
+    engine.install(A, a.manifold(())).await?;
+    engine.running(&A).await?;
+    let events = EventRecorder::new(&engine);
+    Ok((engine, events))
 }
 
 /// Adds many manifolds that start nothing: each waits for an input that nobody offers.
@@ -58,10 +64,8 @@ async fn is_amid(
 
 #[tokio::test]
 async fn a_worker_that_fails_before_its_bounce_is_applied_is_started_once_more() -> TestResult {
-    let (engine, script) = (engine()?, Script::new());
-    engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let script = Script::new();
+    let (engine, mut events) = running(&script).await?;
 
     let group = and_many(Change::new())?.bounce(&A);
     apply_and(&engine, &mut events, group, || script.end(Err("it broke".into()))).await??;
@@ -74,11 +78,10 @@ async fn a_worker_that_fails_before_its_bounce_is_applied_is_started_once_more()
 
 #[tokio::test]
 async fn a_worker_that_ends_after_it_was_replaced_is_not_waited_for() -> TestResult {
-    let (engine, journal, old) = (engine()?, Journal::new(), Script::new());
-    engine.install(A, old.manifold(())).await?;
+    let (journal, old) = (Journal::new(), Script::new());
+    let (engine, mut events) = running(&old).await?;
     engine.install(B, journal.manifold(A)).await?;
     engine.running(&B).await?;
-    let mut events = EventRecorder::new(&engine);
 
     let group = and_many(Change::new().replace(A, Script::new().manifold(())))?;
     apply_and(&engine, &mut events, group, || old.end(Ok(()))).await??;
@@ -91,10 +94,8 @@ async fn a_worker_that_ends_after_it_was_replaced_is_not_waited_for() -> TestRes
 
 #[tokio::test]
 async fn a_worker_that_ends_after_it_was_uninstalled_is_not_waited_for() -> TestResult {
-    let (engine, script) = (engine()?, Script::new());
-    engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let script = Script::new();
+    let (engine, mut events) = running(&script).await?;
 
     let group = and_many(Change::new().uninstall(&A))?;
     apply_and(&engine, &mut events, group, || script.end(Err("it broke".into()))).await??;
@@ -106,10 +107,8 @@ async fn a_worker_that_ends_after_it_was_uninstalled_is_not_waited_for() -> Test
 
 #[tokio::test]
 async fn a_worker_that_uninstalls_itself_before_its_bounce_is_applied_is_gone() -> TestResult {
-    let (engine, script) = (engine()?, Script::new());
-    engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let script = Script::new();
+    let (engine, mut events) = running(&script).await?;
 
     let group = and_many(Change::new())?.bounce(&A);
     apply_and(&engine, &mut events, group, || script.end(Err(Exit::Uninstall))).await??;
@@ -122,10 +121,8 @@ async fn a_worker_that_uninstalls_itself_before_its_bounce_is_applied_is_gone() 
 
 #[tokio::test]
 async fn a_worker_that_uninstalls_itself_before_its_replacement_is_replaced() -> TestResult {
-    let (engine, journal, old) = (engine()?, Journal::new(), Script::new());
-    engine.install(A, old.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let (journal, old) = (Journal::new(), Script::new());
+    let (engine, mut events) = running(&old).await?;
 
     let group = and_many(Change::new())?.replace(A, journal.manifold(()));
     apply_and(&engine, &mut events, group, || old.end(Err(Exit::Uninstall))).await??;
@@ -138,10 +135,8 @@ async fn a_worker_that_uninstalls_itself_before_its_replacement_is_replaced() ->
 
 #[tokio::test]
 async fn a_replaced_worker_that_uninstalls_itself_does_not_take_the_new_one_out() -> TestResult {
-    let (engine, journal, old) = (engine()?, Journal::new(), Script::new());
-    engine.install(A, old.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let (journal, old) = (Journal::new(), Script::new());
+    let (engine, mut events) = running(&old).await?;
 
     let group = and_many(Change::new().replace(A, journal.manifold(())))?;
     apply_and(&engine, &mut events, group, || old.end(Err(Exit::Uninstall))).await??;
@@ -154,10 +149,8 @@ async fn a_replaced_worker_that_uninstalls_itself_does_not_take_the_new_one_out(
 
 #[tokio::test]
 async fn a_worker_that_uninstalls_itself_while_a_group_is_checked_is_gone() -> TestResult {
-    let (engine, script) = (engine()?, Script::new());
-    engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let script = Script::new();
+    let (engine, mut events) = running(&script).await?;
 
     // The answer comes before the group is begun, and the end after its first slice.
     let ended = async {
@@ -180,10 +173,8 @@ async fn a_worker_that_uninstalls_itself_while_a_group_is_checked_is_gone() -> T
 
 #[tokio::test]
 async fn a_fatal_error_while_a_group_is_applied_starts_nothing_of_it() -> TestResult {
-    let (engine, journal, script) = (engine()?, Journal::new(), Script::new());
-    engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
-    let mut events = EventRecorder::new(&engine);
+    let (journal, script) = (Journal::new(), Script::new());
+    let (engine, mut events) = running(&script).await?;
 
     let group = and_many(Change::new().install(B, journal.manifold(())))?;
     let fatal = || script.end(Err(Exit::fatal("the disk is gone")));
@@ -196,4 +187,39 @@ async fn a_fatal_error_while_a_group_is_applied_starts_nothing_of_it() -> TestRe
     events.finish().await?;
     assert!(!events.lines().contains(&format!("/n{} installed", MANY - 1)));
     Ok(())
+}
+
+/// A nested engine with two exports, which takes itself out when its worker fails.
+fn site_that_gives_up(page: &Script) -> Nested {
+    const PAGE: Name<u32> = Name::new("page");
+    let page = page.clone();
+    Nested::new(move || Change::new().install(PAGE, page.manifold(())))
+        .export(PAGE, B)
+        .export(PAGE, C)
+        .engine(|_| test_engine())
+        .manifold(|site| site.filter(|_| Err(Exit::Uninstall)))
+}
+
+#[tokio::test]
+async fn what_takes_the_place_of_a_part_stays_when_the_engine_takes_itself_out() -> TestResult {
+    let page = Script::new();
+    let engine = test_engine().event_capacity(8 * MANY).build()?;
+    engine.install_nested(Name::<Engine>::new("site"), site_that_gives_up(&page)).await?;
+    engine.running(&B).await?;
+    let mut events = EventRecorder::new(&engine);
+    let stranger = Change::new().install_or_replace(B, Script::new().manifold(()));
+    let mut waiting = None;
+
+    let begun = apply_and(&engine, &mut events, and_many(Change::new())?, || {
+        waiting = Some(engine.apply(stranger));
+        page.end(Err(Exit::fatal("over")));
+    });
+    begun.await??;
+    waiting.ok_or("it was not asked for")?.await?;
+    events.wait_for_kind("/c", |kind| *kind == EventKind::Removed).await?;
+
+    let report = engine.report().await;
+    let left = report.workers.into_keys().filter(|name| !name.starts_with('n'));
+    assert_eq!(left.collect::<Vec<_>>(), ["b"]);
+    Ok(clean_kill(engine).await?)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, EngineState, EventKind, Exit, WorkerState};
+use crankcase_engine::{Change, ChangeError, EngineState, EventKind, Exit, WorkerState};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
 
@@ -194,7 +194,7 @@ async fn calls_after_a_kill_are_answered_with_an_error() -> TestResult {
 
     let installed = engine.install(B, add_one(A)).await;
     let bounced = engine.bounce(&A).await;
-    let previewed = engine.preview(crankcase_engine::Change::new().bounce(&A)).await;
+    let previewed = engine.preview(Change::new().bounce(&A)).await;
     engine.wait().await?;
 
     assert_eq!(installed, Err(ChangeError::Stopped));
@@ -267,4 +267,24 @@ async fn dropping_every_handle_stops_nothing() -> TestResult {
 
     assert_eq!(state(&clone, "a").await, WorkerState::Running);
     Ok(clean_kill(clone).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_an_engine_that_has_just_ended_is_answered_before_its_last_report_is_made()
+-> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+
+    engine.stop().await?;
+
+    // Nothing else has run on this thread since the engine has ended.
+    tokio::select! {
+        biased;
+        refused = engine.preview(Change::new().bounce(&A)) => {
+            assert!(matches!(refused, Err(ChangeError::Stopped)), "{refused:?}");
+        }
+        () = std::future::ready(()) => return Err("it waits".into()),
+    }
+    Ok(())
 }

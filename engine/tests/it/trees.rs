@@ -3,102 +3,18 @@
 //! `CRANKCASE_TREE_SEEDS` is how many seeds are tried (default 150), and `CRANKCASE_TREE_SEED` one
 //! to try alone; a failure names its seed.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+mod world;
+
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Exit, Manifold, Name, Nested, WorkerState};
-use crankcase_testing::{clean_kill, test_engine};
-use parking_lot::Mutex;
+use crankcase_engine::{Change, Engine, Name, Nested, WorkerState};
+use crankcase_testing::test_engine;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::TestResult;
-
-/// What every worker offers: itself, as long as it runs.
-#[derive(Clone)]
-struct Token {
-    worker: Arc<Running>,
-}
-
-/// One running worker.
-struct Running {
-    path: &'static str,
-    /// Who runs with its token.
-    users: AtomicUsize,
-    has_ended: AtomicBool,
-    /// It ended because it was told to.
-    was_stopped: AtomicBool,
-}
-
-/// What all workers of a tree share.
-#[derive(Clone, Default)]
-struct World {
-    /// The present worker of each path.
-    present: Arc<Mutex<HashMap<&'static str, Token>>>,
-    /// What makes a worker end by itself.
-    dying: Arc<Mutex<HashMap<&'static str, Arc<Notify>>>>,
-    broken: Arc<Mutex<Vec<String>>>,
-}
-
-impl World {
-    fn death_of(&self, path: &'static str) -> Arc<Notify> {
-        Arc::clone(self.dying.lock().entry(path).or_default())
-    }
-
-    fn break_promise(&self, what: String) {
-        self.broken.lock().push(what);
-    }
-
-    /// Returns a manifold whose workers check that who uses them ends before they do.
-    fn manifold(&self, path: &'static str, inputs: &[&'static str]) -> Manifold {
-        let inputs: Vec<Name<Token>> = inputs.iter().map(|name| Name::new(name)).collect();
-        let builder = Manifold::builder().inputs(inputs).offers::<(Token,)>();
-        builder.run_with((self.clone(), path), |(world, path), inputs: Vec<Token>, up| async move {
-            for Token { worker } in &inputs {
-                worker.users.fetch_add(1, Ordering::SeqCst);
-                // The engine may not know yet of one that has died.
-                if worker.was_stopped.load(Ordering::SeqCst) {
-                    world.break_promise(format!("{path} starts with {} that is gone", worker.path));
-                }
-            }
-            let users = AtomicUsize::new(0);
-            let worker = Arc::new(Running {
-                path,
-                users,
-                has_ended: AtomicBool::default(),
-                was_stopped: AtomicBool::default(),
-            });
-            let token = Token { worker: Arc::clone(&worker) };
-            if let Some(before) = world.present.lock().insert(path, token.clone())
-                && !before.worker.has_ended.load(Ordering::SeqCst)
-            {
-                world.break_promise(format!("{path} runs twice"));
-            }
-            let death = world.death_of(path);
-            let stop = up.ready((token,));
-            let outcome = tokio::select! {
-                () = stop.wait() => {
-                    // Slow, so that who does not wait for it is seen.
-                    tokio::time::sleep(Duration::from_millis(7)).await;
-                    if worker.users.load(Ordering::SeqCst) > 0 {
-                        world.break_promise(format!("{path} was stopped before its users"));
-                    }
-                    worker.was_stopped.store(true, Ordering::SeqCst);
-                    Ok(())
-                }
-                () = death.notified() => Err(Exit::failed("died")),
-            };
-            worker.has_ended.store(true, Ordering::SeqCst);
-            for Token { worker } in &inputs {
-                worker.users.fetch_sub(1, Ordering::SeqCst);
-            }
-            outcome
-        })
-    }
-}
+use world::{Token, World};
 
 /// One worker of the tree.
 struct Place {
@@ -153,85 +69,142 @@ fn import(nested: Nested, name: &'static str, random: &mut SmallRng) -> Nested {
     }
 }
 
-/// Returns the tree as one change: `/site` holds `/site/cell`, and `/hall` stands beside it.
-fn tree(world: &World, random: &mut SmallRng) -> Change {
-    let inner_seed: u64 = random.random();
-    let site = Nested::new({
-        let world = world.clone();
-        move || {
-            let mut random = SmallRng::seed_from_u64(inner_seed);
-            let inner = world.clone();
-            let cell = Nested::new(move || contents(&inner, "/site/cell"));
-            let cell = import(import(cell, "index", &mut random), "mid", &mut random);
-            let cell = cell.engine(|_| test_engine()).export(token("leaf"), token("leaf"));
-            contents(&world, "/site").install_nested(Name::<Engine>::new("cell"), cell)
-        }
+/// Returns the engine `/site/cell`.
+fn cell(world: &World, random: &mut SmallRng) -> Nested {
+    let world = world.clone();
+    let cell = Nested::new(move || contents(&world, "/site/cell"));
+    let cell = import(import(cell, "index", random), "mid", random);
+    cell.engine(|_| test_engine()).export(token("leaf"), token("leaf"))
+}
+
+/// Returns the engine `/site`, which holds `/site/cell`.
+fn site(world: &World, random: &mut SmallRng) -> Nested {
+    let (world, seed) = (world.clone(), random.random());
+    let site = Nested::new(move || {
+        let mut random = SmallRng::seed_from_u64(seed);
+        contents(&world, "/site").install_nested(CELL, cell(&world, &mut random))
     });
     let site = import(import(site, "base", random), "mid", random);
-    let site = site.engine(|_| test_engine()).export(token("page"), token("page"));
-    let hall = Nested::new({
-        let world = world.clone();
-        move || contents(&world, "/hall")
-    });
-    let hall = import(import(hall, "page", random), "base", random);
-    contents(world, "")
-        .install_nested(Name::<Engine>::new("site"), site)
-        .install_nested(Name::<Engine>::new("hall"), hall.engine(|_| test_engine()))
+    site.engine(|_| test_engine()).export(token("page"), token("page"))
 }
+
+/// Returns the engine `/hall`, which stands beside `/site`.
+fn hall(world: &World, random: &mut SmallRng) -> Nested {
+    let world = world.clone();
+    let hall = Nested::new(move || contents(&world, "/hall"));
+    import(import(hall, "page", random), "base", random).engine(|_| test_engine())
+}
+
+/// Returns the tree as one change.
+fn tree(world: &World, random: &mut SmallRng) -> Change {
+    let change = contents(world, "").install_nested(SITE, site(world, random));
+    change.install_nested(HALL, hall(world, random))
+}
+
+const SITE: Name<Engine> = Name::new("site");
+const HALL: Name<Engine> = Name::new("hall");
+const CELL: Name<Engine> = Name::new("cell");
+
+/// The nested engines, each with the path of the one around it.
+const ENGINES: [(&str, &str); 3] = [("", "site"), ("", "hall"), ("/site", "cell")];
 
 /// Does something to a worker, or to a nested engine as a worker.
 async fn disturb(engine: &Engine, world: &World, random: &mut SmallRng) {
     let Place { engine: place, name, path, .. } = PLACES[random.random_range(0..PLACES.len())];
-    let (place, name) = match random.random_range(0..8) {
-        0 => ("", ["site", "hall"][random.random_range(0..2)]),
-        1 => ("/site", "cell"),
-        _ => (place, name),
-    };
-    let Some(engine) = engine.engine_at(place) else { return };
+    let (outer, nested) = ENGINES[random.random_range(0..ENGINES.len())];
+    let (place, name) = if random.random_range(0..8) < 3 { (outer, nested) } else { (place, name) };
+    let Some(around) = engine.engine_at(place) else { return };
     let name = Name::<()>::new(name);
     // Calls to what is not there now, or to an engine that is ending, are refused.
-    let calls = match random.random_range(0..5) {
-        0 => {
-            world.death_of(path).notify_waiters();
+    let call = match random.random_range(0..20) {
+        0..4 => return world.strike(path),
+        4..8 => {
+            drop(around.park(&name));
+            around.unpark(&name)
+        }
+        8 => {
+            if let Some(nested) = engine.engine_at(&format!("{outer}/{nested}")) {
+                nested.kill();
+            }
             return;
         }
-        1 => vec![engine.park(&name), engine.unpark(&name)],
-        _ => vec![engine.bounce(&name)],
+        9..12 => {
+            let Some(around) = engine.engine_at(outer) else { return };
+            around.apply(match nested {
+                "site" => Change::new().replace_nested(SITE, site(world, random)),
+                "hall" => Change::new().replace_nested(HALL, hall(world, random)),
+                _ => Change::new().replace_nested(CELL, cell(world, random)),
+            })
+        }
+        _ => around.bounce(&name),
     };
     if random.random() {
-        for call in calls {
-            drop(call.await);
-        }
+        // Who is stuck may be waited for.
+        drop(timeout(Duration::from_secs(random.random_range(0..10)), call).await);
     }
 }
 
-async fn run(seed: u64) -> TestResult {
-    let mut random = SmallRng::seed_from_u64(seed);
-    let (engine, world) = (test_engine().seed(seed).build()?, World::default());
-    engine.apply(tree(&world, &mut random)).await?;
-    for _ in 0..40 {
-        disturb(&engine, &world, &mut random).await;
-        tokio::time::sleep(Duration::from_millis(random.random_range(0..30))).await;
+/// Returns what a worker is doing, as its engine has it.
+async fn state(engine: &Engine, name: &str) -> Option<WorkerState> {
+    let graph = engine.graph().await?;
+    graph.nodes.into_iter().find(|node| node.name == *name).map(|node| node.state)
+}
+
+/// Waits until all that was begun is over: who is stuck, and backoffs.
+async fn rest(engine: &Engine, world: &World) -> TestResult {
+    for (place, name) in ENGINES {
+        world.release(Instant::now() + Duration::from_secs(3600));
+        sleep(Duration::from_secs(3600)).await;
+        // One that was killed is done, and is not wanted again before something changes.
+        let around = engine.engine_at(place).ok_or(format!("{place} is gone"))?;
+        if state(&around, name).await == Some(WorkerState::Done) {
+            around.bounce(&Name::<()>::new(name)).await?;
+        }
     }
-    // Backoffs and the like are over long before.
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    world.release(Instant::now() + Duration::from_secs(3600));
+    sleep(Duration::from_secs(3600)).await;
+    Ok(())
+}
+
+/// Checks that everybody runs, with everybody's present workers.
+async fn check_rest(engine: &Engine, world: &World) -> TestResult {
     for Place { engine: place, name, path, .. } in PLACES {
         let nested = engine.engine_at(place).ok_or(format!("{place} is gone"))?;
-        let state = nested.graph().await.and_then(|graph| {
-            graph.nodes.into_iter().find(|node| node.name == *name).map(|node| node.state)
-        });
+        let state = state(&nested, name).await;
         if state != Some(WorkerState::Running) {
             let why = nested.why(name).await.map(|why| why.to_string());
             return Err(format!("{path} is {state:?}: {why:?}\n{}", engine.report().await).into());
         }
         let users = PLACES.iter().flat_map(|place| place.uses).filter(|used| used.1 == *path);
-        let held = world.present.lock()[path].worker.users.load(Ordering::SeqCst);
+        let held = world.users_of(path);
         if held != users.count() {
             world.break_promise(format!("{path} has {held} users"));
         }
     }
-    clean_kill(engine).await?;
-    let broken = world.broken.lock();
+    Ok(())
+}
+
+async fn run(seed: u64) -> TestResult {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let (engine, world) = (test_engine().seed(seed).build()?, World::new(seed));
+    engine.apply(tree(&world, &mut random)).await?;
+    // Half of the trees are killed at rest, the others at any moment.
+    let is_calmed = random.random();
+    let count = if is_calmed { 40 } else { random.random_range(0..40) };
+    for _ in 0..count {
+        disturb(&engine, &world, &mut random).await;
+        let pause = if random.random_range(0..8) == 0 { 4_000 } else { 30 };
+        sleep(Duration::from_millis(random.random_range(0..pause))).await;
+        world.release(Instant::now());
+    }
+    if is_calmed {
+        rest(&engine, &world).await?;
+        check_rest(&engine, &world).await?;
+    }
+    let ended = timeout(Duration::from_secs(3600), engine.stop()).await;
+    ended.map_err(|_| "the engine does not end")??;
+    world.check_all_ended();
+    let broken = world.broken();
     if broken.is_empty() { Ok(()) } else { Err(broken.join("\n").into()) }
 }
 

@@ -109,6 +109,22 @@ async fn the_declared_inputs_are_seen() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_inputs_of_checks_are_seen_too() -> TestResult {
+    let journal = Journal::new();
+    let engine = engine(&journal, |_, _| Poll::Ready(None))?;
+    let inner = journal.manifold(BASE.optional()).admitted(SITE, |(), _| Ok(()));
+    let outer = inner.admitted(SITE.optional(), |_, _| Ok(()));
+
+    engine.install(SITE, journal.manifold(())).await?;
+    engine.install(TOP, outer).await?;
+    engine.running(&TOP).await?;
+
+    let line = r#"wrap /top [("base", "optional", false), ("site", "required", true)]"#;
+    assert!(journal.lines().contains(&line.to_owned()), "{journal:?}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outcome_from_around_ends_the_worker() -> TestResult {
     let journal = Journal::new();
     let engine = engine(&journal, |generation, step| {

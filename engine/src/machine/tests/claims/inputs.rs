@@ -1,8 +1,8 @@
 //! What each kind of input does to a start, and a change of it to a worker (S2, S6, S7, S8).
 
-use super::{failed, installed, live_on, on, optionally_on, running, stopped};
-use crate::machine::Need;
+use super::{ended, failed, installed, live_on, on, optionally_on, running, stopped};
 use crate::machine::tests::world::{Arrow, Checked, Event, arrow};
+use crate::machine::{EndKind, Need};
 
 #[test]
 fn s6_an_optional_dependent_waits_while_its_input_is_coming() -> Checked {
@@ -105,6 +105,35 @@ fn s8_a_starting_user_finishes_and_is_bounced_once_for_all_new_values() -> Check
     world.rest()?;
 
     assert_eq!(world.starts(1), 2);
+    Ok(())
+}
+
+#[test]
+fn s8_an_end_of_a_start_with_older_values_is_no_rest() -> Checked {
+    for kind in [EndKind::Missing, EndKind::Done, EndKind::Failed] {
+        let mut world = installed(&[&[], &[on(0)]])?;
+        world.apply_all(&[Event::Started(0), Event::Changed(0, 0)])?;
+
+        world.apply(&ended(1, kind))?;
+
+        assert_eq!(world.starts(1), 2, "{kind:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn s8_a_stuck_start_with_older_values_is_no_rest_either() -> Checked {
+    for is_stuck in [false, true] {
+        let mut world = installed(&[&[], &[on(0)]])?;
+        world.apply_all(&[Event::Started(0), Event::Fire(1)])?;
+        if is_stuck {
+            world.apply(&Event::Fire(1))?;
+        }
+
+        world.apply_all(&[Event::Changed(0, 0), stopped(1)])?;
+
+        assert_eq!(world.starts(1), 2, "stuck: {is_stuck}");
+    }
     Ok(())
 }
 

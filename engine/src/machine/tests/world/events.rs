@@ -115,6 +115,7 @@ impl World {
     /// Rule S10, in its order.
     fn ended(&mut self, place: usize, kind: EndKind, ran: Duration) {
         let id = self.id(place);
+        let was_outdated = self.worker(place).is_some_and(|worker| self.is_outdated(worker));
         let worker = self.seats[place].worker.take().expect("a worker ends");
         self.machine.ended(id, worker.generation, self.end(kind, ran));
         self.drop_timer(place);
@@ -153,6 +154,9 @@ impl World {
             if kind == EndKind::Done {
                 seat.failures = 0;
             }
+        }
+        if was_outdated {
+            self.end_soft_rest(place);
         }
     }
 

@@ -126,16 +126,8 @@ impl World {
     /// Marks those whose inputs have a newer value, or have come.
     fn mark_changes(&mut self) {
         for place in 0..self.seats.len() {
-            let has_newer = |held: &Held| {
-                let target = &self.seats[held.arrow.to];
-                held.arrow.need.bounces()
-                    && held.value.is_some_and(|(generation, version)| {
-                        generation == target.generation
-                            && version != target.versions[held.arrow.port as usize]
-                    })
-            };
             let is_outdated = self.worker(place).is_some_and(|worker| {
-                worker.is_running && !worker.is_marked && worker.inputs.iter().any(has_newer)
+                worker.is_running && !worker.is_marked && self.is_outdated(worker)
             });
             if is_outdated {
                 self.mark_root(place);
@@ -153,6 +145,18 @@ impl World {
                 self.wave.spoil();
             }
         }
+    }
+
+    /// Whether an input of a worker has another value than the one that it was started with.
+    pub(super) fn is_outdated(&self, worker: &Worker) -> bool {
+        worker.inputs.iter().any(|held| {
+            let target = &self.seats[held.arrow.to];
+            held.arrow.need.bounces()
+                && held.value.is_some_and(|(generation, version)| {
+                    generation == target.generation
+                        && version != target.versions[held.arrow.port as usize]
+                })
+        })
     }
 
     /// Marks all workers that were started with the output of one that is gone or marked.

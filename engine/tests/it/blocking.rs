@@ -1,0 +1,276 @@
+//! Blocking workers, which have threads of their own, on a clock that runs.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crankcase_engine::{EventKind, Manifold, Name, WorkerState};
+use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
+use parking_lot::Mutex;
+
+use crate::threads::{Idle, SHORT, WorkerRuntime};
+use crate::{A, TestResult, state};
+
+/// Returns a blocking manifold that notes the name of its thread and when it ends.
+fn blocking(journal: &Journal) -> Manifold {
+    let journal = journal.clone();
+    Manifold::builder().offers::<(u32,)>().run_blocking(move |(), up| {
+        let thread = std::thread::current();
+        journal.note(format!("on {}", thread.name().unwrap_or("no name")));
+        up.ready((1,)).wait_blocking();
+        journal.note("ended");
+        Ok(())
+    })
+}
+
+#[tokio::test]
+async fn a_blocking_worker_has_a_thread_of_its_name() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+
+    engine.install(A, blocking(&journal)).await?;
+    assert_eq!(engine.output(A).await?, 1);
+    clean_kill(engine).await?;
+
+    assert_eq!(journal.lines(), ["on a", "ended"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult {
+    let engine = test_engine().grace(SHORT).build()?;
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let deaf = Manifold::builder().offers::<(u32,)>().run_blocking(move |(), up| {
+        drop(up.ready((1,)));
+        // An error is a release, too.
+        held.lock().recv().ok();
+        Ok(())
+    });
+    engine.install(A, deaf.abort_grace(SHORT)).await?;
+    engine.running(&A).await?;
+
+    engine.stop().await?;
+
+    drop(release);
+    assert_eq!(engine.report().await.left_behind, ["/a"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_panic_in_a_blocking_worker_is_reported() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let panics = Manifold::builder().offers::<(u32,)>().run_blocking(|(), up| {
+        drop(up.ready((1,)));
+        panic!("on its thread")
+    });
+
+    engine.install(A, panics).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+
+    assert!(events.lines().contains(&"/a ended, failed: panicked: on its thread".to_owned()));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_worker_does_not_count_as_ended_while_its_blocking_work_goes_on() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (release, held) = mpsc::channel::<()>();
+    let (held, noted) = (Arc::new(Mutex::new(held)), journal.clone());
+    let worker = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let (held, noted) = (Arc::clone(&held), noted.clone());
+        async move {
+            let stop = up.ready((1,));
+            let work = stop.blocking(move || {
+                held.lock().recv().ok();
+                noted.note("work done");
+            });
+            tokio::select! {
+                biased;
+                () = stop.wait() => Ok(()),
+                done = work => Ok(done?),
+            }
+        }
+    });
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, worker).await?;
+    engine.running(&A).await?;
+
+    engine.kill();
+    events.wait_for_kind("/a", |kind| *kind == EventKind::Stopping).await?;
+    assert_eq!(state(&engine, "a").await, WorkerState::Stopping);
+    drop(release);
+    engine.wait().await?;
+
+    assert_eq!(journal.lines(), ["work done"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_blocking_start_that_is_stopped_is_waited_for() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let noted = journal.clone();
+    let slow = Manifold::builder()
+        .start_blocking(move |(), ctx| {
+            ctx.stop().wait_blocking();
+            noted.note("start has ended");
+            Ok(Idle)
+        })
+        .output(|_| 1_u32)
+        .build();
+    engine.install(A, slow).await?;
+
+    engine.uninstall(&A).await?;
+
+    assert_eq!(journal.lines(), ["start has ended"]);
+    Ok(clean_kill(engine).await?)
+}
+
+/// Says that it is being dropped, then waits until the test lets it go.
+struct Telling(tokio::sync::mpsc::UnboundedSender<&'static str>, Arc<Mutex<mpsc::Receiver<()>>>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        // The test waits for it.
+        self.0.send("dropping").ok();
+        self.1.lock().recv().ok();
+    }
+}
+
+impl crankcase_engine::Worker for Telling {
+    async fn run(self, stop: crankcase_engine::Stop) -> crankcase_engine::Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+/// Says that what holds it is dropped.
+struct Says(tokio::sync::mpsc::UnboundedSender<&'static str>);
+
+impl Drop for Says {
+    fn drop(&mut self) {
+        // The test waits for it.
+        self.0.send("future dropped").ok();
+    }
+}
+
+#[tokio::test]
+async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let (go_on, waiting) = mpsc::channel::<()>();
+    let (release, held) = mpsc::channel::<()>();
+    let (waiting, held) = (Arc::new(Mutex::new(waiting)), Arc::new(Mutex::new(held)));
+    let (telling, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let late = Manifold::builder()
+        .start(move |(), ctx| {
+            let (telling, waiting) = (telling.clone(), Arc::clone(&waiting));
+            let (says, worker) =
+                (Says(telling.clone()), Telling(telling.clone(), Arc::clone(&held)));
+            async move {
+                let _says = says;
+                let work = move || {
+                    telling.send("begun").ok();
+                    waiting.lock().recv().ok();
+                    worker
+                };
+                Ok(ctx.blocking(work).await?)
+            }
+        })
+        .output(|_| 1_u32)
+        .build();
+    engine.install(A, late).await?;
+    assert_eq!(told.recv().await, Some("begun"));
+
+    let uninstalled = async { engine.uninstall(&A).await };
+    let looked = async {
+        let dropped = told.recv().await;
+        drop(go_on);
+        let dropping = told.recv().await;
+        let state = state(&engine, "a").await;
+        drop(release);
+        (dropped, dropping, state)
+    };
+    let (uninstalled, looked) = tokio::join!(uninstalled, looked);
+
+    uninstalled?;
+    assert_eq!(looked, (Some("future dropped"), Some("dropping"), WorkerState::Stopping));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_blocking_worker_can_offer_a_changing_value() -> TestResult {
+    let engine = test_engine().build()?;
+    let values = tokio::sync::watch::Sender::new(1_u32);
+    let receiver = values.subscribe();
+    let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+    let changing = changing.run_blocking(move |(), up| {
+        up.ready((crankcase_engine::Changing::new(receiver.clone()),)).wait_blocking();
+        Ok(())
+    });
+    engine.install(A, changing).await?;
+    let mut watch = engine.output(A).follow().await?;
+    assert_eq!(watch.value().await, Ok(1));
+
+    values.send(2)?;
+
+    assert_eq!(watch.changed().await, Ok(Some(2)));
+    Ok(clean_kill(engine).await?)
+}
+
+/// Publishes a value in the moment between a worker's outputs being taken and it being up.
+struct Early(Vec<tokio::sync::watch::Sender<u32>>);
+
+impl crankcase_engine::Metrics for Early {
+    fn worker_started(&self, path: &str, _: Duration) {
+        let index = path.strip_prefix("/n").and_then(|index| index.parse::<usize>().ok());
+        if let Some(sender) = index.and_then(|index| self.0.get(index)) {
+            sender.send_replace(2);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_comes_while_a_blocking_worker_gets_ready_is_not_lost() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let early = Arc::new(Early((0..200).map(|_| tokio::sync::watch::Sender::new(1)).collect()));
+    let engine = test_engine().metrics(early.clone()).workers_on(workers.handle()?).build()?;
+
+    for (index, sender) in early.0.iter().enumerate() {
+        let name = Name::<u32>::parse(&format!("n{index}"))?;
+        let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+        let receiver = sender.subscribe();
+        let changing = changing.run_blocking(move |(), up| {
+            up.ready((crankcase_engine::Changing::new(receiver.clone()),)).wait_blocking();
+            Ok(())
+        });
+        engine.install(name.clone(), changing).await?;
+        let mut watch = engine.output(name).follow().await?;
+        while watch.value().await? != 2 {
+            watch.changed().await?;
+        }
+    }
+
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_value_that_a_blocking_worker_publishes_at_once_is_not_lost() -> TestResult {
+    let engine = test_engine().build()?;
+    let values = tokio::sync::watch::Sender::new(1_u32);
+    let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+    let changing = changing.run_blocking(move |(), up| {
+        let stop = up.ready((crankcase_engine::Changing::new(values.subscribe()),));
+        values.send_replace(2);
+        stop.wait_blocking();
+        Ok(())
+    });
+
+    engine.install(A, changing).await?;
+
+    let mut watch = engine.output(A).follow().await?;
+    while watch.value().await? != 2 {
+        watch.changed().await?;
+    }
+    Ok(clean_kill(engine).await?)
+}

@@ -1,0 +1,216 @@
+//! What is told as it happens: events, metrics, spans.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{EndKind, EventKind, Exit, Manifold, Metrics, Name, Notice, Origin};
+use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
+use parking_lot::Mutex;
+
+use crate::{A, C, TestResult};
+
+#[tokio::test(start_paused = true)]
+async fn health_that_is_told_in_a_loop_is_one_message() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let talkative = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        let ctx = up.context().clone();
+        let stop = up.ready((1,));
+        for round in 0..1_000 {
+            ctx.health().degraded(format!("round {round}"));
+        }
+        stop.wait().await;
+        ctx.health().good();
+        Ok(())
+    });
+    engine.install(A, talkative).await?;
+    engine.running(&A).await?;
+
+    clean_kill(engine).await?;
+    events.finish().await?;
+
+    let is_health = |line: &&String| line.contains("degraded") || line.contains("health");
+    let lines = events.lines();
+    let told: Vec<_> = lines.iter().filter(is_health).collect();
+    assert_eq!(told, ["/a degraded: round 999", "/a in good health"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_says_who_asked_and_why() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().manifold(())).await?;
+
+    engine.asked_by("ops", "new certificate").bounce(&A).await?;
+    let event = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
+
+    let origin = event.origin.ok_or("no origin")?;
+    assert_eq!(origin.to_string(), "ops: new certificate");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_notes_stands_among_the_events_with_who_and_why() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let mending = Manifold::builder().run(|(), up| async move {
+        let journal = up.context().journal();
+        let stop = up.ready(());
+        journal.note("mended", Origin { who: "ada".to_owned(), why: "it broke".to_owned() });
+        stop.wait().await;
+        Ok(())
+    });
+
+    engine.install(C.output::<()>(), mending).await?;
+
+    let noted = events.wait_for(|event| matches!(event.kind, EventKind::Noted { .. })).await?;
+    assert!(noted.to_string().ends_with("Z /c mended (ada: it broke)"), "{noted}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_lags_is_told_how_much_it_missed() -> TestResult {
+    let engine = test_engine().event_capacity(4).build()?;
+    let mut events = engine.events();
+    for index in 0..3 {
+        engine.provide(Name::<u32>::parse(&format!("n{index}"))?, index).await?;
+    }
+    engine.settled().await?;
+
+    let notice = events.next().await.ok_or("no event")?;
+
+    let Notice::Missed(missed) = notice else { return Err("nothing was missed".into()) };
+    let Some(Notice::Event(next)) = events.next().await else { return Err("no event".into()) };
+    assert_eq!((missed, next.sequence), (5, 5));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_events_json_has_its_path_and_kind() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().manifold(())).await?;
+    let event = events.wait_for_kind("/a", |kind| *kind == EventKind::Installed).await?;
+
+    let mut json = serde_json::to_value(&event)?;
+
+    json["at"].take();
+    let expected = serde_json::json!({
+        "sequence": 0, "at": null, "path": "/a", "event": {"type": "installed"}, "origin": null,
+    });
+    assert_eq!(json, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_json_of_an_end_says_how_and_why() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    script.fail_start(Exit::missing("its licence"));
+    engine.install(A, script.manifold(())).await?;
+    let is_end = |kind: &EventKind| matches!(kind, EventKind::Ended { end: EndKind::Missing, .. });
+    let event = events.wait_for_kind("/a", is_end).await?;
+
+    let json = serde_json::to_value(&event.kind)?;
+
+    let expected = serde_json::json!({
+        "type": "ended", "end": "missing", "error": "its licence", "is_panic": false,
+    });
+    assert_eq!(json, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[derive(Default)]
+struct Counts {
+    lines: Mutex<Vec<String>>,
+}
+
+impl Metrics for Counts {
+    fn worker_started(&self, path: &str, took: Duration) {
+        self.lines.lock().push(format!("{path} started in {took:?}"));
+    }
+
+    fn worker_ended(&self, path: &str, end: EndKind, lived: Duration) {
+        self.lines.lock().push(format!("{path} ended, {end} after {lived:?}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_staged_workers() -> TestResult {
+    let counts = Arc::new(Counts::default());
+    let (engine, script) = (test_engine().metrics(counts.clone()).build()?, Script::new());
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    clean_kill(engine).await?;
+
+    assert_eq!(*counts.lines.lock(), ["/a started in 0ns", "/a ended, stopped after 3s"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_count_closure_workers() -> TestResult {
+    let counts = Arc::new(Counts::default());
+    let engine = test_engine().metrics(counts.clone()).build()?;
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+
+    clean_kill(engine).await?;
+
+    assert_eq!(*counts.lines.lock(), ["/a started in 0ns", "/a ended, stopped after 0ns"]);
+    Ok(())
+}
+
+/// Collects the lines of the test that is about them.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if bytes.windows(5).any(|window| window == b"hello") {
+            self.0.lock().extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_a_worker_traces_carries_its_path() -> TestResult {
+    let written = Written::default();
+    let writer = written.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    let speaking = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        let stop = up.ready((1,));
+        tokio::task::yield_now().await;
+        tracing::info!("hello");
+        stop.wait().await;
+        Ok(())
+    });
+
+    // A subscriber of one thread would race with the other tests for what is remembered of spans.
+    tracing::subscriber::set_global_default(subscriber)?;
+    runtime.block_on(async {
+        let engine = test_engine().name(&Name::new("agent")).build()?;
+        engine.install(A, speaking).await?;
+        engine.running(&A).await?;
+        clean_kill(engine).await?;
+        Ok::<_, Box<dyn std::error::Error>>(())
+    })?;
+
+    let text = String::from_utf8(written.0.lock().clone())?;
+    let line = text.lines().find(|line| line.contains("hello")).ok_or("no line")?;
+    assert!(line.contains(r#"worker{path="/agent/a"}"#), "{line}");
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! Previews: each tells what the change then does.
+
+use crankcase_engine::{Change, Engine, EventKind, Name};
+use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
+
+use crate::changes::{chain, graph, idle};
+use crate::{A, B, C, TestResult, add_one};
+
+/// Previews a change, applies it, and compares what was told with what happened.
+async fn preview_comes_true(engine: &Engine, change: [Change; 2]) -> TestResult {
+    let [previewed, applied] = change;
+    let before = graph(engine).await?;
+    let preview = engine.preview(previewed).await?;
+    assert_eq!(graph(engine).await?, before);
+    let mut events = EventRecorder::new(engine);
+
+    engine.apply(applied).await?;
+    engine.settled().await?;
+    clean_kill(engine.clone()).await?;
+
+    events.finish().await?;
+    let killed = events.seen().iter().take_while(|event| event.kind != EventKind::Killed);
+    let happened: Vec<_> = killed.collect();
+    let paths = |is_wanted: &dyn Fn(&EventKind) -> bool| {
+        let wanted = happened.iter().filter(|event| is_wanted(&event.kind));
+        let mut paths: Vec<_> = wanted.map(|event| event.path()).collect();
+        paths.sort_unstable();
+        paths
+    };
+    let stopped = paths(&|kind| *kind == EventKind::Stopping);
+    let mut told = [preview.bounced.clone(), preview.stopped.clone()].concat();
+    told.sort_unstable();
+    assert_eq!(told, stopped);
+    assert_eq!(preview.uninstalled, paths(&|kind| *kind == EventKind::Uninstalled));
+    let puts = |kind: &EventKind| matches!(kind, EventKind::Installed | EventKind::Replaced);
+    assert_eq!(preview.installed, paths(&puts));
+    for path in &preview.bounced {
+        let restarted = |kind: &EventKind| matches!(kind, EventKind::Starting { .. });
+        assert!(paths(&restarted).contains(path), "{path} was not started again");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_a_bounce_comes_true() -> TestResult {
+    let change = || Change::new().bounce(&A);
+    preview_comes_true(&chain().await?, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_a_replace_comes_true() -> TestResult {
+    let change = || Change::new().replace(B, add_one(A));
+    preview_comes_true(&chain().await?, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_an_uninstall_with_dependents_comes_true() -> TestResult {
+    let change = || Change::new().uninstall_with_dependents(&B);
+    preview_comes_true(&chain().await?, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_an_optional_input_that_comes_comes_true() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(B, Script::new().manifold(A.optional())).await?;
+    engine.install(C, add_one(B)).await?;
+    engine.running(&C).await?;
+    let change = || Change::new().install(A, idle());
+    preview_comes_true(&engine, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_an_uninstall_tells_who_stops_for_good() -> TestResult {
+    let engine = chain().await?;
+
+    let preview = engine.preview(Change::new().uninstall(&B)).await?;
+
+    assert_eq!(preview.to_string(), "uninstall /b\nstop /b\nstop /c\n");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_preview_of_a_swap_tells_who_comes_back_on_other_inputs() -> TestResult {
+    let spare = || Name::new("spare");
+    let swap = || Change::new().uninstall(&A).replace(B, add_one(spare()));
+
+    let change = || swap().install(spare(), idle());
+    let preview = chain().await?.preview(change()).await?;
+    let expected = "install /b\ninstall /spare\nuninstall /a\nstop /a\nbounce /b\nbounce /c\n";
+    assert_eq!(preview.to_string(), expected);
+    preview_comes_true(&chain().await?, [change(), change()]).await?;
+
+    // What they would have instead is not there, or would not be.
+    let lost = Name::new("lost");
+    for change in [swap(), swap().install(spare(), add_one(lost))] {
+        let preview = chain().await?.preview(change).await?;
+        assert_eq!((preview.bounced, preview.stopped.len()), (vec![], 3));
+    }
+    Ok(())
+}

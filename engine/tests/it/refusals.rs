@@ -1,0 +1,246 @@
+//! What is refused, with its text and nothing changed, and what is not.
+
+use std::error::Error;
+use std::time::Duration;
+
+use crankcase_engine::{Change, Engine, Manifold, Name, WorkerState};
+use crankcase_testing::{Script, clean_kill, test_engine};
+
+use crate::changes::{graph, idle, text};
+use crate::{A, B, C, TestResult, add_one, state};
+
+/// Applies a change that is to be refused, checks that nothing changed, and returns the text.
+async fn refusal(engine: &Engine, change: Change) -> Result<String, Box<dyn Error>> {
+    let before = graph(engine).await?;
+    let refused = engine.apply(change).await.err().ok_or("it was applied")?;
+    assert_eq!(graph(engine).await?, before);
+    Ok(refused.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_install_on_a_name_that_is_taken_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, idle()).await?;
+
+    let refused = refusal(&engine, Change::new().install(B, idle()).install(A, idle())).await?;
+
+    assert_eq!(refused, r#"cannot install manifold "a": already installed"#);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_a_name_that_is_not_installed_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let changes = [
+        ("replace", Change::new().replace(A, idle())),
+        ("uninstall", Change::new().uninstall(&A)),
+        ("bounce", Change::new().bounce(&A)),
+        ("park", Change::new().park(&A)),
+        ("unpark", Change::new().unpark(&A)),
+    ];
+
+    for (verb, change) in changes {
+        let refused = refusal(&engine, change.install(B, idle())).await?;
+        assert_eq!(refused, format!("cannot {verb} manifold \"a\": not installed"));
+    }
+
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_much_like_an_installed_one_is_explained() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(Name::<u32>::new("poller"), idle()).await?;
+
+    let refused = refusal(&engine, Change::new().bounce(&Name::<u32>::new("poler"))).await?;
+
+    let text = r#"cannot bounce manifold "poler": not installed; did you mean "poller"?"#;
+    assert_eq!(refused, text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_names_a_manifold_twice_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let refused = refusal(&engine, Change::new().install(A, idle()).install(A, idle())).await?;
+
+    assert_eq!(refused, r#"cannot apply the group: it names manifold "a" twice"#);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_is_declared_twice_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let twice = Manifold::builder().inputs((A, A.optional())).run(|_, up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+
+    let refused = refusal(&engine, Change::new().install(Name::<()>::new("user"), twice)).await?;
+
+    let text = r#"cannot install manifold "user": it declares its input "a" (u32) twice"#;
+    assert_eq!(refused, text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_type_that_is_offered_twice_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let twice = Manifold::builder().offers::<(u32, u32)>().run(|(), up| async move {
+        up.ready((1, 2)).wait().await;
+        Ok(())
+    });
+
+    let refused = refusal(&engine, Change::new().install(A, twice)).await?;
+
+    assert_eq!(refused, r#"cannot install manifold "a": it offers u32 twice"#);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifold_that_does_not_offer_its_names_type_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let refused = refusal(&engine, Change::new().install(A, text())).await?;
+
+    let expected = "cannot install manifold \"a\": the name is for u32, but it offers \
+                    String";
+    assert_eq!(refused, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_of_another_type_is_refused_when_its_user_comes() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A.output::<String>(), text()).await?;
+
+    let refused = refusal(&engine, Change::new().install(B, add_one(A))).await?;
+
+    let expected = "cannot install manifold \"b\": \"b\" asks \"a\" for u32, but \"a\" offers \
+                    String";
+    assert_eq!(refused, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_of_another_type_is_refused_when_it_comes() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(B, add_one(A)).await?;
+
+    let refused = refusal(&engine, Change::new().install(A.output::<String>(), text())).await?;
+
+    let expected = "cannot install manifold \"a\": \"b\" asks \"a\" for u32, but \"a\" offers \
+                    String";
+    assert_eq!(refused, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn types_that_look_alike_are_told_apart_by_their_modules() -> TestResult {
+    mod other {
+        #[derive(Clone)]
+        pub(super) struct String;
+    }
+    let engine = test_engine().build()?;
+    engine.install(A.output::<String>(), text()).await?;
+
+    let user =
+        Manifold::builder().inputs(Name::<other::String>::new("a")).run(|_, up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        });
+    let refused = refusal(&engine, Change::new().install(B.output::<()>(), user)).await?;
+
+    let (asked, offered) =
+        (std::any::type_name::<other::String>(), std::any::type_name::<String>());
+    let expected = format!(
+        "cannot install manifold \"b\": \"b\" asks \"a\" for {asked}, but \"a\" offers {offered}"
+    );
+    assert_eq!(refused, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_is_refused_with_its_path() -> TestResult {
+    let engine = test_engine().build()?;
+    let group = Change::new().install(B, add_one(A)).install(C, Script::new().manifold(B.live()));
+
+    let refused = refusal(&engine, group.install(A, add_one(C))).await?;
+
+    let text = "cannot install manifold \"a\": it would depend on itself: a -> c -> b -> a";
+    assert_eq!(refused, text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cycle_is_told_from_the_manifold_that_closes_it() -> TestResult {
+    for (first, last) in [(A, B), (B, A)] {
+        let engine = test_engine().build()?;
+        engine.install(first.clone(), add_one(last.clone())).await?;
+
+        let refused = engine.install(last.clone(), add_one(first.clone())).await;
+
+        let text = refused.err().ok_or("it was installed")?.to_string();
+        assert!(text.ends_with(&format!("itself: {last} -> {first} -> {last}")), "{text}");
+        clean_kill(engine).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifold_that_is_its_own_input_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let refused = refusal(&engine, Change::new().install(A, add_one(A))).await?;
+
+    assert_eq!(refused, r#"cannot install manifold "a": it would depend on itself: a -> a"#);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_turns_a_dependency_round_is_no_cycle() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.apply(Change::new().install(A, idle()).install(B, add_one(A))).await?;
+
+    engine.apply(Change::new().replace(B, idle()).replace(A, add_one(B))).await?;
+
+    engine.running(&A).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_takes_a_user_out_before_its_input_uses_it_is_no_cycle() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.apply(Change::new().install(A, idle()).install(B, add_one(A))).await?;
+
+    engine.apply(Change::new().uninstall(&B).replace(A, add_one(B))).await?;
+    engine.settled().await?;
+
+    assert_eq!(state(&engine, "a").await, WorkerState::Waiting);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_setting_is_refused_by_its_name() -> TestResult {
+    let engine = test_engine().build()?;
+    let manifold = idle().start_timeout(Duration::ZERO);
+
+    let refused = engine.install(A, manifold).await.err().ok_or("it was installed")?;
+
+    assert_eq!(refused.to_string(), r#"cannot install manifold "a""#);
+    let cause = refused.source().ok_or("no cause")?.to_string();
+    assert_eq!(cause, "start_timeout is 0s; expected a duration above zero");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_group_leaves_no_names_behind() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let refused = engine.apply(Change::new().install(B, add_one(A)).bounce(&C)).await;
+
+    assert!(refused.is_err());
+    assert!(graph(&engine).await?.nodes.is_empty());
+    Ok(clean_kill(engine).await?)
+}
