@@ -209,6 +209,10 @@ impl Player {
                 self.strikes("is slow to stop");
                 self.slow(delay, cx)
             }
+            Stop::Error => {
+                self.strikes("fails at its stop");
+                Poll::Ready(Some(Err(Exit::failed("a fault of the simulation"))))
+            }
             Stop::Ignored => {
                 self.strikes("ignores its stop");
                 self.hold(cx)

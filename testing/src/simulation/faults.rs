@@ -31,6 +31,8 @@ pub struct Faults {
     pub stop_slow: f64,
     /// How many workers ignore their stop, so that their futures are dropped. Default 0.03.
     pub stop_ignored: f64,
+    /// How many workers fail when they are told to stop. Default 0.05.
+    pub stop_error: f64,
     /// Within how long of a worker's run its fault strikes. Default 30 s.
     pub within: Duration,
     /// How long what is slow takes at most. Default 5 s.
@@ -38,7 +40,9 @@ pub struct Faults {
     /// How many times each step of a worker lets others go first, at most: it shuffles the order of
     /// tasks. Default 3.
     pub yields: u32,
-    /// The mean time between two control calls: bounce, park, unpark. Default 5 s; zero is never.
+    /// The mean time between two control calls: bounce, park and unpark, uninstall and install,
+    /// replacements by the same manifold with another input, and groups of them. What they leave
+    /// behind is put back when the faults stop. Default 5 s; zero is never.
     pub calls_every: Duration,
     /// The mean time between two new values of [inputs](super::Setup::input). Default 3 s; zero is
     /// never.
@@ -62,6 +66,7 @@ impl Default for Faults {
             run_hang: 0.02,
             stop_slow: 0.15,
             stop_ignored: 0.03,
+            stop_error: 0.05,
             within: Duration::from_secs(30),
             slow: Duration::from_secs(5),
             yields: 3,
@@ -87,6 +92,7 @@ impl Faults {
             run_hang: 0.0,
             stop_slow: 0.0,
             stop_ignored: 0.0,
+            stop_error: 0.0,
             yields: 0,
             calls_every: Duration::ZERO,
             values_every: Duration::ZERO,
@@ -139,8 +145,12 @@ impl Faults {
         ]
     }
 
-    fn at_stop(&self) -> [(&'static str, f64); 2] {
-        [("stop_slow", self.stop_slow), ("stop_ignored", self.stop_ignored)]
+    fn at_stop(&self) -> [(&'static str, f64); 3] {
+        [
+            ("stop_slow", self.stop_slow),
+            ("stop_ignored", self.stop_ignored),
+            ("stop_error", self.stop_error),
+        ]
     }
 
     /// Returns what is to happen to one worker. It depends on nothing but who it is, so that a
@@ -169,6 +179,7 @@ impl Faults {
         let stop = match pick(&mut random, &self.at_stop()) {
             Some(0) => Stop::Slow(up_to(&mut random, self.slow)),
             Some(1) => Stop::Ignored,
+            Some(2) => Stop::Error,
             _ => Stop::Well,
         };
         let mut yields = || random.random_range(0..=self.yields);
@@ -211,6 +222,7 @@ pub(super) enum Stop {
     Well,
     Slow(Duration),
     Ignored,
+    Error,
 }
 
 /// Picks one of the shares, or none of them.

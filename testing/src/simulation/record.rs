@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crankcase_engine::{Events, Notice};
+use crankcase_engine::{Events, Notice, Policy};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -113,6 +113,17 @@ impl Notes {
         let seen = look(&judge);
         self.record.lock().judge = judge;
         seen
+    }
+
+    /// Says by which policies waits are judged.
+    pub(super) fn judge_waits(&self, policies: Vec<(String, Policy)>) {
+        self.record.lock().judge.policies.extend(policies);
+    }
+
+    /// Says that the clock has just jumped.
+    pub(super) fn jumped(&self) {
+        let mut record = self.record.lock();
+        record.judge.jumped(self.began.elapsed());
     }
 
     /// Says that the engine is at rest, and will be killed next.

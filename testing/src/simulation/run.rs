@@ -2,13 +2,13 @@
 //!
 //! Invariant: whatever is waited for, events are entered and judged meanwhile.
 
-use std::collections::VecDeque;
+mod calls;
+
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, EngineState, Events, Name, Report};
+use crankcase_engine::{Engine, EngineState, Events, Report};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -18,14 +18,18 @@ use super::chaos::{Around, Chaos};
 use super::faults::{Faults, about};
 use super::judge::{Phase, Seat};
 use super::record::Notes;
-use super::setup::{Invariant, SendValue, Setup};
+use super::setup::{Invariant, Put, SendValue, Setup};
 use super::view::View;
+use calls::Asked;
 
 /// How far a judge may be behind: as much as an engine does at one moment.
 const CAPACITY: usize = 1 << 16;
 
 /// How often it is looked at what comes to hold without an event.
 const LOOK: Duration = Duration::from_secs(10);
+
+/// For how long it is waited for a rest while faults strike.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// One of how many disturbances is followed by a look at the reports.
 const COMPARED: u32 = 16;
@@ -62,9 +66,10 @@ pub(super) struct Run {
     invariants: Vec<Invariant>,
     recovered: Vec<Invariant>,
     inputs: Vec<(String, SendValue)>,
+    puts: Vec<(String, Put)>,
     bounds: Bounds,
     random: SmallRng,
-    parked: VecDeque<String>,
+    asked: Asked,
 }
 
 impl Run {
@@ -77,7 +82,8 @@ impl Run {
     ) -> Found<Self> {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
-        let Setup { change, invariants, recovered, inputs, spared, .. } = setup;
+        let Setup { change, invariants, recovered, inputs, spared, policies, puts, .. } = setup;
+        notes.judge_waits(policies);
         let chaos = Chaos::new(seed, faults, spared, notes.clone());
         let builder = (simulation.configure)(Engine::builder()).seed(seed).event_capacity(CAPACITY);
         let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
@@ -93,9 +99,10 @@ impl Run {
             invariants,
             recovered,
             inputs,
+            puts,
             bounds: simulation.bounds,
             random: SmallRng::seed_from_u64(seed),
-            parked: VecDeque::new(),
+            asked: Asked::default(),
         };
         let applied = run.drive(engine.apply(change)).await?;
         applied.map_err(|error| format!("the manifolds do not fit together: {error}"))?;
@@ -163,7 +170,7 @@ impl Run {
             self.drive(sleep_until(at)).await?;
             let mean = match kind {
                 0 => {
-                    self.call();
+                    self.call().await?;
                     faults.calls_every
                 }
                 1 => {
@@ -178,48 +185,13 @@ impl Run {
             next[kind] = about(&mut self.random, mean).map(|after| Instant::now() + after);
             if self.random.random_range(0..COMPARED) == 0 {
                 self.compare().await?;
+                self.settle().await?;
             }
         }
     }
 
     fn strikes(&self, path: &str, text: &'static str) {
         self.notes.fault(&path.into(), text);
-    }
-
-    /// Asks for a bounce, a park or an unpark of anyone.
-    fn call(&mut self) {
-        if !self.parked.is_empty()
-            && self.random.random_range(0..3) > 0
-            && let Some(path) = self.parked.pop_front()
-        {
-            return self.ask(&path, "is unparked", Change::unpark);
-        }
-        let here: Vec<_> = self.notes.look(|judge| {
-            let here = judge.seats.iter().filter(|seat| seat.is_installed());
-            here.map(|seat| (seat.path.clone(), seat.is_parked())).collect()
-        });
-        if here.is_empty() {
-            return;
-        }
-        let (path, is_parked) = &here[self.random.random_range(0..here.len())];
-        if self.random.random_range(0..4) == 0 && !is_parked {
-            self.parked.push_back(path.clone());
-            self.ask(path, "is parked", Change::park);
-        } else {
-            self.ask(path, "is bounced by hand", Change::bounce);
-        }
-    }
-
-    /// Asks an engine for a change and waits for nothing.
-    fn ask(&self, path: &str, text: &'static str, ask: fn(Change, &Name<()>) -> Change) {
-        let Some((engine, name)) = path.rsplit_once('/') else { return };
-        let (Some(engine), Ok(name)) = (self.engine.engine_at(engine), Name::parse(name)) else {
-            return;
-        };
-        self.strikes(path, text);
-        let asked = pin!(engine.apply(ask(Change::new(), &name)));
-        // What was asked for happens also when nobody waits for the answer.
-        let _ = asked.poll(&mut Context::from_waker(Waker::noop())).is_ready();
     }
 
     fn send_value(&mut self) {
@@ -236,7 +208,15 @@ impl Run {
     async fn jump(&mut self, most: Duration) -> Found {
         let by = most.mul_f64(self.random.random());
         self.strikes("the clock", "jumps");
-        self.drive(tokio::time::advance(by)).await
+        let mut advance = pin!(tokio::time::advance(by));
+        // The clock jumps when this is first polled; what is due then comes before anything else.
+        let notes = self.notes.clone();
+        self.drive(std::future::poll_fn(move |cx| {
+            let polled = advance.as_mut().poll(cx);
+            notes.jumped();
+            polled
+        }))
+        .await
     }
 
     fn count(&self) -> u64 {
@@ -260,6 +240,17 @@ impl Run {
         Ok(())
     }
 
+    /// Waits a little for rest, and judges whether it is one.
+    async fn settle(&mut self) -> Found {
+        let engine = self.engine.clone();
+        if self.drive(timeout(SETTLING, engine.settled())).await?.is_err() {
+            return Ok(());
+        }
+        let at = self.notes.elapsed();
+        let path = engine.path().trim_end_matches('/');
+        self.notes.look(|judge| judge.judge_settled(path, at))
+    }
+
     /// Waits until nothing will happen without a further cause, and judges whether that is right.
     async fn rest(&mut self) -> Found {
         let (engine, limit) = (self.engine.clone(), self.bounds.settles_within);
@@ -275,6 +266,7 @@ impl Run {
             let report = self.drive(engine.report()).await?;
             if self.count() == before && report.state != EngineState::Stopped {
                 self.judge(&report, true)?;
+                self.judge_names(&engine).await?;
             }
         }
         self.notes.look(super::judge::Judge::judge_owed)
@@ -295,9 +287,7 @@ impl Run {
         self.notes.note("the faults stop");
         self.notes.calm();
         self.chaos.calm();
-        while let Some(path) = self.parked.pop_front() {
-            self.ask(&path, "is unparked", Change::unpark);
-        }
+        self.put_back();
         let end = Instant::now() + self.bounds.settles_within;
         loop {
             while let Some(missing) = self.missing(baseline) {
@@ -333,7 +323,8 @@ impl Run {
                 !seat.is_installed() || seat.is_up() || (!was_up && seat.is_done())
             };
             let is_missing = |(path, was_up): &&(String, bool)| {
-                !judge.seat(path).is_some_and(|seat| is_as_it_was(seat, *was_up))
+                // Nor who was never there, because an engine began with other manifolds.
+                judge.seat(path).is_some_and(|seat| !is_as_it_was(seat, *was_up))
             };
             let missing = baseline.iter().find(is_missing);
             let missing = missing.map(|(path, _)| Missing::Worker(path.clone()));

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crankcase_engine::{Change, Changing, Manifold, Name};
+use crankcase_engine::{Change, Changing, Manifold, Name, Policy};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
@@ -18,6 +18,9 @@ pub(super) struct Invariant {
 /// Sends one of an input's values, chosen by a random number.
 pub(super) type SendValue = Box<dyn FnMut(u64)>;
 
+/// Adds a manifold to a change once more, as it is after it was rewired.
+pub(super) type Put = Box<dyn Fn(Change, &dyn Fn(Manifold) -> Manifold) -> Change>;
+
 /// What one run of a [`Simulation`](super::Simulation) begins with.
 ///
 /// It is made anew for every run, so that runs share nothing.
@@ -31,6 +34,10 @@ pub struct Setup {
     pub(super) recovered: Vec<Invariant>,
     pub(super) inputs: Vec<(String, SendValue)>,
     pub(super) spared: Vec<String>,
+    /// By which policies waits are judged.
+    pub(super) policies: Vec<(String, Policy)>,
+    /// What puts each manifold in the place of its present one.
+    pub(super) puts: Vec<(String, Put)>,
 }
 
 impl Setup {
@@ -44,6 +51,8 @@ impl Setup {
             recovered: Vec::new(),
             inputs: Vec::new(),
             spared: Vec::new(),
+            policies: Vec::new(),
+            puts: Vec::new(),
         }
     }
 
@@ -66,6 +75,14 @@ impl Setup {
     where
         T: Clone + Send + Sync + 'static,
     {
+        let (path, put) = (name.as_str().to_owned(), (name.clone(), manifold.clone()));
+        self.puts.push((
+            path,
+            Box::new(move |change, rewire| {
+                let (name, manifold) = put.clone();
+                change.install_or_replace(name, rewire(manifold))
+            }),
+        ));
         self.change = std::mem::take(&mut self.change).install(name, manifold);
     }
 
@@ -135,6 +152,13 @@ impl Setup {
     /// Lets no fault strike the worker with this path. Its inputs may fail all the same.
     pub fn spare(&mut self, path: impl Into<String>) {
         self.spared.push(path.into());
+    }
+
+    /// Demands that the waits of the worker with this path are as this policy says: its bounce delay,
+    /// and its backoff. Of others it is judged only that a wait is over when a worker is started,
+    /// and that nobody waits who is bounced because of another one.
+    pub fn waits(&mut self, path: impl Into<String>, policy: Policy) {
+        self.policies.push((path.into(), policy));
     }
 
     /// Returns what writes into the trace of the run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, EndKind, Engine, Exit, Manifold, Name};
+use crankcase_engine::{Backoff, EndKind, Engine, Exit, Manifold, Name, Policy};
 use crankcase_testing::{Broken, Faults, Mode, Notes, Setup, Simulation};
 
 use crate::TestResult;
@@ -117,6 +117,11 @@ fn varied(setup: &mut Setup) {
     }
     let seed = setup.seed();
     setup.install(SITE, site(seed));
+    // None of them sets anything for itself.
+    let paths = names.iter().map(|name| format!("/{}", name.as_str()));
+    for path in paths.chain(["/site".to_owned(), "/site/page".to_owned(), "/site/top".to_owned()]) {
+        setup.waits(path, Policy::default());
+    }
 }
 
 #[test]
@@ -177,9 +182,14 @@ fn every_kind_of_fault_strikes() -> Result<(), Broken> {
         "hangs",
         "is slow to stop",
         "ignores its stop",
+        "fails at its stop",
         "is bounced by hand",
         "is parked",
         "is unparked",
+        "is rewired",
+        "is changed by a group",
+        "is taken out",
+        "is put back",
         "gets another value",
         "the clock jumps",
         "! /site/page",
@@ -271,7 +281,8 @@ fn a_loop_without_a_wait_is_told() -> TestResult {
         setup.install(SITE, fails.backoff(Backoff::none()));
     });
 
-    let broken = simulation.most_events(1_000).safety(0..1).err().ok_or("it held")?;
+    let simulation = simulation.faults(Faults::none()).most_events(1_000);
+    let broken = simulation.safety(0..1).err().ok_or("it held")?;
 
     assert_eq!(broken.what(), "there were more than 1000 events; is there a wait of zero?");
     Ok(())

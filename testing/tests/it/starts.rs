@@ -151,10 +151,7 @@ async fn an_output_that_is_not_offered_is_an_error() -> TestResult {
 
     let failure = started.output::<String>().await.err().ok_or("there is one")?;
 
-    assert_eq!(
-        failure.to_string(),
-        "cannot follow \"subject\" as alloc::string::String: it offers u32"
-    );
+    assert_eq!(failure.to_string(), "cannot follow \"subject\" as String: it offers u32");
     Ok(())
 }
 

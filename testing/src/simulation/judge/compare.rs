@@ -1,0 +1,100 @@
+//! Compares reports with what is known (P5, P9).
+
+use crankcase_engine::{InputReport, Report, WorkerReport, WorkerState};
+
+use super::seat::{Phase, Seat};
+use super::{Judge, Judged, ensure};
+
+impl Judge {
+    /// Compares a report with what is known. At rest it also judges whether that is as it should be.
+    pub(in crate::simulation) fn report(&self, report: &Report, is_at_rest: bool) -> Judged {
+        let prefix = report.path.trim_end_matches('/');
+        for (name, worker) in &report.workers {
+            let Some(seat) = self.seat(&format!("{prefix}/{name}")) else { continue };
+            self.agrees(seat, worker)?;
+            if is_at_rest {
+                self.is_right(seat, worker, report)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn agrees(&self, seat: &Seat, worker: &WorkerReport) -> Judged {
+        let is_so = match worker.state {
+            WorkerState::Running | WorkerState::Closing => seat.is_up(),
+            WorkerState::Starting => seat.phase == Phase::Starting && !seat.is_told,
+            WorkerState::Stopping => seat.is_told,
+            WorkerState::Aborting => seat.is_aborted,
+            WorkerState::Stuck => seat.is_stuck,
+            _ => seat.phase == Phase::Idle,
+        };
+        ensure!(
+            is_so && (seat.phase == Phase::Idle || worker.generation == seat.generation),
+            "P9: the report says that {}, generation {}, is {}, but it is {:?}, generation {}",
+            seat.path,
+            worker.generation,
+            worker.state,
+            seat.phase,
+            seat.generation
+        );
+        Ok(())
+    }
+
+    fn is_right(&self, seat: &Seat, worker: &WorkerReport, report: &Report) -> Judged {
+        let path = &seat.path;
+        let gates = |need: &str| matches!(need, "required" | "live required");
+        let missing = worker
+            .inputs
+            .iter()
+            .find(|input| input.need == "required" && input.state != WorkerState::Running);
+        match worker.state {
+            WorkerState::Running => {
+                if let Some(input) = missing {
+                    let (name, state) = (&input.name, input.state);
+                    return Err(format!("P5: {path} runs though its input {name} is {state}"));
+                }
+                self.holds_are_current(seat)
+            }
+            WorkerState::Waiting => {
+                let waits =
+                    |input: &InputReport| gates(input.need) && input.state != WorkerState::Running;
+                let reason = worker.inputs.iter().any(waits);
+                ensure!(reason, "P5: {path} waits at rest though all its inputs are there");
+                Ok(())
+            }
+            WorkerState::Starting | WorkerState::Stopping | WorkerState::Closing => {
+                // A start that has not finished is not at rest; who closes waits for one that is
+                // stuck, or the engine has not settled.
+                let is_busy = report
+                    .workers
+                    .values()
+                    .any(|other| matches!(other.state, WorkerState::Starting | WorkerState::Stuck));
+                ensure!(is_busy, "P5: {path} is {} though the engine has settled", worker.state);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// At rest nobody uses what is not there any more.
+    fn holds_are_current(&self, seat: &Seat) -> Judged {
+        for hold in &seat.holds {
+            let input = &self.seats[hold.input];
+            ensure!(
+                input.is_up() && input.generation == hold.generation,
+                "P5: {} runs with generation {} of {}, which is not there any more",
+                seat.path,
+                hold.generation,
+                input.path
+            );
+            let changed = input.changes.iter().find(|(output, _)| *output == hold.output);
+            ensure!(
+                changed.is_none_or(|(_, at)| *at < seat.began),
+                "P5: {} runs with a value of {} that has changed since",
+                seat.path,
+                input.path
+            );
+        }
+        Ok(())
+    }
+}

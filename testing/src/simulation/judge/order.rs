@@ -1,0 +1,184 @@
+//! Who lives when: one worker at a time, inputs before users, users stopped first (P1, P2, P3, P6,
+//! P7).
+
+use crankcase_engine::EndKind;
+
+use super::rest::Next;
+use super::seat::{Hold, Need, Phase, Up};
+use super::{Judge, Judged, ensure};
+
+impl Judge {
+    pub(super) fn starting(&mut self, index: usize, generation: u32) -> Judged {
+        self.judge_start(index)?;
+        let is_killed = self.is_killed(index);
+        let seat = &mut self.seats[index];
+        let path = &seat.path;
+        ensure!(
+            seat.phase == Phase::Idle,
+            "P1: {path} is started, generation {generation}, while generation {} has not ended",
+            seat.generation
+        );
+        ensure!(
+            generation > seat.generation,
+            "P1: {path} has generation {generation} after {}",
+            seat.generation
+        );
+        ensure!(!seat.is_parked, "P7: {path} is started though it is parked");
+        ensure!(seat.is_installed, "P7: {path} is started though it is not installed");
+        ensure!(!is_killed, "P6: {path} is started after its engine was killed");
+        (seat.phase, seat.generation, seat.began) = (Phase::Starting, generation, self.count);
+        (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
+        seat.holds.clear();
+        seat.follows.clear();
+        self.begin_life(index);
+        Ok(())
+    }
+
+    pub(super) fn started(&mut self, index: usize, generation: u32) -> Judged {
+        let seat = &mut self.seats[index];
+        let is_its = seat.phase == Phase::Starting && seat.generation == generation;
+        ensure!(is_its, "P1: {} is up unasked, generation {generation}", seat.path);
+        seat.phase = Phase::Running;
+        seat.starts += 1;
+        let (since, came) = (self.count, self.at);
+        let up = Up { generation, since, came, until: None, was_told: false };
+        seat.ups = [Some(up), seat.ups[0]];
+        self.come(index);
+        Ok(())
+    }
+
+    pub(super) fn stopping(&mut self, index: usize) -> Judged {
+        self.owed.retain(|(user, _)| *user != index);
+        self.judge_cause(index)?;
+        let count = self.count;
+        let seat = &mut self.seats[index];
+        seat.is_told = true;
+        seat.down(count, true);
+        let seat = &self.seats[index];
+        for user in seat.users.iter().map(|user| &self.seats[*user]) {
+            ensure!(
+                !user.is_live() || !user.holds(index, seat.generation),
+                "P3: {} is told to stop while {}, generation {}, uses it",
+                seat.path,
+                user.path,
+                user.generation
+            );
+            let is_followed = self.is_killed_at_rest && user.follows.contains(&index);
+            ensure!(
+                !user.is_live() || !is_followed,
+                "P6: {} is told to stop at a kill while {} follows it",
+                seat.path,
+                user.path
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn ended(&mut self, index: usize, end: EndKind) {
+        self.owed.retain(|(user, _)| *user != index);
+        let seat = &self.seats[index];
+        let is_loss = seat.phase == Phase::Running && !seat.is_told && !seat.is_aborted;
+        let generation = seat.generation;
+        if is_loss {
+            let seats = &self.seats;
+            let holds = |user: &usize| {
+                let user = &seats[*user];
+                let is_free = user.is_live() && !user.is_told && !user.is_aborted;
+                is_free && user.holds(index, generation)
+            };
+            let users = seats[index].users.iter().copied().filter(holds);
+            self.owed.extend(users.map(|user| (user, index)));
+        }
+        self.rest_after(index, end);
+        let count = self.count;
+        let seat = &mut self.seats[index];
+        seat.down(count, false);
+        (seat.phase, seat.end) = (Phase::Idle, Some(end));
+        (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
+        seat.holds.clear();
+        seat.lacks.clear();
+        seat.follows.clear();
+        if matches!(end, EndKind::Fatal | EndKind::Dropped) {
+            self.killed.insert(seat.engine.clone(), true);
+        }
+    }
+
+    pub(super) fn finished(&mut self, engine: &str) -> Judged {
+        // What a stuck engine still has is left behind with it.
+        let stuck: Vec<_> = self.seats.iter().filter(|seat| seat.is_stuck).collect();
+        let stuck: Vec<_> = stuck.iter().map(|seat| format!("{}/", seat.path)).collect();
+        for seat in &mut self.seats {
+            if seat.path.strip_prefix(engine).is_some_and(|rest| rest.starts_with('/')) {
+                let is_left = stuck.iter().any(|stuck| seat.path.starts_with(stuck));
+                let is_over = seat.phase == Phase::Idle || seat.is_stuck || is_left;
+                ensure!(is_over, "P6: {engine}/ has finished before {} has ended", seat.path);
+                seat.is_installed = false;
+                seat.phase = Phase::Idle;
+                seat.next = Next::Whatever;
+            }
+        }
+        // The next engine with this path is another one.
+        self.killed.remove(engine);
+        Ok(())
+    }
+
+    /// Judges whether everybody whose input has ended by itself was told so at once.
+    pub(in crate::simulation) fn judge_owed(&self) -> Judged {
+        match self.owed.first() {
+            None => Ok(()),
+            Some((user, input)) => Err(format!(
+                "P3: {} has ended by itself, and {} was not told at once",
+                self.seats[*input].path, self.seats[*user].path
+            )),
+        }
+    }
+
+    pub(super) fn begun(
+        &mut self,
+        path: &str,
+        generation: u32,
+        inputs: Vec<(String, Need)>,
+    ) -> Judged {
+        let index = self.index_of(path);
+        let seat = &self.seats[index];
+        let (began, is_live) =
+            (seat.began, seat.generation == generation && seat.phase != Phase::Idle);
+        let (mut holds, mut lacks, mut follows) = (Vec::new(), Vec::new(), Vec::new());
+        let mut declared = Vec::new();
+        for (name, need) in inputs {
+            let engine = &self.seats[index].engine;
+            let input = self.index_of(&format!("{engine}/{name}"));
+            declared.push((input, need));
+            if !self.seats[input].users.contains(&index) {
+                self.seats[input].users.push(index);
+            }
+            if !is_live {
+                continue;
+            }
+            let up = self.seats[input].up_at(began);
+            let is_needed = need.gates || (need.bounces && need.is_present);
+            ensure!(
+                up.is_some() || !is_needed,
+                "P2: {path}, generation {generation}, is started while its input {name} is not up"
+            );
+            if !need.bounces {
+                follows.push(input);
+            } else if !need.is_present {
+                lacks.push(input);
+            } else if let Some(up) = up {
+                ensure!(
+                    !up.was_told,
+                    "P3: {} is told to stop while {path}, generation {generation}, uses it",
+                    self.seats[input].path
+                );
+                holds.push(Hold { input, generation: up.generation, output: need.output });
+            }
+        }
+        if is_live {
+            let seat = &mut self.seats[index];
+            (seat.holds, seat.lacks, seat.follows) = (holds, lacks, follows);
+            self.learn(index, declared);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Why an idle path rests, and for how long (P4, S9, S10).
+
+use std::time::Duration;
+
+use crankcase_engine::{EndKind, Policy};
+
+use super::seat::{Need, Phase, Seat};
+use super::status::TICK;
+use super::{Judge, Judged, ensure};
+
+/// What keeps an idle path from starting, besides its inputs and a park by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Rest {
+    #[default]
+    Ready,
+    /// It waits out its bounce delay until then.
+    Delay(Duration),
+    /// It waits after a failure until then.
+    Backoff(Duration),
+    Missing,
+    Done,
+    Spent,
+    /// Too little is known to say.
+    Unknown,
+}
+
+/// What must follow a worker's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Next {
+    /// Whatever comes.
+    #[default]
+    Whatever,
+    /// No wait: the wave began elsewhere.
+    NoDelay,
+    /// A bounce delay.
+    Delay,
+    /// The wait after so many failures in a row, or after a first one if the worker ran well.
+    Backoff(u32),
+    /// No wait: it is done, or something is missing, or it is tried again at once.
+    Nothing,
+}
+
+impl Rest {
+    /// Whether an input change or a bounce by hand ends it.
+    fn is_soft(self) -> bool {
+        matches!(self, Self::Backoff(_) | Self::Missing | Self::Done | Self::Spent)
+    }
+
+    /// Whether it is over for sure.
+    pub(super) fn is_over(self, at: Duration) -> bool {
+        match self {
+            Self::Ready => true,
+            Self::Delay(until) | Self::Backoff(until) => until + TICK < at,
+            _ => false,
+        }
+    }
+
+    /// Whether it ends without a further cause, failures aside; `None` if that cannot be said.
+    pub(super) fn is_coming(self, at: Duration) -> Option<bool> {
+        match self {
+            Self::Ready | Self::Delay(_) => Some(true),
+            Self::Backoff(until) if at < until => Some(false),
+            Self::Backoff(until) => (until + TICK < at).then_some(true),
+            Self::Missing | Self::Done | Self::Spent => Some(false),
+            Self::Unknown => None,
+        }
+    }
+}
+
+impl Judge {
+    /// Ends what keeps an idle path, but not a bounce delay or a park by hand.
+    pub(super) fn soften(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        if seat.phase == Phase::Idle && seat.rest.is_soft() {
+            seat.rest = Rest::Ready;
+        }
+    }
+
+    /// Says what must follow the end of a worker, by the plain rules.
+    pub(super) fn rest_after(&mut self, index: usize, end: EndKind) {
+        let is_killed = self.is_killed(index);
+        let at = self.at;
+        let seat = &mut self.seats[index];
+        if seat.shows_up() {
+            self.leave(index);
+        }
+        let seat = &mut self.seats[index];
+        let ran = seat.came().filter(|_| seat.phase == Phase::Running);
+        let ran = ran.map_or(Duration::ZERO, |came| at.saturating_sub(came));
+        seat.rest = Rest::Ready;
+        seat.next = Next::Whatever;
+        let is_over = matches!(end, EndKind::Fatal | EndKind::Dropped);
+        if end == EndKind::Uninstall && !seat.is_obsolete {
+            seat.is_installed = false;
+            seat.declared = None;
+        }
+        if is_killed || is_over || !seat.is_installed || seat.is_parked {
+            return;
+        }
+        // What has come at the same moment may have reached the engine later than the end.
+        if seat.is_vague || seat.spread == Some(at) {
+            seat.rest = Rest::Unknown;
+            return;
+        }
+        if seat.is_marked() {
+            let is_root = seat
+                .struck
+                .is_some_and(|struck| seat.reached.is_none_or(|reached| struck <= reached));
+            seat.next = if is_root { Next::Delay } else { Next::NoDelay };
+            if seat.struck == seat.reached {
+                seat.next = Next::Whatever;
+            }
+            return;
+        }
+        // A start that took too long has failed, whatever came of it after all.
+        let is_overdue = seat.phase == Phase::Starting && seat.is_aborted;
+        (seat.rest, seat.next) = match end {
+            EndKind::Failed => (Rest::Ready, Next::Backoff(seat.failures + 1)),
+            _ if is_overdue => (Rest::Ready, Next::Backoff(seat.failures + 1)),
+            EndKind::Done => (Rest::Done, Next::Nothing),
+            EndKind::Missing => (Rest::Missing, Next::Nothing),
+            _ => (Rest::Ready, Next::Delay),
+        };
+        // An input has changed since the start: what it ended by does not count, but as a failure.
+        let is_outdated = seat.is_outdated && !matches!(end, EndKind::Bounce | EndKind::Stopped);
+        if is_outdated {
+            match seat.next {
+                Next::Backoff(failures) => seat.failures = failures,
+                _ if end == EndKind::Done => seat.failures = 0,
+                _ => {}
+            }
+            (seat.rest, seat.next) = (Rest::Ready, Next::Nothing);
+            return;
+        }
+        let reset_after = self.policies.get(&seat.path).map(|policy| policy.backoff.reset_after);
+        match &mut seat.next {
+            Next::Nothing if end == EndKind::Done => seat.failures = 0,
+            Next::Backoff(failures) if reset_after.is_some_and(|after| ran >= after) => {
+                *failures = 1;
+            }
+            _ => {}
+        }
+    }
+
+    /// Judges a wait that begins.
+    pub(super) fn waiting(&mut self, index: usize, delay: Duration, failures: u32) -> Judged {
+        let until = self.at + delay;
+        let seat = &mut self.seats[index];
+        let policy = self.policies.get(&seat.path);
+        let path = &seat.path;
+        match std::mem::take(&mut seat.next) {
+            Next::Whatever => {}
+            Next::NoDelay => {
+                ensure!(failures == 0, "S10: {path} waits as after a failure, but it was stopped");
+                return Err(format!(
+                    "P4: {path} waits for {delay:?} of its own, but the wave began elsewhere"
+                ));
+            }
+            Next::Delay => {
+                ensure!(failures == 0, "S10: {path} waits as after a failure, but has not failed");
+            }
+            Next::Backoff(expected) => ensure!(
+                failures == expected || (failures == 1 && policy.is_none()),
+                "S9: {path} waits as after failure {failures} in a row, but it is {expected}"
+            ),
+            Next::Nothing => {
+                return Err(format!("S9: {path} waits for {delay:?} after an end without a wait"));
+            }
+        }
+        if let Some(policy) = policy {
+            let (least, most) = bounds(policy, failures);
+            ensure!(
+                (least..=most).contains(&delay),
+                "S9: {path} waits for {delay:?} {}; by its policy it is {least:?} to {most:?}",
+                after(failures)
+            );
+        }
+        if failures > 0 {
+            seat.failures = failures;
+        }
+        seat.rest = match failures {
+            0 => Rest::Delay(until),
+            // What has come at the same moment may end it at once.
+            _ if seat.spread == Some(self.at) => Rest::Unknown,
+            _ => Rest::Backoff(until),
+        };
+        Ok(())
+    }
+
+    /// Judges whether an engine that says so at this moment has settled: nobody in it has been under
+    /// way since an earlier one.
+    pub(in crate::simulation) fn judge_settled(&self, engine: &str, at: Duration) -> Judged {
+        for seat in self.seats.iter().filter(|seat| seat.engine == engine && seat.turned < at) {
+            let what = match (seat.phase, seat.rest) {
+                _ if seat.is_stuck || self.killed.contains_key(engine) => continue,
+                (Phase::Starting, _) => "is starting",
+                (Phase::Running, _) if seat.is_told => "is stopping",
+                (Phase::Idle, Rest::Delay(until))
+                    if seat.is_installed && !seat.is_parked && until > at =>
+                {
+                    "waits out its bounce delay"
+                }
+                _ => continue,
+            };
+            return Err(format!(
+                "P5: the engine says that it has settled while {} {what}",
+                seat.path
+            ));
+        }
+        Ok(())
+    }
+
+    /// Judges, when something else happens to a path, whether the wait began that was due.
+    pub(super) fn judge_next(&mut self, index: usize) -> Judged {
+        let seat = &mut self.seats[index];
+        let next = std::mem::take(&mut seat.next);
+        if next == Next::Whatever {
+            return Ok(());
+        }
+        let Some(policy) = self.policies.get(&seat.path) else { return Ok(()) };
+        let failures = match next {
+            Next::Delay => 0,
+            Next::Backoff(failures) => failures,
+            Next::Whatever | Next::NoDelay | Next::Nothing => return Ok(()),
+        };
+        let (least, _) = bounds(policy, failures);
+        ensure!(
+            least.is_zero(),
+            "S9: {} does not wait {}; by its policy it is {least:?} at least",
+            seat.path,
+            after(failures)
+        );
+        Ok(())
+    }
+
+    /// Judges whether a path that is started has waited for as long as it was said, and no longer.
+    pub(super) fn judge_wait_is_over(&self, seat: &Seat) -> Judged {
+        let (Rest::Delay(until) | Rest::Backoff(until)) = seat.rest else { return Ok(()) };
+        let (path, at) = (&seat.path, self.at);
+        ensure!(at >= until, "S9: {path} is started {:?} before its wait is over", until - at);
+        let has_jumped = until <= self.jumped_to && at <= self.jumped_to + TICK;
+        let waits_longer = |(input, need): &(usize, Need)| {
+            let input = &self.seats[*input];
+            let is_in_time = input.shows_up() && input.came().is_some_and(|came| came <= until);
+            need.is_optional() || (need.gates && !is_in_time)
+        };
+        let is_held =
+            seat.declared.as_ref().is_none_or(|declared| declared.iter().any(waits_longer));
+        ensure!(
+            has_jumped
+                || is_held
+                || seat.freed.is_some_and(|freed| freed > until)
+                || at <= until + TICK,
+            "S9: {path} is started {:?} after its wait is over",
+            at - until
+        );
+        Ok(())
+    }
+}
+
+/// Says after what a wait is.
+fn after(failures: u32) -> String {
+    match failures {
+        0 => "before its restart".to_owned(),
+        _ => format!("after failure {failures} in a row"),
+    }
+}
+
+/// Returns how long a wait may be at the least and at the most.
+fn bounds(policy: &Policy, failures: u32) -> (Duration, Duration) {
+    /// What rounding may cost.
+    const SLACK: Duration = Duration::from_nanos(2);
+    let backoff = &policy.backoff;
+    let base = if failures == 0 { policy.bounce_delay } else { backoff.base(failures) };
+    let least = base.mul_f64((1.0 - backoff.jitter).max(0.0));
+    (least.saturating_sub(SLACK), base.mul_f64(1.0 + backoff.jitter) + SLACK)
+}

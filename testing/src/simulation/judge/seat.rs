@@ -1,0 +1,181 @@
+//! What is known of one path.
+
+use std::time::Duration;
+
+use crankcase_engine::{EndKind, WrappedInput};
+
+use super::rest::{Next, Rest};
+
+/// How a worker depends on an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::simulation) struct Need {
+    pub(super) gates: bool,
+    pub(super) bounces: bool,
+    pub(super) is_present: bool,
+    pub(super) output: &'static str,
+}
+
+impl Need {
+    pub(in crate::simulation) fn of(input: &WrappedInput<'_>) -> Self {
+        Self {
+            gates: matches!(input.need, "required" | "live required"),
+            bounces: matches!(input.need, "required" | "optional"),
+            is_present: input.is_present,
+            output: input.output,
+        }
+    }
+
+    /// Whether it is an optional input.
+    pub(super) fn is_optional(self) -> bool {
+        self.bounces && !self.gates
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::simulation) enum Phase {
+    #[default]
+    Idle,
+    Starting,
+    Running,
+}
+
+/// A time for which a worker was up, by the numbers of events.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Up {
+    pub(super) generation: u32,
+    pub(super) since: u64,
+    /// When that was.
+    pub(super) came: Duration,
+    /// When it was told to stop, or has ended.
+    pub(super) until: Option<u64>,
+    pub(super) was_told: bool,
+}
+
+/// An output that a live worker was started with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hold {
+    pub(super) input: usize,
+    pub(super) generation: u32,
+    pub(super) output: &'static str,
+}
+
+/// What is known of one path.
+#[derive(Debug, Default)]
+pub(in crate::simulation) struct Seat {
+    pub(in crate::simulation) path: String,
+    pub(super) engine: String,
+    pub(super) is_installed: bool,
+    pub(super) is_parked: bool,
+    pub(in crate::simulation) phase: Phase,
+    pub(in crate::simulation) generation: u32,
+    /// When it began to start, by the number of the event.
+    pub(super) began: u64,
+    pub(in crate::simulation) is_told: bool,
+    pub(super) is_aborted: bool,
+    pub(super) is_stuck: bool,
+    pub(in crate::simulation) starts: u64,
+    /// How its last worker ended.
+    pub(in crate::simulation) end: Option<EndKind>,
+    /// The last two times for which it was up.
+    pub(super) ups: [Option<Up>; 2],
+    /// When each output last changed.
+    pub(super) changes: Vec<(&'static str, u64)>,
+    pub(super) holds: Vec<Hold>,
+    /// The optional inputs that its live worker was started without.
+    pub(super) lacks: Vec<usize>,
+    /// The inputs that its live worker follows.
+    pub(super) follows: Vec<usize>,
+    pub(super) users: Vec<usize>,
+    /// What its manifold declares; unknown before the manifold's first worker was seen.
+    pub(super) declared: Option<Vec<(usize, Need)>>,
+    /// When its live worker was struck by a cause of its own: a root of a wave.
+    pub(super) struck: Option<Duration>,
+    /// When a wave that began elsewhere reached its live worker.
+    pub(super) reached: Option<Duration>,
+    /// When its live worker was marked by what another one did, which the engine may learn together
+    /// with what comes next.
+    pub(super) spread: Option<Duration>,
+    /// A value that it is being started with has changed.
+    pub(super) is_outdated: bool,
+    /// Its live worker is one of a manifold that was replaced or taken out.
+    pub(super) is_obsolete: bool,
+    /// Too little is known of its live worker to judge why it is stopped.
+    pub(super) is_vague: bool,
+    /// When something was last said of it.
+    pub(super) turned: Duration,
+    /// When it was unparked last.
+    pub(super) freed: Option<Duration>,
+    pub(super) rest: Rest,
+    pub(super) next: Next,
+    /// How many times in a row it has failed.
+    pub(super) failures: u32,
+}
+
+impl Seat {
+    pub(super) fn is_live(&self) -> bool {
+        self.phase != Phase::Idle && !self.is_stuck
+    }
+
+    pub(in crate::simulation) fn is_up(&self) -> bool {
+        self.phase == Phase::Running && !self.is_told
+    }
+
+    /// Whether its live worker is to stop.
+    pub(super) fn is_marked(&self) -> bool {
+        self.struck.is_some() || self.reached.is_some()
+    }
+
+    /// Whether it is up and not about to stop.
+    pub(in crate::simulation) fn shows_up(&self) -> bool {
+        self.is_up() && !self.is_marked() && !self.is_aborted
+    }
+
+    pub(in crate::simulation) fn is_installed(&self) -> bool {
+        self.is_installed
+    }
+
+    pub(in crate::simulation) fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
+    pub(in crate::simulation) fn is_done(&self) -> bool {
+        self.phase == Phase::Idle && self.end == Some(EndKind::Done)
+    }
+
+    pub(super) fn holds(&self, input: usize, generation: u32) -> bool {
+        self.holds.iter().any(|hold| hold.input == input && hold.generation == generation)
+    }
+
+    /// Whether its manifold declares an input whose coming and going bounces its workers.
+    pub(super) fn is_bounced_by(&self, input: usize) -> bool {
+        let is_it = |(other, need): &(usize, Need)| *other == input && need.bounces;
+        self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
+    }
+
+    /// Whether its manifold declares an input of which a new value of this output is a change.
+    pub(super) fn is_changed_by(&self, input: usize, output: &str) -> bool {
+        let is_it = |(other, need): &(usize, Need)| {
+            *other == input && need.bounces && need.output == output
+        };
+        self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
+    }
+
+    pub(super) fn down(&mut self, at: u64, was_told: bool) {
+        if let Some(up) = &mut self.ups[0]
+            && up.until.is_none()
+        {
+            (up.until, up.was_told) = (Some(at), was_told);
+        }
+    }
+
+    /// Returns the time for which it was up at a moment.
+    pub(super) fn up_at(&self, at: u64) -> Option<Up> {
+        let covers = |up: &Up| up.since < at && up.until.is_none_or(|until| until > at);
+        self.ups.into_iter().flatten().find(covers)
+    }
+
+    /// Returns when its live worker came up.
+    pub(super) fn came(&self) -> Option<Duration> {
+        self.ups[0].filter(|up| up.generation == self.generation).map(|up| up.came)
+    }
+}

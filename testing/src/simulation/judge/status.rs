@@ -1,0 +1,123 @@
+//! What each path shows its users, and so when each has to be started (S1, S2, S6).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::rest::Next;
+use super::seat::{Need, Phase};
+use super::{Judge, Judged, ensure};
+
+/// By how much a timer of the paused clock may be late: its times are rounded up to milliseconds,
+/// and the clock goes on by whole ones.
+pub(super) const TICK: Duration = Duration::from_millis(2);
+
+/// What was found at one moment.
+type Known = HashMap<usize, Status, foldhash::fast::FixedState>;
+
+/// What a path shows its users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Status {
+    Up,
+    Coming,
+    Down,
+    /// Too little is known to say.
+    Unknown,
+}
+
+impl Judge {
+    /// Judges whether a start comes at its time.
+    pub(super) fn judge_start(&self, index: usize) -> Judged {
+        let seat = &self.seats[index];
+        self.judge_wait_is_over(seat)?;
+        let optional = |(_, need): &&(usize, Need)| need.is_optional();
+        let mut known = Known::default();
+        for (input, _) in seat.declared.iter().flatten().filter(optional) {
+            ensure!(
+                self.status(*input, &mut known) != Status::Coming,
+                "S6: {} is started while its optional input {} is coming",
+                seat.path,
+                self.seats[*input].path
+            );
+        }
+        Ok(())
+    }
+
+    /// Judges, at the end of a moment, whether everybody was started whom nothing held.
+    pub(super) fn judge_starts(&mut self) -> Judged {
+        for index in 0..self.seats.len() {
+            self.judge_next(index)?;
+        }
+        let mut known = Known::default();
+        for (index, seat) in self.seats.iter().enumerate() {
+            if seat.phase != Phase::Idle || !seat.is_installed || seat.is_parked {
+                continue;
+            }
+            let Some(declared) = &seat.declared else { continue };
+            if !seat.rest.is_over(self.at) || self.is_killed(index) {
+                continue;
+            }
+            let mut is_there = |(input, need): &(usize, Need)| match self.status(*input, &mut known)
+            {
+                Status::Up => true,
+                Status::Down => !need.gates,
+                Status::Coming | Status::Unknown => !need.gates && !need.bounces,
+            };
+            ensure!(
+                !declared.iter().all(&mut is_there),
+                "S2: {} is not started at once though nothing holds it",
+                seat.path
+            );
+        }
+        Ok(())
+    }
+
+    /// Returns what a path shows its users.
+    fn status(&self, index: usize, known: &mut Known) -> Status {
+        if let Some(status) = known.get(&index) {
+            return *status;
+        }
+        let status = self.find_status(index, known);
+        known.insert(index, status);
+        status
+    }
+
+    fn find_status(&self, index: usize, known: &mut Known) -> Status {
+        let seat = &self.seats[index];
+        if !seat.is_installed || seat.is_parked {
+            return Status::Down;
+        }
+        if seat.is_vague || self.is_killed(index) {
+            return Status::Unknown;
+        }
+        if seat.shows_up() {
+            return Status::Up;
+        }
+        match seat.phase {
+            Phase::Starting if !seat.is_marked() && seat.is_aborted => Status::Down,
+            Phase::Starting if !seat.is_marked() => Status::Coming,
+            _ if seat.is_stuck => Status::Down,
+            Phase::Idle if seat.next != Next::Whatever => Status::Unknown,
+            Phase::Idle => match seat.rest.is_coming(self.at) {
+                Some(true) => self.status_by_inputs(index, known),
+                Some(false) => Status::Down,
+                None => Status::Unknown,
+            },
+            Phase::Starting | Phase::Running => self.status_by_inputs(index, known),
+        }
+    }
+
+    /// Returns what a path shows that waits for nothing but its inputs.
+    fn status_by_inputs(&self, index: usize, known: &mut Known) -> Status {
+        let Some(declared) = &self.seats[index].declared else { return Status::Unknown };
+        let gating = declared.iter().filter(|(_, need)| need.gates);
+        let mut status = Status::Coming;
+        for (input, _) in gating {
+            match self.status(*input, known) {
+                Status::Down => return Status::Down,
+                Status::Unknown => status = Status::Unknown,
+                Status::Up | Status::Coming => {}
+            }
+        }
+        status
+    }
+}

@@ -1,0 +1,259 @@
+//! What reaches whom: a cause strikes a worker, and a wave goes on from it to all who use it (P4, S3
+//! to S5, S8).
+
+use std::collections::BTreeSet;
+
+use super::rest::{Next, Rest};
+use super::seat::{Hold, Need, Phase};
+use super::{Judge, Judged, ensure};
+
+impl Judge {
+    /// A cause of its own strikes a live worker.
+    pub(super) fn strike(&mut self, index: usize) {
+        let at = self.at;
+        let seat = &mut self.seats[index];
+        if seat.phase == Phase::Idle {
+            return;
+        }
+        let showed_up = seat.shows_up();
+        seat.struck.get_or_insert(at);
+        if showed_up {
+            self.leave(index);
+        }
+    }
+
+    /// A wave that began elsewhere reaches a live worker.
+    fn reach(&mut self, index: usize) {
+        let at = self.at;
+        let seat = &mut self.seats[index];
+        if !seat.is_live() || seat.is_marked() {
+            return;
+        }
+        let showed_up = seat.shows_up();
+        (seat.reached, seat.spread) = (Some(at), Some(at));
+        if showed_up {
+            self.leave(index);
+        }
+    }
+
+    /// A path is not up any more, or is about to stop.
+    pub(super) fn leave(&mut self, index: usize) {
+        let seat = &self.seats[index];
+        let generation = seat.generation;
+        if seat.came() == Some(self.at) {
+            self.flap(index);
+        }
+        for user in self.seats[index].users.clone() {
+            let seat = &self.seats[user];
+            if seat.phase != Phase::Idle && seat.holds(index, generation) {
+                self.reach(user);
+            } else if seat.is_bounced_by(index) {
+                self.soften(user);
+            }
+        }
+    }
+
+    /// A worker is up.
+    pub(super) fn come(&mut self, index: usize) {
+        if std::mem::take(&mut self.seats[index].is_outdated) {
+            self.strike(index);
+        }
+        let seat = &self.seats[index];
+        if !seat.shows_up() {
+            if seat.spread == Some(self.at) {
+                self.flap(index);
+            }
+            return;
+        }
+        let at = self.at;
+        for user in seat.users.clone() {
+            let seat = &mut self.seats[user];
+            if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
+                self.soften(user);
+            } else if seat.lacks.contains(&index) && !seat.is_marked() {
+                seat.spread = Some(at);
+                self.strike(user);
+            }
+        }
+    }
+
+    /// A path comes and goes at one moment. The engine may learn of both at once, and then it has
+    /// never shown its users that it is up.
+    fn flap(&mut self, index: usize) {
+        for user in self.seats[index].users.clone() {
+            let seat = &mut self.seats[user];
+            if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
+                seat.rest = Rest::Unknown;
+            } else if seat.lacks.contains(&index) {
+                self.blur(user);
+            }
+        }
+    }
+
+    /// A worker may be marked to stop or not, and so may all who use it.
+    fn blur(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        if std::mem::replace(&mut seat.is_vague, true) {
+            return;
+        }
+        let generation = seat.generation;
+        for user in seat.users.clone() {
+            let seat = &mut self.seats[user];
+            if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
+                seat.rest = Rest::Unknown;
+            } else if seat.holds(index, generation) {
+                self.blur(user);
+            }
+        }
+    }
+
+    /// A worker has published a new value.
+    pub(super) fn changed(&mut self, index: usize, output: &'static str) {
+        let count = self.count;
+        let seat = &mut self.seats[index];
+        seat.changes.retain(|(changed, _)| *changed != output);
+        seat.changes.push((output, count));
+        let generation = seat.generation;
+        for user in seat.users.clone() {
+            let seat = &mut self.seats[user];
+            let is_held = |hold: &Hold| {
+                hold.input == index && hold.generation == generation && hold.output == output
+            };
+            let is_held = seat.holds.iter().any(is_held);
+            match seat.phase {
+                Phase::Idle if seat.is_changed_by(index, output) => self.soften(user),
+                Phase::Starting if is_held => seat.is_outdated = true,
+                Phase::Running if is_held => self.strike(user),
+                _ => {}
+            }
+        }
+    }
+
+    /// A bounce was asked for.
+    pub(super) fn asked(&mut self, index: usize) {
+        self.strike(index);
+        self.soften(index);
+    }
+
+    /// A manifold was installed, replaced or taken out.
+    pub(super) fn rewired(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        seat.declared = None;
+        seat.failures = 0;
+        if seat.phase == Phase::Idle {
+            (seat.rest, seat.next) = (Rest::Ready, Next::Whatever);
+        } else {
+            seat.is_obsolete = true;
+            self.strike(index);
+        }
+    }
+
+    /// A worker is going to start, with what is up now.
+    pub(super) fn begin_life(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        (seat.struck, seat.reached, seat.spread) = (None, None, None);
+        (seat.is_outdated, seat.is_obsolete) = (false, false);
+        (seat.rest, seat.next) = (Rest::Ready, Next::Whatever);
+        seat.is_vague = seat.declared.is_none();
+        let Some(declared) = seat.declared.clone() else { return };
+        let (mut holds, mut lacks) = (Vec::new(), Vec::new());
+        for (input, need) in declared.iter().filter(|(_, need)| need.bounces) {
+            let input_seat = &self.seats[*input];
+            if input_seat.shows_up() {
+                let generation = input_seat.generation;
+                holds.push(Hold { input: *input, generation, output: need.output });
+            } else {
+                lacks.push(*input);
+            }
+        }
+        let seat = &mut self.seats[index];
+        (seat.holds, seat.lacks) = (holds, lacks);
+    }
+
+    /// Enters what a worker's manifold declares, and what has happened to it since it was started.
+    pub(super) fn learn(&mut self, index: usize, declared: Vec<(usize, Need)>) {
+        let seat = &mut self.seats[index];
+        if !seat.is_obsolete {
+            seat.declared = Some(declared);
+        }
+        if !std::mem::take(&mut seat.is_vague) {
+            return;
+        }
+        let began = seat.began;
+        for Hold { input, generation, output } in seat.holds.clone() {
+            let input = &self.seats[input];
+            let has_changed = |(changed, at): &(&str, u64)| *changed == output && *at > began;
+            let is_outdated = input.changes.iter().any(has_changed);
+            if input.generation != generation || !input.shows_up() {
+                self.reach(index);
+            } else if is_outdated {
+                self.seats[index].is_outdated = true;
+            }
+        }
+        let lacks = self.seats[index].lacks.clone();
+        if lacks.iter().any(|input| self.seats[*input].shows_up()) {
+            self.seats[index].spread = Some(self.at);
+            self.strike(index);
+        }
+    }
+
+    /// Judges whether there is a cause for a worker to stop.
+    pub(super) fn judge_cause(&self, index: usize) -> Judged {
+        let seat = &self.seats[index];
+        if seat.is_marked() || seat.is_vague || self.is_killed(index) {
+            return Ok(());
+        }
+        ensure!(
+            !seat.is_outdated,
+            "S8: {}, generation {}, is told to stop in its start for a new value; it is to finish \
+             first",
+            seat.path,
+            seat.generation
+        );
+        Err(format!(
+            "P4: {}, generation {}, is told to stop, and nothing has reached it",
+            seat.path, seat.generation
+        ))
+    }
+
+    /// Returns who would be stopped if a worker were, itself included, sorted; `None` if too little
+    /// is known.
+    pub(in crate::simulation) fn bounced_with(&self, path: &str) -> Option<Vec<String>> {
+        let mut stack = vec![*self.index.get(path)?];
+        let mut found = BTreeSet::new();
+        while let Some(index) = stack.pop() {
+            let seat = &self.seats[index];
+            if !found.insert(seat.path.clone()) {
+                continue;
+            }
+            for user in &seat.users {
+                let user_seat = &self.seats[*user];
+                if user_seat.is_live() && user_seat.is_vague {
+                    return None;
+                }
+                let is_its = user_seat.is_live() && !user_seat.is_obsolete;
+                if is_its && user_seat.holds(index, seat.generation) {
+                    stack.push(*user);
+                }
+            }
+        }
+        Some(found.into_iter().collect())
+    }
+
+    /// Returns who uses a path, and who uses those, as far as that is known.
+    pub(in crate::simulation) fn users_of(&self, path: &str) -> Vec<String> {
+        let mut stack: Vec<_> = self.index.get(path).copied().into_iter().collect();
+        let mut found = BTreeSet::new();
+        while let Some(index) = stack.pop() {
+            for user in &self.seats[index].users {
+                let seat = &self.seats[*user];
+                let is_it = |(input, _): &(usize, Need)| *input == index;
+                let uses = seat.declared.as_ref().is_some_and(|all| all.iter().any(is_it));
+                if seat.is_installed && uses && found.insert(seat.path.clone()) {
+                    stack.push(*user);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+}

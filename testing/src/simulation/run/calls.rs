@@ -1,0 +1,247 @@
+//! What is asked by hand in a run, and what is judged of the answers.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
+use rand::RngExt;
+
+use super::{Found, Run};
+
+/// What a name begins with that nothing is ever installed at.
+const NOBODY: &str = "nobody-";
+
+/// What was asked for by hand, and is put back when the faults stop.
+#[derive(Default)]
+pub(super) struct Asked {
+    parked: VecDeque<String>,
+    /// Which manifolds were ever taken out or got another input, by their place in the setup.
+    changed: BTreeSet<usize>,
+    /// Those of them that are to be put back first.
+    away: VecDeque<usize>,
+    /// How many names were used that nothing is installed at.
+    nobodies: u32,
+}
+
+impl Run {
+    /// Asks for something.
+    pub(super) async fn call(&mut self) -> Found {
+        if self.random.random_range(0..3) > 0
+            && let Some(index) = self.asked.away.pop_front()
+        {
+            let (name, put) = &self.puts[index];
+            let change = put(Change::new(), &|manifold| manifold);
+            // The engine may refuse that, for what was rewired since.
+            self.ask(&self.engine, &self.path_of(name), "is put back", change);
+            return Ok(());
+        }
+        match self.random.random_range(0..12) {
+            _ if self.puts.is_empty() => self.disturb(),
+            0..=5 => self.disturb(),
+            6 | 7 => {
+                let change = self.rewire(Change::new());
+                self.ask(&self.engine, "the engine", "is rewired", change);
+            }
+            8 => self.take_out(),
+            9 => {
+                let mut change = Change::new();
+                for _ in 0..self.random.random_range(2..4) {
+                    change = self.rewire(change);
+                }
+                self.ask(&self.engine, "the engine", "is changed by a group", change);
+            }
+            10 => return self.preview_a_bounce().await,
+            _ => return self.preview_a_cycle().await,
+        }
+        Ok(())
+    }
+
+    /// Asks for a bounce, a park or an unpark of anyone.
+    fn disturb(&mut self) {
+        if !self.asked.parked.is_empty()
+            && self.random.random_range(0..3) > 0
+            && let Some(path) = self.asked.parked.pop_front()
+        {
+            return self.ask_of(&path, "is unparked", Change::unpark);
+        }
+        let here: Vec<_> = self.notes.look(|judge| {
+            let here = judge.seats.iter().filter(|seat| seat.is_installed());
+            here.map(|seat| (seat.path.clone(), seat.is_parked())).collect()
+        });
+        if here.is_empty() {
+            return;
+        }
+        let (path, is_parked) = &here[self.random.random_range(0..here.len())];
+        if self.random.random_range(0..4) == 0 && !is_parked {
+            self.asked.parked.push_back(path.clone());
+            self.ask_of(path, "is parked", Change::park);
+        } else {
+            self.ask_of(path, "is bounced by hand", Change::bounce);
+        }
+    }
+
+    /// Adds to a change that a manifold is put in its own place, as it was or with another input.
+    fn rewire(&mut self, change: Change) -> Change {
+        let index = self.random.random_range(0..self.puts.len());
+        if self.random.random_range(0..3) == 0 {
+            return (self.puts[index].1)(change, &|manifold| manifold);
+        }
+        self.went(index);
+        let other = match self.random.random_range(0..4) {
+            0 => {
+                self.asked.nobodies += 1;
+                format!("{NOBODY}{}", self.asked.nobodies)
+            }
+            _ => self.puts[self.random.random_range(0..self.puts.len())].0.clone(),
+        };
+        let need = self.random.random_range(0..4);
+        (self.puts[index].1)(change, &|manifold| with_input(manifold, &other, need))
+    }
+
+    /// Takes a manifold out.
+    fn take_out(&mut self) {
+        let index = self.random.random_range(0..self.puts.len());
+        let name = &self.puts[index].0;
+        let Ok(parsed) = Name::<()>::parse(name) else { return };
+        let change = Change::new().uninstall(&parsed);
+        self.ask(&self.engine, &self.path_of(name), "is taken out", change);
+        self.went(index);
+    }
+
+    fn went(&mut self, index: usize) {
+        self.asked.changed.insert(index);
+        self.asked.away.push_back(index);
+    }
+
+    /// Puts everything back as it was in the beginning.
+    pub(super) fn put_back(&mut self) {
+        while let Some(path) = self.asked.parked.pop_front() {
+            self.ask_of(&path, "is unparked", Change::unpark);
+        }
+        // As one group: one by one they may be in the way of each other.
+        self.asked.away.clear();
+        let changed = std::mem::take(&mut self.asked.changed);
+        let put = |change, index: usize| (self.puts[index].1)(change, &|manifold| manifold);
+        let change = changed.into_iter().fold(Change::new(), put);
+        self.ask(&self.engine, "the engine", "is as it was", change);
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        format!("{}/{name}", self.engine.path().trim_end_matches('/'))
+    }
+
+    /// Asks for something of the worker with this path.
+    fn ask_of(&self, path: &str, text: &'static str, ask: fn(Change, &Name<()>) -> Change) {
+        if let Some((engine, name)) = self.whereabouts(path) {
+            self.ask(&engine, path, text, ask(Change::new(), &name));
+        }
+    }
+
+    /// Returns the engine of a worker, and its name there.
+    fn whereabouts(&self, path: &str) -> Option<(Engine, Name<()>)> {
+        let (engine, name) = path.rsplit_once('/')?;
+        Some((self.engine.engine_at(engine)?, Name::parse(name).ok()?))
+    }
+
+    /// Asks an engine for a change and waits for nothing.
+    fn ask(&self, engine: &Engine, path: &str, text: &'static str, change: Change) {
+        self.strikes(path, text);
+        let asked = pin!(engine.apply(change));
+        // What was asked for happens also when nobody waits for the answer.
+        let _ = asked.poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    }
+
+    /// Compares what a bounce would stop with who uses the worker.
+    async fn preview_a_bounce(&mut self) -> Found {
+        let up: Vec<_> = self.notes.look(|judge| {
+            let up = judge.seats.iter().filter(|seat| seat.shows_up());
+            up.map(|seat| seat.path.clone()).collect()
+        });
+        if up.is_empty() {
+            return Ok(());
+        }
+        let path = &up[self.random.random_range(0..up.len())];
+        let Some((engine, name)) = self.whereabouts(path) else { return Ok(()) };
+        let before = self.count();
+        let preview = engine.preview(Change::new().bounce(&name));
+        let Ok(preview) = self.drive(preview).await? else { return Ok(()) };
+        if self.count() != before {
+            return Ok(());
+        }
+        let mut named = [preview.bounced, preview.stopped].concat();
+        named.sort_unstable();
+        match self.notes.look(|judge| judge.bounced_with(path)) {
+            Some(users) if users != named => Err(format!(
+                "P7: the preview of a bounce of {path} names {named:?}, but it would stop {users:?}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks whether a worker would be let use who uses it, and whether it would be once that is
+    /// taken out.
+    async fn preview_a_cycle(&mut self) -> Found {
+        let index = self.random.random_range(0..self.puts.len());
+        let path = self.path_of(&self.puts[index].0);
+        let before = self.count();
+        let users = self.notes.look(|judge| judge.users_of(&path));
+        if users.is_empty() {
+            return Ok(());
+        }
+        let user = &users[self.random.random_range(0..users.len())];
+        let Some((engine, name)) = self.whereabouts(user) else { return Ok(()) };
+        let need = self.random.random_range(0..4);
+        let rewire = |manifold| with_input(manifold, name.as_str(), need);
+        let put = &self.puts[index].1;
+        let [one, two] = [Change::new(), Change::new().uninstall(&name)];
+        let [one, two] = [one, two].map(|change| put(change, &rewire));
+        let refused = self.drive(engine.preview(one)).await?;
+        let allowed = self.drive(engine.preview(two)).await?;
+        if self.count() != before {
+            return Ok(());
+        }
+        if refused.is_ok() {
+            return Err(format!("P8: {path} would be let use {user}, which uses it"));
+        }
+        // One that was changed would get back its first inputs too.
+        let is_changed = self.asked.changed.contains(&index);
+        match allowed {
+            Err(ChangeError::Cycle { path: cycle }) if !is_changed => Err(format!(
+                "P8: {path} would not be let use {user}, which is taken out with it: {cycle:?}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges, at rest, whether names are forgotten that nothing uses.
+    pub(super) async fn judge_names(&mut self, engine: &Engine) -> Found {
+        let before = self.count();
+        let Some(graph) = self.drive(engine.graph()).await? else { return Ok(()) };
+        // Who is stuck may be one that still uses what its successor does not.
+        let is_stuck = graph.nodes.iter().any(|node| node.state == WorkerState::Stuck);
+        if self.count() != before || is_stuck {
+            return Ok(());
+        }
+        let is_kept = |name: &str| graph.edges.iter().any(|edge| edge.input == name);
+        let nobodies = graph.nodes.iter().filter(|node| node.name.starts_with(NOBODY));
+        match { nobodies }.find(|node| !is_kept(&node.name)) {
+            None => Ok(()),
+            Some(node) => Err(format!(
+                "P10: the name {} is kept though nothing installs or uses it",
+                node.path
+            )),
+        }
+    }
+}
+
+/// Returns a manifold with one more input, of one of the four kinds.
+fn with_input(manifold: Manifold, name: &str, need: u32) -> Manifold {
+    let Ok(name) = Name::<()>::parse(name) else { return manifold };
+    match need {
+        0 => manifold.admitted(name, |(), _| Ok(())),
+        1 => manifold.admitted(name.optional(), |_, _| Ok(())),
+        2 => manifold.admitted(name.live(), |_, _| Ok(())),
+        _ => manifold.admitted(name.live().required(), |_, _| Ok(())),
+    }
+}
