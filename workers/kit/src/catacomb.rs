@@ -61,10 +61,13 @@ impl Default for CatacombConfig {
 /// - It takes a child in any case. One that comes while it stops is told to stop at once, and is
 ///   awaited like all others; one that comes when `grace` is over is dropped without having run.
 /// - The first error wins; the later ones are logged.
+/// - When an input of its own worker is lost, its children are told.
 /// - It ends after all its children: told, then dropped when `grace` is over. A child that ends
 ///   neither way is named in the log and, if there is no other error, in a [`LeftBehind`].
 /// - When it is dropped, so are its children. An engine does not take it for ended before they are
 ///   gone.
+/// - What a child logs stands in a span `child` with its `name`, at level debug, in the span in which
+///   the catacomb was made.
 /// - A child costs one task and one small entry, and leaves nothing behind when it has ended.
 ///
 /// # Examples
@@ -120,7 +123,7 @@ pub struct Catacomb {
 impl Catacomb {
     /// Returns a catacomb without children.
     pub fn new(config: CatacombConfig) -> Self {
-        Self { owned: Owned { shared: Arc::default() }, config }
+        Self { owned: Owned { shared: Arc::new(Shared::new()) }, config }
     }
 
     /// Returns the handle that adds children. It may be given to them.
@@ -134,11 +137,14 @@ impl Worker for Catacomb {
         let Self { owned, config } = self;
         let shared = &owned.shared;
         shared.linger(stop.linger());
-        tokio::select! {
-            biased;
-            () = stop.wait() => shared.kill(),
-            () = shared.killed() => {}
-        }
+        let end = async {
+            tokio::select! {
+                biased;
+                () = stop.wait() => shared.kill(),
+                () = shared.killed() => {}
+            }
+        };
+        child::until_end(end, &stop, || shared.lose_input()).await;
         shared.tell_all();
         if timeout(config.grace, shared.emptied()).await.is_err() {
             shared.abort_all();
@@ -201,9 +207,10 @@ impl CatacombHandle {
     pub fn add(&self, name: &str, worker: impl Worker) -> Result<(), CatacombEnded> {
         let runtime = Handle::current();
         let Some((id, stop)) = self.shared.admit(name) else { return Err(CatacombEnded) };
-        let shared = Arc::clone(&self.shared);
+        let (shared, span) = (Arc::clone(&self.shared), self.shared.span_of(name));
         // Not under the lock: a runtime that is being shut down drops the worker at once.
-        let task = child::spawn(&runtime, worker, stop, move |end: End| shared.on_ended(id, end));
+        let ended = move |end: End| shared.on_ended(id, end);
+        let task = child::spawn(&runtime, worker, stop, span, ended);
         self.shared.set_task(id, task);
         Ok(())
     }

@@ -13,6 +13,7 @@ use crankcase_engine::{Exit, Outcome, Panicked, Stop, Worker};
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tracing::Span;
 
 /// How a worker's task came to its end.
 #[derive(Debug)]
@@ -23,17 +24,47 @@ pub(crate) enum End {
     Dropped,
 }
 
+/// What a child's log stands in; nothing where nobody would see it, as for most of many children.
+pub(crate) type ChildSpan = Option<Box<Span>>;
+
+/// Returns the span of a child, in that of its owner.
+pub(crate) fn span_of(owner: &Span, name: &str) -> ChildSpan {
+    let span = tracing::debug_span!(parent: owner, "child", name);
+    (!span.is_disabled()).then(|| Box::new(span))
+}
+
 /// Runs a worker in a task, and calls `ended` when it is gone.
 ///
 /// `ended` is called in the task, or wherever the last of what lingers ends.
-pub(crate) fn spawn<W, E>(runtime: &Handle, worker: W, stop: Stop, ended: E) -> AbortHandle
+pub(crate) fn spawn<W, E>(
+    runtime: &Handle,
+    worker: W,
+    stop: Stop,
+    span: ChildSpan,
+    ended: E,
+) -> AbortHandle
 where
     W: Worker,
     E: FnOnce(End) + Send + 'static,
 {
     let guard = Guard { stop: stop.clone(), ended: Some(ended) };
     let stage = Stage::New { worker: Some((worker, stop)) };
-    runtime.spawn(Task { stage, run: W::run, guard }).abort_handle()
+    runtime.spawn(Task { stage, run: W::run, span, guard }).abort_handle()
+}
+
+/// Waits for what ends an owner of children; passes on meanwhile that an input of it was lost.
+pub(crate) async fn until_end(end: impl Future<Output = ()>, stop: &Stop, lose: impl FnOnce()) {
+    let (mut end, mut lose) = (std::pin::pin!(end), Some(lose));
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut end => return,
+            () = stop.input_lost(), if lose.is_some() => {
+                let lose = lose.take().filter(|_| stop.is_input_lost());
+                lose.into_iter().for_each(|lose| lose());
+            }
+        }
+    }
 }
 
 /// Calls `work`, and makes a failure of its panic.
@@ -75,6 +106,7 @@ pin_project! {
         #[pin]
         stage: Stage<W, R>,
         run: N,
+        span: ChildSpan,
         guard: Guard<E>,
     }
 }
@@ -96,15 +128,15 @@ where
 {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut outcome = match caught(|| self.as_mut().advance(cx)) {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let _entered = this.span.as_ref().map(|span| span.enter());
+        let mut outcome = match caught(|| this.stage.as_mut().advance(&*this.run, cx)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(outcome)) => outcome,
             Err(exit) => Err(exit),
         };
-        let this = self.as_mut().project();
-        let mut stage = this.stage;
-        if let Err(exit) = caught(|| stage.set(Stage::Ended)) {
+        if let Err(exit) = caught(|| this.stage.set(Stage::Ended)) {
             outcome = Err(exit);
         }
         this.guard.tell(End::Outcome(outcome));
@@ -112,20 +144,18 @@ where
     }
 }
 
-impl<W, R, N, E> Task<W, R, N, E>
-where
-    R: Future<Output = Outcome>,
-    N: Fn(W, Stop) -> R,
-    E: FnOnce(End) + Send + 'static,
-{
-    fn advance(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome> {
+impl<W, R: Future<Output = Outcome>> Stage<W, R> {
+    fn advance(
+        mut self: Pin<&mut Self>,
+        run: impl Fn(W, Stop) -> R,
+        cx: &mut Context<'_>,
+    ) -> Poll<Outcome> {
         loop {
-            let mut this = self.as_mut().project();
-            match this.stage.as_mut().project() {
+            match self.as_mut().project() {
                 StageProjection::New { worker } => {
                     let Some((worker, stop)) = worker.take() else { return Poll::Pending };
-                    let run = (this.run)(worker, stop);
-                    this.stage.set(Stage::Run { run });
+                    let run = run(worker, stop);
+                    self.set(Self::Run { run });
                 }
                 StageProjection::Run { run } => return run.poll(cx),
                 StageProjection::Ended => return Poll::Pending,

@@ -7,7 +7,8 @@ type Tell = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// Whom a worker tells how well it does its work.
 ///
-/// In an engine that is the worker's [`Health`]; elsewhere any function, or nobody.
+/// In an engine that is the worker's [`Health`]; elsewhere any function, or nobody. It is called in
+/// the worker's own task, so it should not block.
 ///
 /// # Examples
 ///
@@ -37,6 +38,11 @@ impl Condition {
         Self { tell: Some(Arc::new(tell)) }
     }
 
+    /// Returns whether anybody is told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.tell.is_some()
+    }
+
     pub(crate) fn degraded(&self, reason: &str) {
         if let Some(tell) = &self.tell {
             tell(Some(reason));
@@ -61,7 +67,7 @@ impl From<Health> for Condition {
 
 impl fmt::Debug for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Condition").field("is_told", &self.tell.is_some()).finish()
+        f.debug_struct("Condition").field("is_told", &self.is_told()).finish()
     }
 }
 

@@ -7,13 +7,14 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_engine::{BoxError, Outcome, Stop, Worker};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::condition::{Condition, chain};
 use crate::file_watch::{Subscription, WatchError, WatchesInput};
@@ -27,6 +28,9 @@ mod read;
 
 /// How many times its quiet a file that never rests may go on changing before it is read anyway.
 const PATIENCE: u32 = 20;
+
+/// How long a watcher that is not there yet may take to come before that is told.
+const COMING: Duration = Duration::from_secs(5);
 
 type Validate<T> = Arc<dyn Fn(&T) -> Result<(), BoxError> + Send + Sync>;
 
@@ -85,6 +89,8 @@ pub struct ConfigFileStatus {
 ///   same when the file is deleted, or is a file no more.
 /// - The file may be replaced by a rename or a symlink, as editors and deployment tools do, and its
 ///   folder may be deleted and made again.
+/// - Without a watcher for 5 s, and as long as the kernel does not watch the file, the condition is
+///   degraded: changes are not seen, or late.
 /// - It is read when it was left alone for [`quiet`](ConfigFileConfig::quiet), or after 20 times
 ///   that if it never is.
 ///
@@ -105,7 +111,7 @@ pub struct ConfigFileStatus {
 /// std::fs::write(&path, "depth: 3")?;
 /// let watcher = Watcher::new(WatcherConfig::default())?;
 /// let validate = |limits: &Limits| match limits.depth {
-///     0 => Err("depth is 0; expected at least 1"),
+///     0 => Err("depth is 0; expected at least 1".into()),
 ///     _ => Ok(()),
 /// };
 /// let config = ConfigFileConfig::new(&path);
@@ -141,14 +147,14 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn load<E: Into<BoxError>>(
+    pub async fn load(
         config: ConfigFileConfig,
-        validate: impl Fn(&T) -> Result<(), E> + Send + Sync + 'static,
+        validate: impl Fn(&T) -> Result<(), BoxError> + Send + Sync + 'static,
         watches: WatchesInput,
         last_good: LastGood<T>,
     ) -> Result<Self, ConfigFileError> {
         config.validate()?;
-        let validate: Validate<T> = Arc::new(move |value| validate(value).map_err(Into::into));
+        let validate: Validate<T> = Arc::new(validate);
         let (_stopper, stop) = Stop::pair();
         let first = match read(&config, &validate, &stop).await {
             Ok(value) => value,
@@ -196,6 +202,10 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
             }
             Err(err) => Some(self.refuse(&err)),
         };
+        self.tell(trouble);
+    }
+
+    fn tell(&mut self, trouble: Option<String>) {
         if trouble != self.told {
             match &trouble {
                 Some(reason) => self.condition.degraded(reason),
@@ -227,12 +237,25 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
         let refusal = chain(err);
         self.status.send_modify(|status| {
             if status.refusal.as_ref() != Some(&refusal) {
-                tracing::error!(refusal, "config file refused; the version before stays");
+                // Whoever is told of the condition says it.
+                if !self.condition.is_told() {
+                    tracing::error!(refusal, "config file refused; the version before stays");
+                }
                 status.refused += 1;
                 status.refusal = Some(refusal.clone());
             }
         });
         format!("the version before stays in force: {refusal}")
+    }
+
+    /// Watches the file, as soon as there is something that does.
+    async fn watch(&mut self) -> Result<Subscription, WatchError> {
+        let path = self.config.path.clone();
+        if let Ok(watched) = timeout(COMING, self.watches.watch(&path)).await {
+            return watched;
+        }
+        self.tell(Some(format!("changes of {path:?} are not seen: there is no file watcher")));
+        self.watches.watch(&path).await
     }
 
     /// Waits until the file has changed and was left alone.
@@ -253,12 +276,11 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
 impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> Worker for ConfigFile<T> {
     async fn run(mut self, stop: Stop) -> Outcome {
         loop {
-            let watched = tokio::select! {
+            let mut watched = tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
-                watched = self.watches.watch(&self.config.path) => watched?,
+                watched = self.watch() => watched?,
             };
-            let mut watched = watched;
             loop {
                 // Invariant 1.
                 self.look(&watched, &stop).await;

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. No guest is let in while it is locked down.
 //! 2. A lockdown is over only when no guest is left, and none was let in since it began.
-//! 3. Whoever waits is woken by every change that could let it go on.
+//! 3. One that has ended is locked, and stays so.
+//! 4. Whoever waits is woken by every change that could let it go on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ mod occupied;
 /// clone, and its clones are one fortress.
 ///
 /// It is a worker too: when its worker ends, in whatever way, all who wait are told
-/// [`FortressError::Ended`]. A fortress whose worker never runs does not end.
+/// [`FortressError::Ended`], and it is locked for ever. A fortress whose worker never runs does not
+/// end.
 ///
 /// # Examples
 ///
@@ -135,9 +137,8 @@ impl Fortress {
     /// Lets a guest in if it is open.
     fn admit(&self) -> Option<Visit> {
         let admitted = self.change(|inner| {
-            let is_open = inner.state.is_open && !inner.has_ended;
-            inner.guests += usize::from(is_open);
-            is_open
+            inner.guests += usize::from(inner.state.is_open);
+            inner.state.is_open
         });
         admitted.then(|| Visit { fortress: self.clone() })
     }
@@ -165,6 +166,7 @@ impl Drop for End {
     fn drop(&mut self) {
         self.0.change(|inner| {
             inner.has_ended = true;
+            inner.state.is_open = false;
             true
         });
     }
@@ -244,7 +246,7 @@ impl Visit {
     /// Cancel safe.
     pub async fn asked_to_leave(&self) {
         let mut inner = self.fortress.shared.inner.subscribe();
-        drop(inner.wait_for(|inner| !inner.state.is_open || inner.has_ended).await);
+        drop(inner.wait_for(|inner| !inner.state.is_open).await);
     }
 }
 
@@ -273,7 +275,8 @@ pub struct Guard {
 impl Guard {
     /// Lets guests in; a later call changes nothing, and neither does one after the fortress' end.
     pub fn unlock(&self) {
-        self.fortress.change(|inner| !std::mem::replace(&mut inner.state.is_open, true));
+        self.fortress
+            .change(|inner| !inner.has_ended && !std::mem::replace(&mut inner.state.is_open, true));
     }
 
     /// Lets no guest in any more, and waits until those inside have left.

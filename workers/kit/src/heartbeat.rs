@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +9,20 @@ use crankcase_engine::{ConfigError, Exit, Outcome, Stop, Worker};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
-/// The shortest and the longest interval.
+use crate::moment::until;
+
+/// The shortest and the longest interval. In a shorter one a hold-up of this process, which nobody is
+/// to blame for, cannot be told from silence.
 const LIMITS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(1)..=Duration::from_secs(24 * 60 * 60);
+    Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
 
 /// How a [`Heartbeat`] judges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeartbeatConfig {
-    /// How long after its last beat a member counts as silent. 1 ms to 24 h.
+    /// How long after its last beat a member counts as silent. 100 ms to 24 h.
     pub within: Duration,
 }
 
@@ -40,7 +42,7 @@ impl HeartbeatConfig {
             return Ok(());
         }
         let value = format!("{:?}", self.within);
-        Err(ConfigError::new("within", value, "between 1 ms and 24 h"))
+        Err(ConfigError::new("within", value, "between 100 ms and 24 h"))
     }
 }
 
@@ -180,13 +182,6 @@ impl Worker for Heartbeat {
                 return Err(Exit::Bounce);
             }
         }
-    }
-}
-
-async fn until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => pending().await,
     }
 }
 

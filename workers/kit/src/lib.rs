@@ -1,7 +1,60 @@
-//! General workers that need no engine: signals, file watching and external processes.
+//! The workers that everybody writes, each usable without an engine.
 //!
-//! Each worker takes its resources as plain arguments, hands out a cheap handle before it runs, and
-//! runs until its [`Stop`](crankcase_engine::Stop) is told.
+//! A worker takes its resources as plain arguments, hands out a cheap handle before it runs, and runs
+//! until its [`Stop`] is told or it ends by itself:
+//!
+//! ```text
+//! fn run(self, stop: Stop) -> impl Future<Output = Outcome> + Send
+//! ```
+//!
+//! | worker | for |
+//! | --- | --- |
+//! | [`Catacomb`] | the parts of one worker, which live and die together |
+//! | [`Runner`] | many named workers that come and go, and know nothing of each other |
+//! | [`Gate`], [`Flag`], [`Value`] | to wait until something was done, to say whether a worker is to run, to pass a value |
+//! | [`Fortress`] | many guests, or one guard alone |
+//! | [`Owned`] | a worker and what it exposes, made together |
+//! | [`Periodic`] | work that is done in turns |
+//! | [`ConfigFile`] | a typed configuration that follows its file |
+//! | [`Heartbeat`] | to notice who has fallen silent |
+//! | [`Process`] | an external program, with all that it starts |
+//! | [`Watcher`] | to learn that files have changed |
+//! | [`Signals`] | SIGINT, SIGTERM and SIGHUP |
+//!
+//! [`ServiceManager`] tells systemd how it goes. The manifolds that put these workers into an engine
+//! are in `crankcase-manifolds`.
+//!
+//! # Examples
+//!
+//! A worker without an engine, run by hand:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use crankcase_engine::{Stop, Worker};
+//! use crankcase_workers::{Periodic, PeriodicConfig};
+//! use tokio::time::sleep;
+//!
+//! let every_minute = PeriodicConfig::new(Duration::from_secs(60));
+//! let sweeper = Periodic::new(every_minute, |turn| async move {
+//!     println!("sweeping for the {}th time", turn.number + 1);
+//!     Ok(())
+//! })?;
+//! let stats = sweeper.stats();
+//! let (stopper, stop) = Stop::pair();
+//! let an_hour = async {
+//!     sleep(Duration::from_secs(3600)).await;
+//!     stopper.stop();
+//! };
+//! let (ended, ()) = tokio::join!(sweeper.run(stop), an_hour);
+//! assert!(ended.is_ok());
+//! assert_eq!(stats.borrow().done, 60);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Stop`]: crankcase_engine::Stop
 
 mod catacomb;
 mod child;
@@ -13,6 +66,7 @@ mod fortress;
 mod gate;
 mod heartbeat;
 mod left_behind;
+mod moment;
 mod owned;
 mod periodic;
 mod process;

@@ -1,6 +1,5 @@
 //! One external command, supervised in a process group of its own.
 
-use std::future::pending;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use crankcase_engine::{Exit, Outcome, Stop, Worker};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::Instrument;
 
 pub use self::config::{ProcessConfig, StopSignal};
@@ -57,8 +56,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// # Guarantees
 ///
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
-///   the leader is reaped. Processes that have left the group are not touched; when they hold the
-///   output open, it is read for 1 s more.
+///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
+///   kernel does not let go of is waited for 5 s. Processes that have left the group are not touched;
+///   when they hold the output open, it is read for 1 s more.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
@@ -115,6 +115,40 @@ impl Process {
         config: ProcessConfig,
         ledger: Option<&Ledger>,
     ) -> Result<Self, ProcessError> {
+        // Boxed, so that those who spawn hold it once.
+        Box::pin(Self::spawn_held(config, ledger, None)).await
+    }
+
+    /// Spawns the command for the worker that has this `stop`, as [`spawn`](Self::spawn) does.
+    ///
+    /// When what this returns is dropped before it runs, or this itself, the worker does not count as
+    /// ended before the process is gone: an engine starts no other meanwhile. From when it
+    /// [runs](Worker::run) on, that holds in any case.
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Panics
+    ///
+    /// As [`spawn`](Self::spawn).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: when it is dropped, no process is left.
+    pub async fn spawn_for(
+        stop: &Stop,
+        config: ProcessConfig,
+        ledger: Option<&Ledger>,
+    ) -> Result<Self, ProcessError> {
+        Box::pin(Self::spawn_held(config, ledger, Some(stop))).await
+    }
+
+    async fn spawn_held(
+        config: ProcessConfig,
+        ledger: Option<&Ledger>,
+        stop: Option<&Stop>,
+    ) -> Result<Self, ProcessError> {
         config
             .validate()
             .map_err(|source| ProcessError::Config { name: config.name.clone(), source })?;
@@ -132,6 +166,7 @@ impl Process {
         let child = command.spawn().map_err(|source| cannot_execute(&config, source))?;
         let mut group =
             Group::new(child, record).map_err(|source| supervise(&config.name, source))?;
+        stop.into_iter().for_each(|stop| group.hold(stop.linger()));
         if let Some(record) = group.take_record() {
             let id = group.id();
             let (record, result) = blocking(&config.name, move || record.spawned(id)).await?;
@@ -164,7 +199,7 @@ impl Process {
         let waited = tokio::select! {
             biased;
             ended = self.group.leader_ended() => Err(ended),
-            waited = timeout(self.config.ready_timeout, self.until_ready(&mut said)) => Ok(waited),
+            waited = timeout(self.config.ready_timeout, self.config.readiness.reached(&self.handle, &mut said)) => Ok(waited),
         };
         match waited {
             Ok(Ok(())) => {
@@ -203,31 +238,6 @@ impl Process {
         self.handle.clone()
     }
 
-    /// Waits for what makes the process ready; `said` has what was missing last.
-    async fn until_ready(&self, said: &mut Option<String>) {
-        let gone = match &self.config.readiness {
-            Readiness::Spawned => return,
-            Readiness::Delay(delay) => return sleep(*delay).await,
-            Readiness::Port(address) => return Probe::Port(*address).until_answered(said).await,
-            Readiness::Http { address, path } => {
-                let probe = Probe::Http { address: *address, path: path.clone() };
-                return probe.until_answered(said).await;
-            }
-            Readiness::Line(text) => {
-                *said = Some(format!("it has written no line with {text:?}"));
-                self.handle.output().is_seen().wait_for(|is_seen| *is_seen).await.is_err()
-            }
-            Readiness::Notify { .. } => {
-                *said = Some("it has not sent READY=1".to_owned());
-                self.handle.notified().wait_for(|notified| notified.is_ready).await.is_err()
-            }
-        };
-        if gone {
-            // Who would tell has ended; the process may end by itself, or its time does.
-            pending::<()>().await;
-        }
-    }
-
     /// Waits until the leader ends by itself (`false`), or was told to and did, or did not in time
     /// (`true`).
     async fn supervise(&self, stop: &Stop) -> io::Result<bool> {
@@ -250,10 +260,6 @@ impl Process {
     /// Kills what is left of the group, reaps the leader, and reads the output to its end; returns
     /// how it ended.
     async fn ended(mut self) -> (String, io::Result<(ExitStatus, ProcessEnd)>) {
-        let id = self.group.id();
-        // That nobody can be counted is no matter: all are killed.
-        let others = tokio::task::spawn_blocking(move || Group::others(id)).await;
-        let left_behind = others.ok().and_then(Result::ok).unwrap_or_default();
         let reaped = self.group.reap().await;
         let name = self.config.name;
         let mut readers = self.readers;
@@ -262,13 +268,16 @@ impl Process {
             tracing::warn!(process = name, "output held open by a process outside of the group");
         }
         let last_words = self.handle.output().counts().last_words;
-        let end = ProcessEnd { is_early: false, left_behind, last_words };
-        (name, reaped.map(|status| (status, end)))
+        let ended = reaped.map(|(status, left_behind)| {
+            (status, ProcessEnd { is_early: false, left_behind, last_words })
+        });
+        (name, ended)
     }
 }
 
 impl Worker for Process {
-    async fn run(self, stop: Stop) -> Outcome {
+    async fn run(mut self, stop: Stop) -> Outcome {
+        self.group.hold(stop.linger());
         let supervised = self.supervise(&stop).await;
         let (name, ended) = self.ended().await;
         let was_stopped = supervised.map_err(|source| supervise(&name, source))?;

@@ -24,11 +24,13 @@ pub use self::spec::{ChildContext, ChildSpec, Restart};
 pub use self::stay::Ending;
 
 use self::table::Shared;
+use crate::child::until_end;
 use crate::left_behind::LeftBehind;
 
 mod error;
 mod handle;
 mod report;
+mod reporter;
 mod spec;
 mod stay;
 mod table;
@@ -71,9 +73,12 @@ pub struct RunnerConfig {
 ///   all that lingers of it.
 /// - A worker that was told to stop by `stop` or `replace` is never started again, and its end is no
 ///   failure.
+/// - When an input of the runner's own worker is lost, its workers are told.
 /// - When the runner stops, so do all its workers, each in its own grace; it ends after them. One
 ///   that ends in no way is named in the log and, if there is no other error, in a [`LeftBehind`].
 /// - Every call that waits is answered, also when the runner ends or is dropped.
+/// - What a worker logs stands in a span `child` with its `name`, at level debug, in the span in which
+///   the runner was made.
 /// - When it is dropped, so are its workers. An engine does not take it for ended before they are
 ///   gone.
 ///
@@ -145,11 +150,14 @@ impl Worker for Runner {
     async fn run(self, stop: Stop) -> Outcome {
         let shared = &self.owned.shared;
         shared.linger(stop.linger());
-        tokio::select! {
-            biased;
-            () = stop.wait() => {}
-            () = shared.failed() => {}
-        }
+        let end = async {
+            tokio::select! {
+                biased;
+                () = stop.wait() => {}
+                () = shared.failed() => {}
+            }
+        };
+        until_end(end, &stop, || shared.lose_input()).await;
         let patience = shared.stop_all();
         // What is left then is seen below.
         drop(timeout(patience, shared.emptied()).await);

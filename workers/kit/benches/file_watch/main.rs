@@ -12,6 +12,8 @@
 
 mod files;
 mod floor;
+#[path = "../../../../engine/benches/engine/rounds.rs"]
+mod rounds;
 mod subject;
 mod table;
 

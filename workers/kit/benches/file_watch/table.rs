@@ -1,8 +1,8 @@
-//! Rounds, medians and what is printed of them.
+//! The table of measures that is printed.
 
 use std::time::Duration;
 
-const ROUNDS: usize = 5;
+use crate::rounds::{ROUNDS, Rounds, time};
 
 pub(crate) struct Table {
     wanted: String,
@@ -31,40 +31,10 @@ impl Table {
         }
         // What is measured first warms up.
         let _warm = (floor().await, watcher().await);
-        let mut rounds: Vec<(f64, f64)> = Vec::new();
+        let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
             rounds.push((floor().await.as_secs_f64(), watcher().await.as_secs_f64()));
         }
-        let ratios: Vec<f64> = rounds.iter().map(|(floor, watcher)| watcher / floor).collect();
-        let floor = median(rounds.iter().map(|round| round.0));
-        let watcher = median(rounds.iter().map(|round| round.1));
-        let ratio = median(ratios.iter().copied());
-        let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let highest = ratios.iter().copied().fold(0.0, f64::max);
-        println!(
-            "| {name} | {} | {} | {ratio:.2} ({lowest:.2} to {highest:.2}) | {bound} | {} |",
-            time(floor),
-            time(watcher),
-            verdict(ratio <= bound),
-        );
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn verdict(holds: bool) -> &'static str {
-    if holds { "met" } else { "MISSED" }
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
-        s if s >= 1e-6 => format!("{:.2} us", s * 1e6),
-        s => format!("{:.0} ns", s * 1e9),
+        Rounds::new(rounds).print(name, bound, time);
     }
 }

@@ -9,6 +9,10 @@
 
 mod memory;
 mod owner;
+#[path = "../../../../engine/benches/engine/resident.rs"]
+mod resident;
+#[path = "../../../../engine/benches/engine/rounds.rs"]
+mod rounds;
 mod table;
 
 use std::time::Duration;

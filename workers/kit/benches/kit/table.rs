@@ -1,8 +1,8 @@
-//! Rounds, medians and what is printed of them.
+//! The table of measures that is printed.
 
 use std::time::Duration;
 
-const ROUNDS: usize = 5;
+use crate::rounds::{ROUNDS, Rounds, time};
 
 /// What a child may cost at most, as a ratio to an engine's worker.
 const BOUND: f64 = 2.0;
@@ -43,30 +43,7 @@ impl Table {
         if !name.contains(&self.wanted) {
             return;
         }
-        let rounds: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (engine(), owner())).collect();
-        let ratios: Vec<f64> = rounds.iter().map(|(engine, owner)| owner / engine).collect();
-        let ratio = median(ratios.iter().copied());
-        let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let highest = ratios.iter().copied().fold(0.0, f64::max);
-        println!(
-            "| {name} | {} | {} | {ratio:.2} ({lowest:.2} to {highest:.2}) | {BOUND} | {} |",
-            show(median(rounds.iter().map(|round| round.0))),
-            show(median(rounds.iter().map(|round| round.1))),
-            if ratio <= BOUND { "met" } else { "MISSED" },
-        );
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.2} us", s * 1e6),
+        let rounds = (0..ROUNDS).map(|_| (engine(), owner()));
+        Rounds::new(rounds).print(name, BOUND, show);
     }
 }

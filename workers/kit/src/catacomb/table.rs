@@ -6,13 +6,15 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::{CatacombChild, CatacombReport, lost};
-use crate::child::{End, caught};
+use crate::child::{ChildSpan, End, caught, span_of};
 
 /// What a catacomb, its handles and its children's tasks share.
-#[derive(Default)]
 pub(super) struct Shared {
+    /// What the owner's log stands in.
+    span: Span,
     table: Mutex<Table>,
     /// Tells the catacomb, which alone waits, to look at the table.
     changed: Notify,
@@ -23,6 +25,8 @@ struct Table {
     children: HashMap<u64, Child>,
     next: u64,
     life: Life,
+    /// Whether an input of the owner has ended by itself.
+    is_input_lost: bool,
     /// The first error of a child.
     error: Option<Exit>,
     /// Keeps the catacomb's worker from counting as ended.
@@ -62,6 +66,14 @@ impl Table {
 }
 
 impl Shared {
+    pub(super) fn new() -> Self {
+        Self { span: Span::current(), table: Mutex::default(), changed: Notify::new() }
+    }
+
+    pub(super) fn span_of(&self, name: &str) -> ChildSpan {
+        span_of(&self.span, name)
+    }
+
     pub(super) fn linger(&self, linger: Linger) {
         self.table.lock().linger = Some(linger);
     }
@@ -75,6 +87,9 @@ impl Shared {
             Life::Told => stopper.stop(),
             // Those that come without end must not keep it from its own.
             Life::Aborted | Life::Ended => return None,
+        }
+        if table.is_input_lost {
+            stopper.lose_input();
         }
         let id = table.next;
         table.next += 1;
@@ -144,6 +159,12 @@ impl Shared {
         table.life = table.life.max(Life::Killed);
         drop(table);
         self.changed.notify_one();
+    }
+
+    pub(super) fn lose_input(&self) {
+        let mut table = self.table.lock();
+        table.is_input_lost = true;
+        table.oldest_first().iter().for_each(|(_, child)| child.stopper.lose_input());
     }
 
     /// Waits until it is to stop.

@@ -1,15 +1,15 @@
 //! Looks at what the kernel does not watch.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Backoff;
 use serde::Serialize;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::WatchProblem;
 use crate::condition::{Condition, chain};
+use crate::moment::until;
 
 /// How long until the first look, if that is not above the longest wait.
 const FIRST: Duration = Duration::from_secs(1);
@@ -78,10 +78,7 @@ impl Looks {
 
     /// Waits for the next look. Cancel safe; to be called again after [`take`](Self::take).
     pub(super) async fn next(&mut self) {
-        match self.next {
-            Some(next) => sleep_until(next).await,
-            None => pending().await,
-        }
+        until(self.next).await;
         self.next = None;
     }
 }

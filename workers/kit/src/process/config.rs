@@ -101,6 +101,12 @@ impl ProcessConfig {
             return Err(ConfigError::new("max_line", self.max_line, "64 to 1048576 bytes"));
         }
         self.readiness.validate()?;
+        if let Readiness::Delay(delay) = self.readiness
+            && delay >= self.ready_timeout
+        {
+            let value = format!("Delay({delay:?})");
+            return Err(ConfigError::new("readiness", value, "a delay below ready_timeout"));
+        }
         if !(Duration::from_millis(1)..=MAX_GRACE).contains(&self.ready_timeout) {
             let value = format!("{:?}", self.ready_timeout);
             return Err(ConfigError::new("ready_timeout", value, "between 1 ms and 24 h"));

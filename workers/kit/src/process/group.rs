@@ -1,32 +1,45 @@
 //! A process group that does not outlive its owner.
 //!
 //! Invariants:
-//! 1. The leader is reaped only in `Group::reap` and, after a drop, by the runtime; both come after
-//!    the group was killed. Until then the leader's pid, which is the group's id, is not recycled,
-//!    so no signal can reach a stranger.
+//! 1. The leader is reaped only after the group was killed. Until then the leader's pid, which is the
+//!    group's id, is not recycled, so no signal can reach a stranger.
 //! 2. The record is removed only after the group was killed.
+//! 3. Who holds the worker lets go of it only when all processes of the group are gone, or after
+//!    [`GONE`].
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crankcase_engine::Linger;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use crate::readiness::{ReadyFd, register};
 
 use super::identity::Stat;
 use super::ledger::Record;
 
+/// How long killed processes are waited for: those that the kernel does not let go of, because a
+/// disk does not answer for one, must not hold up others for ever.
+const GONE: Duration = Duration::from_secs(5);
+
 /// The group of a child that leads it; dropping it kills every process in the group.
 #[derive(Debug)]
 pub(super) struct Group {
     id: Pid,
-    child: Child,
+    /// Not there any more once it was dropped.
+    child: Option<Child>,
     leader: Option<ReadyFd>,
     record: Option<Record>,
+    /// Keep the worker from counting as ended.
+    holds: Vec<Linger>,
 }
 
 impl Group {
@@ -38,7 +51,7 @@ impl Group {
     pub(super) fn new(child: Child, record: Option<Record>) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the child has no process id"))?;
-        let mut group = Self { id, child, leader: None, record };
+        let mut group = Self { id, child: Some(child), leader: None, record, holds: Vec::new() };
         let leader = pidfd_open(id, PidfdFlags::NONBLOCK)?;
         group.leader = Some(register(Arc::new(leader), Interest::READABLE)?);
         Ok(group)
@@ -46,6 +59,11 @@ impl Group {
 
     pub(super) fn id(&self) -> Pid {
         self.id
+    }
+
+    /// Keeps a worker from counting as ended until the group is gone.
+    pub(super) fn hold(&mut self, linger: Linger) {
+        self.holds.push(linger);
     }
 
     /// Takes the record to change it; give it back with [`Group::set_record`].
@@ -58,38 +76,43 @@ impl Group {
     }
 
     pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
-        (self.child.stdout.take(), self.child.stderr.take())
+        self.child.as_mut().map_or((None, None), |child| (child.stdout.take(), child.stderr.take()))
     }
 
     /// Waits until the leader has ended; it stays unreaped. Cancel safe.
     pub(super) async fn leader_ended(&self) -> io::Result<()> {
-        let leader = self.leader.as_ref().ok_or_else(|| io::Error::other("no leader"))?;
+        let leader = self.leader.as_ref().ok_or_else(no_leader)?;
         leader.readable().await.map(drop)
-    }
-
-    /// Returns how many processes other than the leader live in the group. Blocks for `/proc`.
-    pub(super) fn others(id: Pid) -> io::Result<usize> {
-        let id = id.as_raw_pid();
-        let is_other = |stat: &&Stat| stat.group == id && stat.id != id && !stat.is_dead;
-        Ok(Stat::read_all()?.iter().filter(is_other).count())
     }
 
     /// Asks every process in the group to end, also a stopped one.
     pub(super) fn ask_to_end(&self, signal: Signal) -> io::Result<()> {
-        match kill_process_group(self.id, signal) {
-            Ok(()) => Ok(kill_process_group(self.id, Signal::CONT)?),
-            // The leader has moved to another group and nobody is left in this one.
-            Err(Errno::SRCH) => Ok(self.signal_leader(signal)?),
-            Err(err) => Err(err.into()),
+        for signal in [signal, Signal::CONT] {
+            match kill_process_group(self.id, signal) {
+                Ok(()) => {}
+                // The leader has moved to another group and nobody is left in this one.
+                Err(Errno::SRCH) => self.signal_leader(signal)?,
+                Err(err) => return Err(err.into()),
+            }
         }
+        Ok(())
     }
 
-    /// Kills the group and reaps the leader. Cancel safe: dropping the group does the same.
-    pub(super) async fn reap(&mut self) -> io::Result<ExitStatus> {
+    /// Kills the group, reaps the leader, and waits until the others are gone; returns how the
+    /// leader has ended, and how many others there were.
+    ///
+    /// Cancel safe: dropping the group kills it, too.
+    pub(super) async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
+        let others = others(self.id).await;
         self.kill()?;
-        let status = self.child.wait().await?;
+        let child = self.child.as_mut().ok_or_else(no_leader)?;
+        let status = child.wait().await?;
+        let count = others.len();
+        if timeout(GONE, all_gone(others)).await.is_err() {
+            tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
+        }
         self.record = None;
-        Ok(status)
+        Ok((status, count))
     }
 
     fn kill(&self) -> rustix::io::Result<()> {
@@ -111,15 +134,90 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // Invariant 1: a child that was reaped has no id, and the group's id may be another's.
-        if self.child.id().is_none() {
-            return;
-        }
+        let Some(child) = self.child.take().filter(|child| child.id().is_some()) else { return };
+        let record = self.record.take();
         if let Err(err) = self.kill() {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(group = self.id.as_raw_pid(), error, "cannot kill process group");
+            if let Some(record) = record {
+                record.keep();
+            }
+            return;
+        }
+        let killed = Killed { id: self.id, child, record, _holds: std::mem::take(&mut self.holds) };
+        // Not awaited by anyone, but by the worker's own end; without a runtime the child is reaped
+        // when there is one again.
+        if let Ok(runtime) = Handle::try_current() {
+            drop(runtime.spawn(killed.gone()));
+        }
+    }
+}
+
+/// What is left of a group that was killed when it was dropped.
+struct Killed {
+    id: Pid,
+    child: Child,
+    record: Option<Record>,
+    _holds: Vec<Linger>,
+}
+
+impl Killed {
+    /// Waits until it is gone. The leader is reaped last, so that the id stays the group's.
+    async fn gone(mut self) {
+        let gone = async {
+            all_gone(others(self.id).await).await;
+            self.child.wait().await
+        };
+        if timeout(GONE, gone).await.is_err() {
+            tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
             if let Some(record) = self.record.take() {
                 record.keep();
             }
         }
     }
+}
+
+/// Returns the live processes in a group other than its leader. That nobody can be found is no
+/// matter: all are killed.
+async fn others(group: Pid) -> Vec<OwnedFd> {
+    let group = group.as_raw_pid();
+    let find = move || {
+        let is_other = |stat: &Stat| stat.id != group && !stat.is_dead;
+        let all: Vec<_> = Stat::read_all()?.into_iter().filter(is_other).collect();
+        members(group, &all)
+    };
+    let found = tokio::task::spawn_blocking(find).await;
+    found.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Returns those of the processes `among` that are in a group, as what tells their ends. Blocks for
+/// `/proc`.
+pub(super) fn members(group: i32, among: &[Stat]) -> io::Result<Vec<OwnedFd>> {
+    let mut members = Vec::new();
+    for member in among.iter().filter(|stat| stat.group == group) {
+        let Some(pid) = Pid::from_raw(member.id) else { continue };
+        let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
+        // The id may be another's since it was looked at.
+        if Stat::read(member.id)?.is_some_and(|stat| stat.is_same(member)) {
+            members.push(process);
+        }
+    }
+    Ok(members)
+}
+
+async fn all_gone(processes: Vec<OwnedFd>) {
+    for process in processes {
+        gone(process).await;
+    }
+}
+
+/// Waits until the process is dead; a parent that does not reap it is not waited for.
+pub(super) async fn gone(process: OwnedFd) {
+    if let Ok(process) = register(Arc::new(process), Interest::READABLE) {
+        let _ended = process.readable().await;
+    }
+}
+
+fn no_leader() -> io::Error {
+    io::Error::other("there is no leader")
 }

@@ -4,16 +4,13 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, kill_process_group, pidfd_open};
-use tokio::io::Interest;
+use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 use tokio::time::{Instant, timeout_at};
 
-use crate::readiness::register;
-
+use super::group::{gone, members};
 use super::identity::{Stat, boot_id, has_variable};
 use super::ledger::wire::Entry;
 use super::ledger::{LedgerError, MARK, record_paths};
@@ -92,13 +89,6 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
     Ok(leftovers)
 }
 
-/// Waits until the process is dead; a parent that does not reap it is not waited for.
-async fn gone(process: OwnedFd) {
-    if let Ok(process) = register(Arc::new(process), Interest::READABLE) {
-        let _ended = process.readable().await;
-    }
-}
-
 struct Found {
     leftover: Leftover,
     path: PathBuf,
@@ -169,13 +159,7 @@ fn kill_group(group: i32, running: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Res
     if id == getpgrp() {
         return Err(io::Error::other("this process is in that group"));
     }
-    for member in running.iter().filter(|stat| stat.group == group) {
-        let Some(pid) = Pid::from_raw(member.id) else { continue };
-        let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
-        if Stat::read(member.id)?.is_some_and(|stat| stat.is_same(member)) {
-            dying.push(process);
-        }
-    }
+    dying.extend(members(group, running)?);
     match kill_process_group(id, Signal::KILL) {
         Ok(()) => Ok(true),
         Err(Errno::SRCH) => Ok(false),

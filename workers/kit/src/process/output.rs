@@ -1,19 +1,19 @@
 //! Logs what a process writes, line by line.
 
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::config::ProcessConfig;
-use super::lines::{Line, Lines, Rate};
+use super::lines::{Line, Lines, Rate, printable};
 use super::ready::Readiness;
 use crate::condition::Condition;
+use crate::moment::until;
 
 const CHUNK: usize = 16 * 1024;
 
@@ -66,6 +66,9 @@ pub(super) struct Output {
     expected: Option<String>,
     is_seen: watch::Sender<bool>,
     state: Mutex<State>,
+    /// Held while the condition is told, so that what is told last is how it is. It is foreign code,
+    /// and may look at the state.
+    telling: Mutex<()>,
 }
 
 impl Output {
@@ -81,6 +84,7 @@ impl Output {
             expected,
             is_seen: watch::Sender::new(false),
             state: Mutex::default(),
+            telling: Mutex::default(),
         }
     }
 
@@ -95,10 +99,14 @@ impl Output {
 
     /// Says whom it tells of a flood from now on.
     pub(super) fn tell(&self, condition: Condition) {
-        let mut state = self.state.lock();
-        state.condition = condition;
-        if !state.floods.is_empty() {
-            self.tell_floods(&state);
+        let (before, is_flooding) = {
+            let mut state = self.state.lock();
+            let before = std::mem::replace(&mut state.condition, condition);
+            (before, !state.floods.is_empty())
+        };
+        drop(before);
+        if is_flooding {
+            self.tell_floods();
         }
     }
 
@@ -146,7 +154,7 @@ impl Output {
         if stream == Stream::Stderr && !line.text.trim().is_empty() {
             let words = state.counts.last_words.get_or_insert_default();
             words.clear();
-            words.extend(line.text.trim().chars().take(MAX_WORDS));
+            words.extend(printable(line.text.trim()).take(MAX_WORDS));
         }
     }
 
@@ -156,18 +164,25 @@ impl Output {
     }
 
     fn set_flood(&self, stream: Stream, is_flooding: bool) {
-        let mut state = self.state.lock();
-        state.floods.retain(|flooding| *flooding != stream);
-        if is_flooding {
-            state.floods.push(stream);
+        {
+            let mut state = self.state.lock();
+            state.floods.retain(|flooding| *flooding != stream);
+            if is_flooding {
+                state.floods.push(stream);
+            }
         }
-        self.tell_floods(&state);
+        self.tell_floods();
     }
 
-    fn tell_floods(&self, state: &State) {
-        let Some(stream) = state.floods.first() else { return state.condition.good() };
+    fn tell_floods(&self) {
+        let _telling = self.telling.lock();
+        let (condition, flooding) = {
+            let state = self.state.lock();
+            (state.condition.clone(), state.floods.first().copied())
+        };
+        let Some(stream) = flooding else { return condition.good() };
         let (name, limit) = (stream.name(), self.lines_per_second);
-        state.condition.degraded(&format!(
+        condition.degraded(&format!(
             "it writes more than {limit} lines per second to {name}; what is above is dropped"
         ));
     }
@@ -176,13 +191,6 @@ impl Output {
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Output").field("counts", &self.counts()).finish_non_exhaustive()
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => pending().await,
     }
 }
 

@@ -1,10 +1,14 @@
 //! How a process is known to be ready.
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crankcase_engine::ConfigError;
+use tokio::time::sleep;
+
+use super::status::ProcessHandle;
 
 pub(super) use self::notify::{Notified, NotifySocket};
 pub(super) use self::probe::Probe;
@@ -29,7 +33,8 @@ pub enum Readiness {
     /// It runs.
     #[default]
     Spawned,
-    /// It has run for so long. At most 24 h.
+    /// It has run for so long. At most 24 h, and below
+    /// [`ready_timeout`](crate::ProcessConfig::ready_timeout).
     Delay(Duration),
     /// It has written a line to stdout or stderr that contains this text, within what is kept of a
     /// line.
@@ -81,6 +86,31 @@ impl Readiness {
                 error(&folder.display(), "an absolute path of at most 71 bytes")
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Waits for what makes the process ready; `said` has what was missing last.
+    pub(super) async fn reached(&self, handle: &ProcessHandle, said: &mut Option<String>) {
+        let gone = match self {
+            Self::Spawned => return,
+            Self::Delay(delay) => return sleep(*delay).await,
+            Self::Port(address) => return Probe::Port(*address).until_answered(said).await,
+            Self::Http { address, path } => {
+                let probe = Probe::Http { address: *address, path: path.clone() };
+                return probe.until_answered(said).await;
+            }
+            Self::Line(text) => {
+                *said = Some(format!("it has written no line with {text:?}"));
+                handle.output().is_seen().wait_for(|is_seen| *is_seen).await.is_err()
+            }
+            Self::Notify { .. } => {
+                *said = Some("it has not sent READY=1".to_owned());
+                handle.notified().wait_for(|notified| notified.is_ready).await.is_err()
+            }
+        };
+        if gone {
+            // Who would tell has ended; the process may end by itself, or its time does.
+            pending::<()>().await;
         }
     }
 

@@ -43,8 +43,8 @@ pub enum RunnerError {
         /// The name.
         name: String,
     },
-    /// A worker would wait for its own end: let it end by itself instead.
-    #[error("cannot {action} worker {name:?}: it would wait for its own end")]
+    /// A worker would wait for itself: let it end by itself instead.
+    #[error("cannot {action} worker {name:?}: it would wait for itself")]
     OwnEnd {
         /// What was asked for.
         action: &'static str,
@@ -59,4 +59,10 @@ pub enum RunnerError {
         /// The name.
         name: String,
     },
+}
+
+impl RunnerError {
+    pub(super) fn own_end(action: &'static str, name: &str) -> Self {
+        Self::OwnEnd { action, name: name.to_owned() }
+    }
 }

@@ -1,16 +1,14 @@
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crankcase_engine::{Detail, Panicked};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::RunnerError;
 use super::report::RunnerReport;
 use super::spec::ChildSpec;
-use super::stay::{Ending, Reporter, Stay};
+use super::stay::{Ending, Stay};
 use super::table::Shared;
+use crate::moment::after;
 
 /// Starts and stops the workers of a [`Runner`](super::Runner). Cheap to clone; dropping it stops
 /// nothing.
@@ -39,7 +37,7 @@ impl RunnerHandle {
     ///
     /// When the name has a worker that is not about to leave, or one that waits already; the name or
     /// the spec cannot be used; the worker is stopped or replaced before its turn comes; the runner
-    /// stops.
+    /// stops; a worker that is about to leave would wait for its own end.
     ///
     /// # Panics
     ///
@@ -135,13 +133,18 @@ impl RunnerHandle {
     ///
     /// # Errors
     ///
-    /// When there is no worker of that name, or it leaves before it is up.
+    /// When there is no worker of that name, it leaves before it is up, or a worker would wait for
+    /// itself.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn running(&self, name: &str) -> Result<(), RunnerError> {
         let stay = self.shared.newest(name).ok_or_else(|| unknown("wait for", name))?;
+        if stay.is_up().is_none() {
+            // That of the worker that must end before, too.
+            self.check_own_end("wait for", name)?;
+        }
         ChildWatch { stay }.running().await
     }
 
@@ -152,7 +155,8 @@ impl RunnerHandle {
 
     /// Returns what the workers are doing, with their own reports.
     ///
-    /// It waits for those at most as long as the report deadline of the runner's policy.
+    /// It waits for those at most as long as the report deadline of the runner's policy; one that
+    /// owes an answer to an earlier call is asked for no other.
     ///
     /// # Panics
     ///
@@ -166,20 +170,24 @@ impl RunnerHandle {
         let workers = stays.iter().map(|stay| (stay.name().to_owned(), stay.report()));
         let is_stopping = self.shared.is_stopping();
         let mut report = RunnerReport { is_stopping, workers: workers.collect() };
-        let mut answers = JoinSet::new();
-        for stay in stays {
-            if let Some(reporter) = stay.reporter() {
-                let asked = timeout(self.shared.policy().report_deadline, ask(reporter));
-                answers.spawn(async move { (stay.name().to_owned(), asked.await) });
-            }
-        }
-        while let Some(answer) = answers.join_next().await {
-            let Ok((name, answer)) = answer else { continue };
-            let Some(worker) = report.workers.get_mut(&name) else { continue };
-            match answer {
-                Ok(Ok(detail)) => worker.report = Some(detail),
-                Ok(Err(panicked)) => worker.reporter = Some(panicked.to_string()),
-                Err(_) => worker.reporter = Some("it did not answer in time".to_owned()),
+        let within = self.shared.policy().report_deadline;
+        let deadline = after(Instant::now(), within);
+        // All are asked before one is waited for.
+        let asked: Vec<_> = stays.iter().map(|stay| stay.ask()).collect();
+        for (stay, asked) in stays.iter().zip(asked) {
+            let (Some(asked), Some(worker)) = (asked, report.workers.get_mut(stay.name())) else {
+                continue;
+            };
+            let Some(answer) = asked else {
+                worker.reporter = Some("has not answered an earlier request".to_owned());
+                continue;
+            };
+            match timeout_at(deadline, answer).await {
+                Ok(Ok(Ok(detail))) => worker.report = Some(detail),
+                Ok(Ok(Err(panicked))) => worker.reporter = Some(panicked.to_string()),
+                // The worker has ended meanwhile, and its report with it.
+                Ok(Err(_)) => {}
+                Err(_) => worker.reporter = Some(format!("no answer within {within:?}")),
             }
         }
         report
@@ -188,9 +196,7 @@ impl RunnerHandle {
     /// Refuses what would make a worker wait for its own end.
     fn check_own_end(&self, action: &'static str, name: &str) -> Result<(), RunnerError> {
         match self.shared.present(name) {
-            Some(stay) if stay.is_own_task() => {
-                Err(RunnerError::OwnEnd { action, name: name.to_owned() })
-            }
+            Some(stay) if stay.is_own_task() => Err(RunnerError::own_end(action, name)),
             _ => Ok(()),
         }
     }
@@ -208,12 +214,15 @@ impl ChildWatch {
     ///
     /// # Errors
     ///
-    /// When it leaves before it is up.
+    /// When it leaves before it is up, or its own worker would wait for itself.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn running(&self) -> Result<(), RunnerError> {
+        if self.stay.is_up().is_none() && self.stay.is_own_task() {
+            return Err(RunnerError::own_end("wait for", self.stay.name()));
+        }
         if self.stay.up().await {
             Ok(())
         } else {
@@ -222,7 +231,7 @@ impl ChildWatch {
     }
 
     /// Waits until it has left for good, and returns how its last worker ended, also when that was
-    /// long ago.
+    /// long ago. Its own worker would wait until it is dropped.
     ///
     /// # Cancel safety
     ///
@@ -243,19 +252,6 @@ async fn begun(stay: Arc<Stay>) -> Result<ChildWatch, RunnerError> {
 
 fn unknown(action: &'static str, name: &str) -> RunnerError {
     RunnerError::Unknown { action, name: name.to_owned() }
-}
-
-/// Asks a reporter, whose panic is an answer too.
-async fn ask(reporter: Reporter) -> Result<Detail, Panicked> {
-    let caught = |payload| Panicked::from_payload(payload);
-    let mut answer = catch_unwind(AssertUnwindSafe(|| reporter())).map_err(caught)?;
-    std::future::poll_fn(move |cx| {
-        match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Ok),
-            Err(payload) => std::task::Poll::Ready(Err(caught(payload))),
-        }
-    })
-    .await
 }
 
 impl fmt::Debug for RunnerHandle {

@@ -9,7 +9,8 @@ use crankcase_engine::{
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::stay::{Reporter, Stay};
+use super::reporter::Reporter;
+use super::stay::Stay;
 
 /// When a worker is started again after it has ended by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -229,18 +230,19 @@ impl ChildContext {
 
     /// Takes the worker's own report from an asynchronous function, until the worker has ended.
     ///
-    /// One that does not answer within the report deadline of the runner's policy is named.
+    /// One that does not answer within the report deadline of the runner's policy is named, and is
+    /// asked no second time while it owes an answer.
     pub fn report<P, F, D>(&self, reporter: P)
     where
         P: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = D> + Send + 'static,
         D: Into<Detail>,
     {
-        let reporter: Reporter = Arc::new(move || {
+        let report = move || -> Pin<Box<dyn Future<Output = Detail> + Send>> {
             let answer = reporter();
             Box::pin(async move { answer.await.into() })
-        });
-        self.stay.set_reporter(self.generation, reporter);
+        };
+        self.stay.set_reporter(self.generation, Reporter::new(Box::new(report)));
     }
 }
 

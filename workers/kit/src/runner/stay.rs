@@ -1,41 +1,29 @@
-use std::collections::VecDeque;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use crankcase_engine::{Backoff, Detail, Exit, Name, Panicked, Policy, Stop, Stopper, WorkerState};
+use crankcase_engine::{Exit, Name, Policy, Stop};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
-use super::report::{RunnerChild, RunnerChildError};
-use super::spec::{Body, ChildContext, ChildSpec, Restart};
+pub use self::verdict::Ending;
+
+use self::presence::Presence;
+use self::state::{Phase, State};
+use self::verdict::{Next, Verdict, seen, spread, verdict};
+use super::report::RunnerChild;
+use super::reporter::{Answer, Reporter};
+use super::spec::{ChildContext, ChildSpec};
 use super::table::Shared;
-use crate::child::{End, caught};
+use crate::child::End;
+use crate::moment::{after, until};
 
-pub(super) type Reporter =
-    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Detail> + Send>> + Send + Sync>;
-
-/// How a worker left a runner for good.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Ending {
-    /// It ended well, by itself or because it was told to; or it was between two starts.
-    Well,
-    /// It ended with this, by itself or when it was told to stop. A fatal exit is the runner's end,
-    /// and stands here with its text only.
-    Failed(Arc<Exit>),
-    /// It did not end in its grace, or the runner was dropped, and so was its future.
-    Dropped,
-    /// It was stopped or replaced before its turn came, and never started.
-    Withdrawn,
-}
+mod presence;
+mod state;
+mod verdict;
 
 /// The time of one spec under a name.
 pub(super) struct Stay {
@@ -51,71 +39,14 @@ pub(super) struct Stay {
     changed: Notify,
 }
 
-struct State {
-    phase: Phase,
-    /// It is to leave, and starts nothing any more.
-    is_doomed: bool,
-    /// It is to be started again without being judged.
-    is_bounced: bool,
-    stopper: Option<Stopper>,
-    told: Option<Instant>,
-    generation: u32,
-    failures: u32,
-    /// When the last failures were, if there is an intensity.
-    recent: VecDeque<Instant>,
-    /// Since when it has been in its phase.
-    since: Instant,
-    until: Option<Instant>,
-    error: Option<Box<RunnerChildError>>,
-    reporter: Option<Reporter>,
-    task: Option<AbortHandle>,
-    ending: Option<Ending>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// It waits for the one before to leave.
-    Queued,
-    Starting,
-    Running,
-    Delayed,
-    BackingOff,
-    Spent,
-    Gone,
-}
-
-/// What comes after the end of a worker.
-enum Next {
-    Again,
-    Leave(Ending),
-    /// Leave, and end the runner with this.
-    Fatal(Exit),
-}
-
 impl Stay {
     pub(super) fn new(name: Name<()>, spec: ChildSpec, policy: Arc<Policy>) -> Self {
-        let state = State {
-            phase: Phase::Queued,
-            is_doomed: false,
-            is_bounced: false,
-            stopper: None,
-            told: None,
-            generation: 0,
-            failures: 0,
-            recent: VecDeque::new(),
-            since: Instant::now(),
-            until: None,
-            error: None,
-            reporter: None,
-            task: None,
-            ending: None,
-        };
         Self {
             name,
             spec,
             policy,
             runtime: Handle::current(),
-            state: Mutex::new(state),
+            state: Mutex::new(State::queued()),
             is_gone: AtomicBool::new(true),
             changed: Notify::new(),
         }
@@ -140,25 +71,25 @@ impl Stay {
 
     /// Returns whether it is kept by the present task.
     pub(super) fn is_own_task(&self) -> bool {
-        let state = self.state.lock();
-        state.task.as_ref().is_some_and(|task| Some(task.id()) == tokio::task::try_id())
+        let kept_by = self.state.lock().kept_by;
+        kept_by.is_some() && kept_by == tokio::task::try_id()
     }
 
     /// Runs it in a task, as the present stay of its name.
     pub(super) fn begin(self: &Arc<Self>, shared: &Arc<Shared>) {
         self.state.lock().phase = Phase::Starting;
         self.changed.notify_waiters();
-        let presence = Presence {
-            shared: Arc::clone(shared),
-            stay: Arc::clone(self),
-            stop: None,
-            has_left: false,
-        };
+        let presence = Presence::new(Arc::clone(shared), Arc::clone(self));
         let task = self.runtime.spawn(presence.keep()).abort_handle();
         self.state.lock().task = Some(task.clone());
         if shared.has_ended() {
             task.abort();
         }
+    }
+
+    /// Notes that it is kept by the present task.
+    fn keep_here(&self) {
+        self.state.lock().kept_by = tokio::task::try_id();
     }
 
     /// Has it leave, as soon as its worker has ended.
@@ -187,6 +118,13 @@ impl Stay {
         Some(generation)
     }
 
+    /// Tells its worker that an input of the runner was lost.
+    pub(super) fn lose_input(&self) {
+        if let Some(stopper) = &self.state.lock().stopper {
+            stopper.lose_input();
+        }
+    }
+
     pub(super) fn abort(&self) {
         let task = self.state.lock().task.clone();
         if let Some(task) = task {
@@ -207,7 +145,7 @@ impl Stay {
         state.ending.get_or_insert(ending);
         let reporter = state.reporter.take();
         drop(state);
-        drop(caught(|| drop(reporter)));
+        reporter.into_iter().for_each(Reporter::give_up);
         self.changed.notify_waiters();
     }
 
@@ -222,6 +160,7 @@ impl Stay {
     }
 
     pub(super) fn set_reporter(&self, generation: u32, reporter: Reporter) {
+        let reporter = Arc::new(reporter);
         let mut state = self.state.lock();
         let old = if state.generation == generation {
             state.reporter.replace(reporter)
@@ -229,11 +168,13 @@ impl Stay {
             Some(reporter)
         };
         drop(state);
-        drop(old);
+        old.into_iter().for_each(Reporter::give_up);
     }
 
-    pub(super) fn reporter(&self) -> Option<Reporter> {
-        self.state.lock().reporter.clone()
+    /// Asks its worker for its own report, if it has one; nothing if it owes an earlier answer.
+    pub(super) fn ask(&self) -> Option<Option<oneshot::Receiver<Answer>>> {
+        let reporter = self.state.lock().reporter.clone()?;
+        Some(reporter.ask(&self.runtime))
     }
 
     /// Waits until `look` finds what it looks for.
@@ -264,14 +205,14 @@ impl Stay {
         .await
     }
 
+    /// Returns whether its worker is up, or never will be.
+    pub(super) fn is_up(&self) -> Option<bool> {
+        self.state.lock().is_up()
+    }
+
     /// Waits until its worker is up, or it has left.
     pub(super) async fn up(&self) -> bool {
-        self.until(|state| match state.phase {
-            Phase::Running if state.told.is_none() => Some(true),
-            Phase::Gone => Some(false),
-            _ => None,
-        })
-        .await
+        self.until(State::is_up).await
     }
 
     /// Waits until the worker of a generation is gone.
@@ -347,7 +288,7 @@ impl Stay {
             }
             Verdict::Bounce => {
                 let delay = spread(&self.policy, random);
-                state.rest(Phase::Delayed, now + delay);
+                state.rest(Phase::Delayed, after(now, delay));
             }
             Verdict::Failure => {
                 has_failed = true;
@@ -358,7 +299,7 @@ impl Stay {
         let (failures, until) = (state.failures, state.until);
         drop(state);
         self.changed.notify_waiters();
-        drop(caught(|| drop(reporter)));
+        reporter.into_iter().for_each(Reporter::give_up);
         if has_failed {
             let wait = until.map(|until| until.saturating_duration_since(now));
             tracing::warn!(
@@ -377,7 +318,7 @@ impl Stay {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            let until = {
+            let at = {
                 let state = self.state.lock();
                 if state.is_doomed {
                     return false;
@@ -390,7 +331,7 @@ impl Stay {
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = wait_until(until) => return true,
+                () = until(at) => return true,
             }
         }
     }
@@ -399,222 +340,6 @@ impl Stay {
     fn on_gone(&self) {
         self.is_gone.store(true, Ordering::Release);
         self.changed.notify_waiters();
-    }
-}
-
-async fn wait_until(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Returns the wait before a restart that is no failure, with the backoff's jitter.
-fn spread(policy: &Policy, random: &Mutex<StdRng>) -> Duration {
-    let delay = policy.bounce_delay;
-    let even = Backoff { initial: delay, max: delay, ..policy.backoff.clone() };
-    even.delay(1, &mut *random.lock())
-}
-
-enum Verdict {
-    Leave,
-    Bounce,
-    Failure,
-}
-
-/// Says what the end of a worker that nobody had asked for leads to.
-fn verdict(restart: Restart, end: &End) -> Verdict {
-    match (end, restart) {
-        (End::Outcome(Err(Exit::Uninstall)), _) | (_, Restart::Temporary) => Verdict::Leave,
-        (End::Outcome(Err(Exit::Bounce)) | End::Dropped, _) => Verdict::Bounce,
-        (End::Outcome(Ok(())), Restart::Transient) => Verdict::Leave,
-        (End::Outcome(_), _) => Verdict::Failure,
-    }
-}
-
-/// Returns what is to be said of an end.
-fn seen(end: &End) -> RunnerChildError {
-    let text = match end {
-        End::Outcome(Ok(())) => Ok("it ended by itself, and is permanent".to_owned()),
-        End::Outcome(Err(exit)) => caught(|| exit.to_string()),
-        End::Dropped => Ok(String::new()),
-    };
-    let text = text.unwrap_or_else(|_| "its error cannot be written".to_owned());
-    RunnerChildError { text, is_panic: matches!(end, End::Outcome(Err(exit)) if exit.is_panic()) }
-}
-
-impl Ending {
-    fn of(end: End) -> Self {
-        match end {
-            End::Outcome(Ok(()) | Err(Exit::Bounce | Exit::Uninstall)) => Self::Well,
-            End::Outcome(Err(exit)) => Self::Failed(Arc::new(exit)),
-            End::Dropped => Self::Dropped,
-        }
-    }
-}
-
-impl State {
-    fn enter(&mut self, phase: Phase) {
-        self.phase = phase;
-        self.since = Instant::now();
-        self.until = None;
-    }
-
-    fn rest(&mut self, phase: Phase, until: Instant) {
-        self.enter(phase);
-        self.until = Some(until);
-    }
-
-    fn tell(&mut self) {
-        if let Some(stopper) = &self.stopper {
-            stopper.stop();
-            self.told.get_or_insert_with(Instant::now);
-        }
-    }
-
-    /// Counts a failure as an engine does.
-    fn fail(&mut self, policy: &Policy, now: Instant, random: &Mutex<StdRng>) {
-        let has_run = self.phase == Phase::Running;
-        if has_run && now - self.since >= policy.backoff.reset_after {
-            self.failures = 0;
-        }
-        self.failures = self.failures.saturating_add(1);
-        let is_spent = policy.intensity.is_some_and(|intensity| {
-            let limit = usize::try_from(intensity.failures).unwrap_or(usize::MAX);
-            self.recent.push_back(now);
-            while self.recent.len() > limit.saturating_add(1)
-                || self.recent.front().is_some_and(|at| now - *at >= intensity.within)
-            {
-                self.recent.pop_front();
-            }
-            self.recent.len() > limit
-        });
-        if is_spent {
-            self.enter(Phase::Spent);
-        } else {
-            let delay = policy.backoff.delay(self.failures, &mut *random.lock());
-            self.rest(Phase::BackingOff, now + delay);
-        }
-    }
-
-    fn shown(&self, policy: &Policy, now: Instant) -> WorkerState {
-        if let (Phase::Starting | Phase::Running, Some(told)) = (self.phase, self.told) {
-            let passed = now - told;
-            return if passed < policy.grace {
-                WorkerState::Stopping
-            } else if passed < policy.grace.saturating_add(policy.abort_grace) {
-                WorkerState::Aborting
-            } else {
-                WorkerState::Stuck
-            };
-        }
-        match self.phase {
-            Phase::Queued => WorkerState::Waiting,
-            Phase::Starting => WorkerState::Starting,
-            Phase::Running => WorkerState::Running,
-            Phase::Delayed => WorkerState::Delayed,
-            Phase::BackingOff => WorkerState::BackingOff,
-            Phase::Spent => WorkerState::Spent,
-            Phase::Gone => WorkerState::Absent,
-        }
-    }
-}
-
-/// The present stay of a name, in its task. It leaves when this is dropped.
-struct Presence {
-    shared: Arc<Shared>,
-    stay: Arc<Stay>,
-    /// That of the present worker.
-    stop: Option<Stop>,
-    has_left: bool,
-}
-
-impl Presence {
-    async fn keep(mut self) {
-        let ending = loop {
-            let Some(end) = self.live().await else { break Ending::Well };
-            match self.stay.judge(end, self.shared.random()) {
-                Next::Again => {}
-                Next::Leave(ending) => break ending,
-                Next::Fatal(exit) => {
-                    let text = caught(|| exit.to_string()).unwrap_or_default();
-                    self.shared.fail(exit);
-                    break Ending::Failed(Arc::new(Exit::fatal(text)));
-                }
-            }
-            if !self.stay.rested().await {
-                break Ending::Well;
-            }
-        };
-        self.has_left = true;
-        self.shared.leave(&self.stay, ending);
-    }
-
-    /// Runs one worker until nothing is left of it; nothing if none is to run.
-    async fn live(&mut self) -> Option<End> {
-        let ctx = self.stay.next_generation()?;
-        let stop = ctx.stop.clone();
-        self.stop = Some(stop.clone());
-        let policy = &self.stay.policy;
-        let end = match caught(|| self.stay.spec.launch(ctx, policy.start_timeout)) {
-            Err(exit) => End::Outcome(Err(exit)),
-            Ok(mut body) => {
-                let end = tokio::select! {
-                    biased;
-                    outcome = Caught(&mut body) => End::Outcome(outcome),
-                    () = overdue(&stop, policy.grace) => End::Dropped,
-                };
-                match caught(|| drop(body)) {
-                    Ok(()) => end,
-                    Err(exit) => End::Outcome(Err(exit)),
-                }
-            }
-        };
-        let stay = Arc::clone(&self.stay);
-        stop.once_gone(move || stay.on_gone());
-        let stay = &self.stay;
-        stay.until(|_| stay.is_gone.load(Ordering::Acquire).then_some(())).await;
-        self.stop = None;
-        Some(end)
-    }
-}
-
-/// Waits until a worker that was told to stop has had its grace.
-async fn overdue(stop: &Stop, grace: Duration) {
-    stop.wait().await;
-    sleep(grace).await;
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        if self.has_left {
-            return;
-        }
-        let (shared, stay) = (Arc::clone(&self.shared), Arc::clone(&self.stay));
-        let leave = move || shared.leave(&stay, Ending::Dropped);
-        match self.stop.take() {
-            Some(stop) => stop.once_gone(leave),
-            None => leave(),
-        }
-    }
-}
-
-/// Polls a worker's body and makes a failure of its panic.
-struct Caught<'a>(&'a mut Body);
-
-impl Future for Caught<'_> {
-    type Output = crankcase_engine::Outcome;
-
-    fn poll(
-        mut self: Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
-            Ok(poll) => poll,
-            Err(payload) => {
-                std::task::Poll::Ready(Err(Exit::failed(Panicked::from_payload(payload))))
-            }
-        }
     }
 }
 

@@ -12,12 +12,16 @@ use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::Notify;
+use tracing::Span;
 
 use super::stay::{Ending, Stay};
 use super::{ChildSpec, RunnerConfig, RunnerError};
+use crate::child::{ChildSpan, span_of};
 
 /// What a runner, its handles and its workers' tasks share.
 pub(super) struct Shared {
+    /// What the owner's log stands in.
+    span: Span,
     policy: Arc<Policy>,
     random: Mutex<StdRng>,
     table: Mutex<Table>,
@@ -25,6 +29,8 @@ pub(super) struct Shared {
     changed: Notify,
     /// Whether the table's life is over.
     has_ended: AtomicBool,
+    /// Whether an input of the owner has ended by itself.
+    is_input_lost: AtomicBool,
 }
 
 #[derive(Default)]
@@ -79,11 +85,13 @@ enum Life {
 impl Shared {
     pub(super) fn new(config: RunnerConfig) -> Self {
         Self {
+            span: Span::current(),
             policy: Arc::new(config.policy),
             random: Mutex::new(StdRng::seed_from_u64(config.seed)),
             table: Mutex::default(),
             changed: Notify::new(),
             has_ended: AtomicBool::new(false),
+            is_input_lost: AtomicBool::new(false),
         }
     }
 
@@ -93,6 +101,10 @@ impl Shared {
 
     pub(super) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    pub(super) fn span_of(&self, name: &str) -> ChildSpan {
+        span_of(&self.span, name)
     }
 
     pub(super) fn random(&self) -> &Mutex<StdRng> {
@@ -128,6 +140,9 @@ impl Shared {
                 let is_free = slot.next.is_none() && slot.present.is_doomed();
                 if !(is_replaced || is_free) {
                     return Err(RunnerError::Exists { name: name.to_owned() });
+                }
+                if slot.present.is_own_task() {
+                    return Err(RunnerError::own_end(action, name));
                 }
                 let withdrawn = slot.next.replace(Arc::clone(&stay));
                 let present = Arc::clone(&slot.present);
@@ -196,6 +211,17 @@ impl Shared {
             self.changed.notify_one();
         }
         drop(linger);
+    }
+
+    /// Tells all workers, those that are yet to come as well.
+    pub(super) fn lose_input(&self) {
+        // First: a worker that is begun meanwhile looks at it.
+        self.is_input_lost.store(true, Ordering::SeqCst);
+        self.all().iter().for_each(|stay| stay.lose_input());
+    }
+
+    pub(super) fn is_input_lost(&self) -> bool {
+        self.is_input_lost.load(Ordering::SeqCst)
     }
 
     /// A worker has had a fatal end.

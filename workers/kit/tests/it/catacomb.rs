@@ -8,7 +8,8 @@ use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle}
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::running::TestResult;
+use crate::events::Events;
+use crate::running::{TestResult, guarded};
 
 fn catacomb() -> (Catacomb, CatacombHandle) {
     let catacomb = Catacomb::new(CatacombConfig::default());
@@ -325,5 +326,54 @@ async fn a_report_has_the_children_with_their_age() -> TestResult {
     });
     assert_eq!(report, expected);
     drop(catacomb);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_child_logs_says_which_child_of_whom_it_is() -> TestResult {
+    let mut events = Events::catch();
+    let owner = tracing::info_span!("worker", path = "/agent/sessions");
+    let (catacomb, children) = owner.in_scope(catacomb);
+    children.spawn("ada", async |stop: Stop| {
+        tracing::info!("hello");
+        stop.wait().await;
+        Ok(())
+    })?;
+
+    let hello = guarded(events.next("hello")).await;
+
+    assert_eq!((hello.get("path"), hello.get("name")), ("/agent/sessions", "ada"));
+    Ok(clean_kill(Bare::run(catacomb)).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_are_told_when_an_input_of_their_owner_is_lost() -> TestResult {
+    let (catacomb, children) = catacomb();
+    let (sender, mut lost) = mpsc::unbounded_channel();
+    let child = |name: &'static str| {
+        let sender = sender.clone();
+        async move |stop: Stop| {
+            stop.input_lost().await;
+            sender.send((name, stop.is_input_lost(), stop.is_stopped()))?;
+            stop.wait().await;
+            Ok(())
+        }
+    };
+    let (stopper, stop) = Stop::pair();
+    children.spawn("early", child("early"))?;
+    let told = async {
+        sleep(Duration::from_secs(1)).await;
+        stopper.lose_input();
+        let early = lost.recv().await;
+        children.spawn("late", child("late"))?;
+        let late = lost.recv().await;
+        stopper.stop();
+        Ok::<_, CatacombEnded>([early, late])
+    };
+
+    let (ended, told) = guarded(async { tokio::join!(catacomb.run(stop), told) }).await;
+
+    assert!(ended.is_ok());
+    assert_eq!(told?, [Some(("early", true, false)), Some(("late", true, false))]);
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crankcase_engine::BoxError;
 use crankcase_workers::{
     Condition, ConfigFile, ConfigFileConfig, ConfigFileError, ConfigFormat, LastGood, Watcher,
     WatcherConfig, Watches,
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
+use crate::events::Events;
 use crate::running::{Running, TestResult, guarded};
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -28,9 +30,9 @@ struct Limits {
     is_open: bool,
 }
 
-fn validate(limits: &Limits) -> Result<(), String> {
+fn validate(limits: &Limits) -> Result<(), BoxError> {
     match limits.depth {
-        0 => Err("depth is 0; expected at least 1".to_owned()),
+        0 => Err("depth is 0; expected at least 1".into()),
         13 => panic!("depth is 13"),
         _ => Ok(()),
     }
@@ -100,6 +102,13 @@ impl Following {
     async fn until_well(&mut self) -> TestResult {
         while guarded(self.told.recv()).await.ok_or("the worker has ended")?.is_some() {}
         Ok(())
+    }
+
+    /// Waits for a value and for good health, then ends it.
+    async fn ends_well_with_depth(mut self, depth: u32) -> TestResult {
+        self.until_depth(depth).await?;
+        self.until_well().await?;
+        self.end().await
     }
 
     async fn end(self) -> TestResult {
@@ -186,6 +195,31 @@ async fn a_bad_version_is_refused_with_its_place_and_the_one_before_stays() -> T
 }
 
 #[tokio::test]
+async fn a_refusal_is_logged_only_where_nobody_is_told_of_it() -> TestResult {
+    const REFUSED: &str = "config file refused; the version before stays";
+    let mut events = Events::catch();
+    let mut following = Following::start("limits.yaml", "depth: 1").await?;
+    fs::write(following.path(), "depth: told")?;
+    following.until_degraded("told").await?;
+    following.end().await?;
+    assert!(events.caught(REFUSED).is_empty());
+
+    let folder = TempDir::new()?;
+    let path = folder.path().join("limits.yaml");
+    fs::write(&path, "depth: 1")?;
+    let watcher = Watcher::new(WatcherConfig::default())?;
+    let file = load(&path, watcher.handle(), LastGood::none()).await?;
+    fs::write(&path, "depth: untold")?;
+    let (file, watcher) = (Running::start(file), Running::start(watcher));
+
+    let refused = guarded(events.next(REFUSED)).await;
+
+    assert!(refused.get("refusal").contains("limits.yaml:1:8"), "{refused:?}");
+    drop((file, watcher));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_version_that_the_user_refuses_says_why() -> TestResult {
     let mut following = Following::start("limits.yaml", "depth: 1").await?;
 
@@ -196,9 +230,7 @@ async fn a_version_that_the_user_refuses_says_why() -> TestResult {
 
     assert_eq!(following.depth(), 1);
     fs::write(following.path(), "depth: 2")?;
-    following.until_depth(2).await?;
-    following.until_well().await?;
-    following.end().await
+    following.ends_well_with_depth(2).await
 }
 
 #[tokio::test]
@@ -210,9 +242,7 @@ async fn a_file_that_is_deleted_stays_in_force_until_it_is_back() -> TestResult 
     assert_eq!(following.depth(), 1);
 
     fs::write(following.path(), "depth: 2")?;
-    following.until_depth(2).await?;
-    following.until_well().await?;
-    following.end().await
+    following.ends_well_with_depth(2).await
 }
 
 #[tokio::test]
@@ -224,9 +254,7 @@ async fn a_folder_that_is_deleted_and_made_again_is_followed() -> TestResult {
     fs::create_dir(following.folder.path().join("etc"))?;
     fs::write(following.path(), "depth: 2")?;
 
-    following.until_depth(2).await?;
-    following.until_well().await?;
-    following.end().await
+    following.ends_well_with_depth(2).await
 }
 
 #[tokio::test]

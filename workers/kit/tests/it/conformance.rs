@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use crankcase_engine::Exit;
 use crankcase_testing::Conformance;
-use crankcase_workers::{Ledger, Process, ProcessConfig, Signals, Watcher, WatcherConfig};
+use crankcase_workers::{
+    Catacomb, CatacombConfig, ChildSpec, ConfigFile, ConfigFileConfig, Fortress, Gate, Heartbeat,
+    HeartbeatConfig, LastGood, Ledger, Owned, Periodic, PeriodicConfig, Process, ProcessConfig,
+    Runner, RunnerConfig, Signals, Turn, Value, Watcher, WatcherConfig,
+};
 use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
 
 use crate::running::{TestResult, guarded};
 
@@ -97,4 +102,128 @@ async fn a_process_that_ends_by_itself_conforms() -> TestResult {
     };
 
     Ok(guarded(Conformance::new(start).ends_by_itself().check()).await?)
+}
+
+/// Whom children follow as long as they are there.
+type Followed = Arc<watch::Sender<()>>;
+
+/// Waits until no child is there any more.
+async fn until_left(followed: Followed) -> Result<(), String> {
+    let left = tokio::time::timeout(Duration::from_secs(20), followed.closed());
+    left.await.map_err(|_| format!("{} children are left", followed.receiver_count()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_catacomb_with_children_conforms() -> TestResult {
+    let followed = Followed::default();
+    let left = Arc::clone(&followed);
+    let start = || async {
+        let catacomb = Catacomb::new(CatacombConfig::default());
+        for _ in 0..3 {
+            catacomb.handle().add("child", Owned::new(Gate::new(), followed.subscribe()))?;
+        }
+        Ok(catacomb)
+    };
+    let checks = Conformance::new(start).released(move || until_left(Arc::clone(&left)));
+
+    Ok(Box::pin(checks.check()).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_with_workers_conforms() -> TestResult {
+    let followed = Followed::default();
+    let left = Arc::clone(&followed);
+    let start = || async {
+        let runner = Runner::new(RunnerConfig::default())?;
+        for name in ["a", "b", "c"] {
+            let followed = Arc::clone(&followed);
+            let spec = ChildSpec::permanent(move |_ctx| {
+                std::future::ready(Ok(Owned::new(Gate::new(), followed.subscribe())))
+            });
+            runner.handle().start(name, spec).await?;
+        }
+        Ok(runner)
+    };
+    let checks = Conformance::new(start).released(move || until_left(Arc::clone(&left)));
+    let checks = checks.report(|runner| {
+        let workers = runner.handle();
+        move || {
+            let workers = workers.clone();
+            async move { workers.report().await }
+        }
+    });
+
+    Ok(Box::pin(checks.check()).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_something_conforms() -> TestResult {
+    Conformance::new(|| async { Ok(Gate::new()) }).check().await?;
+    Conformance::new(|| async { Ok(Value::new(7)) }).check().await?;
+    Conformance::new(|| async { Ok(Owned::new(Gate::new(), 7)) }).check().await?;
+    Ok(Conformance::new(|| async { Ok(Fortress::new()) }).check().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_occupies_a_fortress_conforms() -> TestResult {
+    for is_open in [false, true] {
+        let fortress = Fortress::new();
+        if is_open {
+            fortress.guard().unlock();
+        }
+        let start = || async { Ok(fortress.guest().occupy(|| async { Ok(Gate::new()) })) };
+        let left = fortress.clone();
+        let released = move || {
+            let guests = left.guests();
+            async move { if guests == 0 { Ok(()) } else { Err(format!("{guests} guests")) } }
+        };
+
+        Box::pin(Conformance::new(start).released(released).check()).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn periodic_work_conforms() -> TestResult {
+    let start = || async {
+        let config = PeriodicConfig::new(Duration::from_secs(1));
+        Ok(Periodic::new(config, |turn: Turn| async move {
+            // Work that looks at its stop, as long work is to.
+            tokio::select! {
+                biased;
+                () = turn.stop.wait() => {}
+                () = tokio::time::sleep(Duration::from_secs(3)) => {}
+            }
+            Ok(())
+        })?)
+    };
+
+    Ok(Conformance::new(start).check().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_conforms() -> TestResult {
+    let start = || async { Ok(Heartbeat::new(HeartbeatConfig::new(Duration::from_secs(1)))?) };
+
+    Ok(Conformance::new(start).check().await?)
+}
+
+#[tokio::test]
+async fn a_config_file_conforms() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("limits.yaml");
+    std::fs::write(&path, "3")?;
+    let watcher = Watcher::new(WatcherConfig::default())?;
+    let start = || async {
+        let watches = watcher.handle().into();
+        let valid = |_: &u32| Ok(());
+        Ok(ConfigFile::load(ConfigFileConfig::new(&path), valid, watches, LastGood::none()).await?)
+    };
+    let watches = watcher.handle();
+    let released = move || {
+        let left = watches.status().subscriptions;
+        async move { if left == 0 { Ok(()) } else { Err(format!("{left} subscriptions")) } }
+    };
+
+    Ok(guarded(Box::pin(Conformance::new(start).released(released).check())).await?)
 }

@@ -5,9 +5,11 @@ use std::fmt::Debug;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 /// The fields of one event, its message among them.
 #[derive(Debug, Default)]
@@ -31,9 +33,23 @@ impl Visit for Fields {
 
 struct Sending(UnboundedSender<Fields>);
 
-impl<S: Subscriber> Layer<S> for Sending {
-    fn on_event(&self, event: &Event<'_>, _ctx: Context<'_, S>) {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Sending {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
         let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = ctx.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    /// Adds to the event's fields those of the spans that it stands in.
+    fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+        let mut fields = Fields::default();
+        for span in ctx.event_scope(event).into_iter().flatten() {
+            if let Some(Fields(of_span)) = span.extensions().get() {
+                fields.0.extend(of_span.clone());
+            }
+        }
         event.record(&mut fields);
         let _gone = self.0.send(fields);
     }

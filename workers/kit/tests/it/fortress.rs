@@ -12,26 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::running::TestResult;
-
-/// Writes into a journal when it is dropped.
-struct Trace(Journal, &'static str);
-
-impl Drop for Trace {
-    fn drop(&mut self) {
-        self.0.note(self.1);
-    }
-}
-
-struct Idle(Trace);
-
-impl Worker for Idle {
-    async fn run(self, stop: Stop) -> Outcome {
-        stop.wait().await;
-        let Self(trace) = self;
-        drop(trace);
-        Ok(())
-    }
-}
+use crate::trace::{Idle, Trace};
 
 /// Returns an open fortress.
 fn open() -> Fortress {
@@ -96,6 +77,21 @@ async fn who_waits_is_told_when_its_worker_ends_or_is_dropped() -> TestResult {
         assert_eq!(visit.err(), Some(FortressError::Ended));
         assert_eq!(fortress.guard().lockdown().await, Err(FortressError::Ended));
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_it_has_ended_it_is_locked_for_ever() -> TestResult {
+    let fortress = open();
+    let (guard, state) = (fortress.guard(), fortress.state());
+    clean_kill(Bare::run(fortress.clone())).await?;
+    let at_end = *state.borrow();
+
+    guard.unlock();
+
+    assert!(!at_end.is_open);
+    assert_eq!(*state.borrow(), at_end);
+    assert!(fortress.guest().try_visit().is_none());
     Ok(())
 }
 

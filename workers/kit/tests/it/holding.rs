@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Outcome, Stop, Worker};
 use crankcase_testing::{Bare, Journal, clean_kill};
 use crankcase_workers::{Flag, Gate, Owned, Value, ValueHandle};
 use tokio::time::sleep;
 
 use crate::running::TestResult;
+use crate::trace::{Idle, Trace};
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_unlocked_once_and_for_all_who_wait() -> TestResult {
@@ -57,20 +57,6 @@ async fn a_value_is_set_and_followed_and_outlives_its_workers() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_exposed_outlives_the_worker_however_it_ends() -> TestResult {
-    struct Trace(Journal, &'static str);
-    impl Drop for Trace {
-        fn drop(&mut self) {
-            self.0.note(self.1);
-        }
-    }
-    struct Idle(Trace);
-    impl Worker for Idle {
-        async fn run(self, stop: Stop) -> Outcome {
-            stop.wait().await;
-            drop(self.0);
-            Ok(())
-        }
-    }
     for is_run in [false, true] {
         let journal = Journal::new();
         let worker = Idle(Trace(journal.clone(), "worker"));

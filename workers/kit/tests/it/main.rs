@@ -17,4 +17,5 @@ mod running;
 mod service;
 mod signal;
 mod threads;
+mod trace;
 mod watching;

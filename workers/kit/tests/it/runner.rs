@@ -1,6 +1,8 @@
 //! A set of named workers.
 
 mod model;
+mod own_end;
+mod reports;
 mod schedule;
 
 use std::time::Duration;
@@ -15,7 +17,8 @@ use crankcase_workers::{
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use crate::running::TestResult;
+use crate::events::Events;
+use crate::running::{TestResult, guarded};
 
 /// A worker that waits for its stop.
 struct Idle;
@@ -289,27 +292,6 @@ async fn a_start_that_takes_too_long_has_failed() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_would_wait_for_its_own_end_is_told_so() -> TestResult {
-    let (runner, workers) = run()?;
-    let (sender, mut answers) = mpsc::unbounded_channel();
-    let asked = workers.clone();
-    let spec = ChildSpec::permanent(move |ctx| {
-        let (workers, sender) = (asked.clone(), sender.clone());
-        async move {
-            sender.send(workers.stop(ctx.name()).await.map(|_| ()))?;
-            Ok(Idle)
-        }
-    });
-    workers.start("a", spec).await?;
-
-    let answer = answers.recv().await;
-
-    let own = RunnerError::OwnEnd { action: "stop", name: "a".to_owned() };
-    assert_eq!(answer, Some(Err(own)));
-    Ok(clean_kill(runner).await?)
-}
-
-#[tokio::test(start_paused = true)]
 async fn its_workers_are_dropped_with_it_and_who_waits_is_told() -> TestResult {
     let (runner, workers) = run()?;
     workers.start("a", deaf()).await?;
@@ -388,33 +370,70 @@ async fn a_runner_says_who_was_left_behind() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_report_has_the_workers_own_reports() -> TestResult {
-    let (runner, workers) = run()?;
-    let reporting = |ctx: crankcase_workers::ChildContext| async move {
-        ctx.report(|| async { serde_json::json!({ "beats": 7 }) });
+async fn what_a_worker_logs_says_which_worker_of_whom_it_is() -> TestResult {
+    let mut events = Events::catch();
+    let owner = tracing::info_span!("worker", path = "/agent/tenants");
+    let (runner, workers) = owner.in_scope(run)?;
+    let spec = ChildSpec::permanent(|_ctx| async {
+        tracing::info!("hello");
         Ok(Idle)
-    };
-    let silent = |ctx: crankcase_workers::ChildContext| async move {
-        ctx.report(std::future::pending::<serde_json::Value>);
-        Ok(Idle)
-    };
-    let falling = |ctx: crankcase_workers::ChildContext| async move {
-        ctx.report(|| -> std::future::Ready<serde_json::Value> { panic!("no report") });
-        Ok(Idle)
-    };
-    workers.start("a", ChildSpec::permanent(reporting)).await?;
-    workers.start("b", ChildSpec::permanent(silent)).await?;
-    workers.start("c", ChildSpec::permanent(falling)).await?;
-    for name in ["a", "b", "c"] {
-        workers.running(name).await?;
+    });
+    workers.start("ada", spec.clone()).await?;
+    workers.running("ada").await?;
+    // Whoever asks for it, and whoever is gone before it.
+    let other = tracing::info_span!("worker", path = "/agent/other");
+    tracing::Instrument::instrument(workers.replace("ada", spec), other).await?;
+
+    for _ in 0..2 {
+        let hello = guarded(events.next("hello")).await;
+        assert_eq!((hello.get("path"), hello.get("name")), ("/agent/tenants", "ada"));
     }
-    let began = Instant::now();
+    Ok(clean_kill(runner).await?)
+}
 
-    let report = serde_json::to_value(workers.report().await)?;
+#[tokio::test(start_paused = true)]
+async fn workers_are_told_when_an_input_of_their_runner_is_lost() -> TestResult {
+    struct Listening(mpsc::UnboundedSender<(u32, bool)>, u32);
+    impl Worker for Listening {
+        async fn run(self, stop: Stop) -> Outcome {
+            stop.input_lost().await;
+            self.0.send((self.1, stop.is_stopped()))?;
+            stop.wait().await;
+            Ok(())
+        }
+    }
+    let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
+    let (workers, (stopper, stop)) = (runner.handle(), Stop::pair());
+    let (sender, mut lost) = mpsc::unbounded_channel();
+    let spec = ChildSpec::permanent(move |ctx| {
+        std::future::ready(Ok(Listening(sender.clone(), ctx.generation())))
+    });
+    workers.start("a", spec).await?;
+    let told = async {
+        workers.running("a").await?;
+        stopper.lose_input();
+        let first = lost.recv().await;
+        workers.bounce("a").await?;
+        let second = lost.recv().await;
+        stopper.stop();
+        Ok::<_, RunnerError>([first, second])
+    };
 
-    assert_eq!(began.elapsed(), Duration::from_secs(1));
-    assert_eq!(report["workers"]["a"]["report"]["beats"], 7);
-    assert_eq!(report["workers"]["b"]["reporter"], "it did not answer in time");
-    assert_eq!(report["workers"]["c"]["reporter"], "panicked: no report");
+    let (ended, told) = guarded(async { tokio::join!(runner.run(stop), told) }).await;
+
+    assert!(ended.is_ok());
+    assert_eq!(told?, [Some((1, false)), Some((2, false))]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_no_clock_can_express_is_a_long_one() -> TestResult {
+    let (runner, workers) = run()?;
+    let ever =
+        Backoff { initial: Duration::MAX, max: Duration::MAX, jitter: 0.0, ..Backoff::default() };
+    workers.start("a", failing(Restart::Permanent).backoff(ever)).await?;
+    sleep(Duration::from_secs(3600)).await;
+
+    assert_eq!(state(&workers, "a").await, Some((WorkerState::BackingOff, 1, 1)));
     Ok(clean_kill(runner).await?)
 }

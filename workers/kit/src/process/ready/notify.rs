@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 
+use crate::process::lines::printable;
+
 const EXTENSION: &str = "notify";
 
 /// The longest message that is understood, in bytes; of a longer one, what comes after is lost.
@@ -41,7 +43,7 @@ impl Notified {
                 Some(("READY", "1")) => self.is_ready = true,
                 Some(("STATUS", "")) => self.status = None,
                 Some(("STATUS", status)) => {
-                    self.status = Some(status.chars().take(MAX_STATUS).collect());
+                    self.status = Some(printable(status).take(MAX_STATUS).collect());
                 }
                 _ => {}
             }
@@ -141,6 +143,8 @@ mod tests {
         notified.take("READY=0\nMAINPID=7\nSTATUS=warming up\n\nREADY\n");
         assert_eq!(notified, Notified { is_ready: false, status: Some("warming up".to_owned()) });
 
+        notified.take("STATUS=\u{1b}[2Jgone\u{7}");
+        assert_eq!(notified.status.as_deref(), Some(" [2Jgone "));
         notified.take("STATUS=\nREADY=1");
 
         assert_eq!(notified, Notified { is_ready: true, status: None });

@@ -252,6 +252,39 @@ async fn a_folder_tells_of_its_entries_and_of_itself() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_watched_folder_that_is_deleted_and_then_a_symlink_is_followed() -> TestResult {
+    let mut watching = Watching::new()?;
+    fs::create_dir(watching.path("folder"))?;
+    fs::create_dir(watching.path("elsewhere"))?;
+    let mut subscription = watching.watch("folder")?;
+
+    let deleted = watching.tells(&mut subscription, |folder| fs::remove_dir(folder.join("folder")));
+    assert!(deleted.await?);
+    let unseen =
+        watching.tells(&mut subscription, |folder| fs::write(folder.join("elsewhere/early"), ""));
+    assert!(!unseen.await?);
+    let linked =
+        watching.tells(&mut subscription, |folder| symlink("elsewhere", folder.join("folder")));
+    assert!(linked.await?);
+    let created =
+        watching.tells(&mut subscription, |folder| fs::write(folder.join("elsewhere/late"), ""));
+    assert!(created.await?);
+    let remade = watching.tells(&mut subscription, |folder| {
+        fs::remove_file(folder.join("folder"))?;
+        fs::create_dir(folder.join("folder"))
+    });
+    assert!(remade.await?);
+    let elsewhere =
+        watching.tells(&mut subscription, |folder| fs::write(folder.join("elsewhere/later"), ""));
+    assert!(!elsewhere.await?);
+    let within =
+        watching.tells(&mut subscription, |folder| fs::write(folder.join("folder/file"), ""));
+    assert!(within.await?);
+
+    watching.end().await
+}
+
+#[tokio::test]
 async fn a_subscription_ends_with_the_watcher() -> TestResult {
     let watching = Watching::new()?;
     let (mut subscription, watches) = (watching.watch("file")?, watching.watches.clone());

@@ -64,15 +64,17 @@ impl Model {
     }
 
     fn unlock(&mut self) {
+        if self.has_ended {
+            return;
+        }
         self.is_open = true;
         self.answer_locking("unlocked");
-        if !self.has_ended {
-            std::mem::take(&mut self.visiting).into_iter().for_each(|call| self.enter(call));
-        }
+        std::mem::take(&mut self.visiting).into_iter().for_each(|call| self.enter(call));
     }
 
     fn end(&mut self) {
         self.has_ended = true;
+        self.is_open = false;
         self.answer_locking("ended");
         let visiting = std::mem::take(&mut self.visiting);
         self.answers.extend(visiting.into_iter().map(|call| (call, "ended")));

@@ -2,7 +2,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crankcase_engine::Outcome;
+use crankcase_engine::{Outcome, Stop, Worker};
 use crankcase_workers::{Process, ProcessConfig, ProcessError};
 use rustix::process::{Pid, test_kill_process};
 use tokio::task::yield_now;
@@ -49,6 +49,18 @@ async fn the_last_words_on_stderr_are_in_the_failure() -> TestResult {
     let exit = guarded(Running::start(process).end()).await.expect_err("it has failed");
 
     let text = r#"process "it" ended with exit status: 1: bind: address in use"#;
+    assert_eq!(exit.to_string(), text);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_terminal_obeys_the_last_words() -> TestResult {
+    let script = r"printf 'it \033[31mis\a red\r\n' >&2; exit 1";
+    let process = Process::spawn(shell(script), None).await?;
+
+    let exit = guarded(Running::start(process).end()).await.expect_err("it has failed");
+
+    let text = r#"process "it" ended with exit status: 1: it  [31mis  red"#;
     assert_eq!(exit.to_string(), text);
     Ok(())
 }
@@ -202,4 +214,62 @@ async fn dropping_a_process_that_was_never_run_kills_the_whole_group() -> TestRe
 
     writers.are_gone().await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn all_of_a_group_is_gone_when_the_worker_has_ended() -> TestResult {
+    let mut events = Events::catch();
+    // They hold no output open, so that nothing else waits for them.
+    let script = "for i in $(seq 100); do sleep 1000 >/dev/null 2>&1 & echo $!; done; exit 4";
+
+    let outcome = guarded(Running::start(Process::spawn(shell(script), None).await?).end()).await;
+
+    assert_eq!(status(outcome).code(), Some(4));
+    let mut started = 0;
+    for line in events.caught("output") {
+        // Not reaped by whoever has taken it over is gone as well.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", line.get("line")));
+        let is_gone = stat.as_ref().map_or(true, |stat| stat.contains(") Z"));
+        assert!(is_gone, "{stat:?}");
+        started += 1;
+    }
+    assert_eq!(started, 100);
+    Ok(())
+}
+
+/// Drops what holds a process for a worker, and expects that the worker ends only after the process.
+async fn expect_gone_before<T>(dropped: T, stop: Stop, pid: i32) -> TestResult {
+    let pid = Pid::from_raw(pid).ok_or("no pid")?;
+    let (told, ended) = tokio::sync::oneshot::channel();
+
+    drop(dropped);
+    stop.once_gone(move || {
+        let _nobody_waits = told.send(test_kill_process(pid));
+    });
+
+    assert_eq!(guarded(ended).await?, Err(rustix::io::Errno::SRCH));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_is_dropped_ends_after_its_process() -> TestResult {
+    let process = Process::spawn(shell("sleep 1000"), None).await?;
+    let (pid, (_stopper, stop)) = (process.pid(), Stop::pair());
+    let mut run = Box::pin(process.run(stop.clone()));
+    tokio::select! {
+        biased;
+        _ = &mut run => return Err("it has ended".into()),
+        () = yield_now() => {}
+    }
+
+    expect_gone_before(run, stop, pid).await
+}
+
+#[tokio::test]
+async fn a_start_that_is_dropped_ends_after_its_process() -> TestResult {
+    let (_stopper, stop) = Stop::pair();
+    let process = Process::spawn_for(&stop, shell("sleep 1000"), None).await?;
+    let pid = process.pid();
+
+    expect_gone_before(process, stop, pid).await
 }

@@ -109,10 +109,14 @@ async fn a_flood_is_told_while_it_lasts_and_all_of_it_is_counted() -> TestResult
     let mut config = shell(&format!("seq 5000; read go <{}", fifo.path().display()));
     config.lines_per_second = 10;
     let (tx, mut told) = unbounded_channel();
-    let tell = move |reason: Option<&str>| drop(tx.send(reason.map(str::to_owned)));
-    let process = Process::spawn(config, None).await?.telling(Condition::told_to(tell));
-    let handle = process.handle();
-    let worker = Running::start(process);
+    let process = Process::spawn(config, None).await?;
+    let (handle, seen) = (process.handle(), process.handle());
+    let tell = move |reason: Option<&str>| {
+        // Whoever is told may look at the process.
+        assert!(seen.status().dropped_lines > 0);
+        drop(tx.send(reason.map(str::to_owned)));
+    };
+    let worker = Running::start(process.telling(Condition::told_to(tell)));
 
     let reason = guarded(told.recv()).await.flatten().ok_or("in good health")?;
 

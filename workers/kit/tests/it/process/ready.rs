@@ -241,6 +241,10 @@ async fn waiting_that_is_given_up_leaves_no_process() -> TestResult {
 fn readiness_that_cannot_be_used_is_named_with_its_value() -> TestResult {
     let cases = [
         (Readiness::Delay(Duration::MAX), "expected a delay of at most 24 h"),
+        (
+            Readiness::Delay(Duration::from_secs(60)),
+            "readiness is Delay(60s); expected a delay below ready_timeout",
+        ),
         (Readiness::Line(String::new()), "readiness is \"\"; expected a text that is not empty"),
         (Readiness::Line("a\nb".to_owned()), "readiness is \"a\\nb\"; expected a text"),
         (Readiness::Port(([127, 0, 0, 1], 0).into()), "readiness is 127.0.0.1:0; expected"),

@@ -1,0 +1,77 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Exit, Policy};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+
+use crate::child::{End, caught};
+use crate::runner::report::RunnerChildError;
+use crate::runner::spec::Restart;
+
+/// How a worker left a runner for good.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Ending {
+    /// It ended well, by itself or because it was told to; or it was between two starts.
+    Well,
+    /// It ended with this, by itself or when it was told to stop. A fatal exit is the runner's end,
+    /// and stands here with its text only.
+    Failed(Arc<Exit>),
+    /// It did not end in its grace, or the runner was dropped, and so was its future.
+    Dropped,
+    /// It was stopped or replaced before its turn came, and never started.
+    Withdrawn,
+}
+
+/// What comes after the end of a worker.
+pub(super) enum Next {
+    Again,
+    Leave(Ending),
+    /// Leave, and end the runner with this.
+    Fatal(Exit),
+}
+
+pub(super) enum Verdict {
+    Leave,
+    Bounce,
+    Failure,
+}
+
+/// Says what the end of a worker that nobody had asked for leads to.
+pub(super) fn verdict(restart: Restart, end: &End) -> Verdict {
+    match (end, restart) {
+        (End::Outcome(Err(Exit::Uninstall)), _) | (_, Restart::Temporary) => Verdict::Leave,
+        (End::Outcome(Err(Exit::Bounce)) | End::Dropped, _) => Verdict::Bounce,
+        (End::Outcome(Ok(())), Restart::Transient) => Verdict::Leave,
+        (End::Outcome(_), _) => Verdict::Failure,
+    }
+}
+
+/// Returns what is to be said of an end.
+pub(super) fn seen(end: &End) -> RunnerChildError {
+    let text = match end {
+        End::Outcome(Ok(())) => Ok("it ended by itself, and is permanent".to_owned()),
+        End::Outcome(Err(exit)) => caught(|| exit.to_string()),
+        End::Dropped => Ok(String::new()),
+    };
+    let text = text.unwrap_or_else(|_| "its error cannot be written".to_owned());
+    RunnerChildError { text, is_panic: matches!(end, End::Outcome(Err(exit)) if exit.is_panic()) }
+}
+
+impl Ending {
+    pub(super) fn of(end: End) -> Self {
+        match end {
+            End::Outcome(Ok(()) | Err(Exit::Bounce | Exit::Uninstall)) => Self::Well,
+            End::Outcome(Err(exit)) => Self::Failed(Arc::new(exit)),
+            End::Dropped => Self::Dropped,
+        }
+    }
+}
+
+/// Returns the wait before a restart that is no failure, with the backoff's jitter.
+pub(super) fn spread(policy: &Policy, random: &Mutex<StdRng>) -> Duration {
+    let delay = policy.bounce_delay;
+    let even = Backoff { initial: delay, max: delay, ..policy.backoff.clone() };
+    even.delay(1, &mut *random.lock())
+}

@@ -1,0 +1,106 @@
+//! What a runner says of its workers, and they of themselves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crankcase_engine::Policy;
+use crankcase_testing::{Bare, clean_kill};
+use crankcase_workers::{ChildContext, ChildSpec, Runner, RunnerConfig};
+use tokio::time::Instant;
+
+use super::{Idle, policy, run};
+use crate::running::{TestResult, guarded};
+
+#[tokio::test(start_paused = true)]
+async fn a_report_has_the_workers_own_reports() -> TestResult {
+    let (runner, workers) = run()?;
+    let reporting = |ctx: ChildContext| async move {
+        ctx.report(|| async { serde_json::json!({ "beats": 7 }) });
+        Ok(Idle)
+    };
+    let silent = |ctx: ChildContext| async move {
+        ctx.report(std::future::pending::<serde_json::Value>);
+        Ok(Idle)
+    };
+    let falling = |ctx: ChildContext| async move {
+        ctx.report(|| -> std::future::Ready<serde_json::Value> { panic!("no report") });
+        Ok(Idle)
+    };
+    workers.start("a", ChildSpec::permanent(reporting)).await?;
+    workers.start("b", ChildSpec::permanent(silent)).await?;
+    workers.start("c", ChildSpec::permanent(falling)).await?;
+    for name in ["a", "b", "c"] {
+        workers.running(name).await?;
+    }
+    let began = Instant::now();
+
+    let report = serde_json::to_value(workers.report().await)?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
+    assert_eq!(report["workers"]["a"]["report"]["beats"], 7);
+    assert_eq!(report["workers"]["b"]["reporter"], "no answer within 1s");
+    assert_eq!(report["workers"]["c"]["reporter"], "panicked: no report");
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_owes_an_answer_is_asked_no_second_time() -> TestResult {
+    let (runner, workers) = run()?;
+    let asked = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&asked);
+    let silent = move |ctx: ChildContext| {
+        let count = Arc::clone(&count);
+        async move {
+            ctx.report(move || {
+                count.fetch_add(1, Ordering::AcqRel);
+                std::future::pending::<serde_json::Value>()
+            });
+            Ok(Idle)
+        }
+    };
+    workers.start("a", ChildSpec::permanent(silent)).await?;
+    workers.running("a").await?;
+    workers.report().await;
+    let began = Instant::now();
+
+    let report = serde_json::to_value(workers.report().await)?;
+
+    assert_eq!(report["workers"]["a"]["reporter"], "has not answered an earlier request");
+    assert_eq!((asked.load(Ordering::Acquire), began.elapsed()), (1, Duration::ZERO));
+    // What it owes is dropped with its worker, and the next one is asked.
+    workers.bounce("a").await?;
+    workers.running("a").await?;
+    workers.report().await;
+    assert_eq!(asked.load(Ordering::Acquire), 2);
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reporter_that_blocks_its_thread_does_not_hold_up_the_report() -> TestResult {
+    let policy = Policy { report_deadline: Duration::from_millis(1), ..policy() };
+    let runner = Runner::new(RunnerConfig { policy, seed: 0 })?;
+    let workers = runner.handle();
+    let runner = Bare::run(runner);
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(parking_lot::Mutex::new(held));
+    let blocking = move |ctx: ChildContext| {
+        let held = Arc::clone(&held);
+        async move {
+            ctx.report(move || {
+                // Until the sender is dropped.
+                let _released = held.lock().recv();
+                std::future::ready(serde_json::Value::Null)
+            });
+            Ok(Idle)
+        }
+    };
+    workers.start("a", ChildSpec::permanent(blocking)).await?;
+    workers.running("a").await?;
+
+    let report = serde_json::to_value(guarded(workers.report()).await)?;
+
+    assert_eq!(report["workers"]["a"]["reporter"], "no answer within 1ms");
+    drop(release);
+    Ok(clean_kill(runner).await?)
+}
