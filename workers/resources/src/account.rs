@@ -26,6 +26,11 @@ impl Account {
         })
     }
 
+    /// Returns how many resources are not as declared, and declared to be left alone.
+    pub fn left_alone(&self) -> usize {
+        self.count(|accounted| accounted.outcome == Outcome::Noop)
+    }
+
     /// Returns how many resources were left undone because apply was stopped.
     pub fn halted(&self) -> usize {
         self.count(|accounted| {
@@ -50,6 +55,7 @@ pub struct Accounted {
     /// The resource's name.
     pub name: String,
     /// Its type.
+    #[serde(rename = "type")]
     pub kind: String,
     /// How it ended.
     #[serde(flatten)]

@@ -11,6 +11,7 @@ use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
 use crate::look::{Inputs, Seen, Setting};
 use crate::plan::PARALLEL;
+use crate::progress::Progress;
 use crate::walk::walk;
 
 pub(crate) mod halting;
@@ -25,11 +26,13 @@ pub struct ApplyOptions {
     /// Whether the first failure keeps every action from starting that has not started; off by
     /// default.
     pub fail_fast: bool,
+    /// What is told how far it has come.
+    pub progress: Progress,
 }
 
 impl Default for ApplyOptions {
     fn default() -> Self {
-        Self { parallel: PARALLEL, fail_fast: false }
+        Self { parallel: PARALLEL, fail_fast: false, progress: Progress::default() }
     }
 }
 
@@ -71,6 +74,7 @@ pub(crate) async fn apply_graph(
     let priors =
         shutdown::shut_down(graph, declarations, &setting, (options.parallel, &halting)).await;
     let nothing = Seen::default();
+    options.progress.begin(declarations.len());
     let applied = walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
         let inputs = Inputs::gather(graph, declarations, node, |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
@@ -82,7 +86,7 @@ pub(crate) async fn apply_graph(
             halting: Arc::clone(&halting),
             prior: priors.get(&node).cloned().unwrap_or_default(),
         };
-        visit.run()
+        options.progress.clone().count(declarations[node].name.clone(), visit.run())
     })
     .await;
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();

@@ -1,6 +1,6 @@
 use std::num::NonZeroUsize;
 
-use crankcase_engine::Stop;
+use crankcase_engine::{Stop, Stopper};
 use serde::{Deserialize, Serialize};
 
 use crate::action::Description;
@@ -8,6 +8,7 @@ use crate::declaration::Declaration;
 use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
 use crate::look::Setting;
+use crate::progress::Progress;
 use crate::resource::Difference;
 use crate::walk::walk;
 
@@ -22,11 +23,13 @@ pub(crate) const PARALLEL: NonZeroUsize = NonZeroUsize::new(16).expect("16 is no
 pub struct PlanOptions {
     /// How many resources are looked at at a time; 16 by default.
     pub parallel: NonZeroUsize,
+    /// What is told how far it has come.
+    pub progress: Progress,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { parallel: PARALLEL }
+        Self { parallel: PARALLEL, progress: Progress::default() }
     }
 }
 
@@ -58,14 +61,27 @@ pub(crate) async fn plan_graph(
     kinds: &Kinds,
     options: &PlanOptions,
 ) -> Plan {
-    let (_stopper, stop) = Stop::pair();
+    let (stopper, stop) = Stop::pair();
+    let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations);
+    options.progress.begin(declarations.len());
     let looks = walk(graph, options.parallel, |node, looks| {
-        visit::visit(graph, declarations, node, looks, setting.clone())
+        let look = visit::visit(graph, declarations, node, looks, setting.clone());
+        options.progress.clone().count(declarations[node].name.clone(), look)
     })
     .await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
     Plan { resources: graph.order().iter().filter_map(|node| planned[*node].take()).collect() }
+}
+
+/// Tells the looks of a plan to end when it is dropped: what blocks a thread does not end with its
+/// future.
+struct EndingLooks(Stopper);
+
+impl Drop for EndingLooks {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// What apply would do.
@@ -94,6 +110,11 @@ impl Plan {
         })
     }
 
+    /// Returns how many resources are not as declared, and declared to be left alone.
+    pub fn left_alone(&self) -> usize {
+        self.count(|planned| matches!(planned.verdict, Verdict::Noop(_)))
+    }
+
     /// Returns the resource with this name.
     pub fn get(&self, name: &str) -> Option<&PlannedResource> {
         self.resources.iter().find(|planned| planned.name == name)
@@ -111,6 +132,7 @@ pub struct PlannedResource {
     /// The resource's name.
     pub name: String,
     /// Its type.
+    #[serde(rename = "type")]
     pub kind: String,
     /// What the check found.
     #[serde(flatten)]

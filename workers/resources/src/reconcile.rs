@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Health, Journal, Live, Outcome, Stop};
+use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
 use crankcase_workers::{Ledger, Watches};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::claims::Claims;
@@ -74,10 +75,29 @@ pub struct Links {
     pub notices: Notices,
     /// Which resource keeps which path.
     pub claims: Claims,
+    /// How a program of the resource has ended.
+    pub last_end: LastEnd,
     /// What is told how well the resource is.
     pub health: Health,
     /// What is told how the resource was changed, and why.
     pub journal: Journal,
+}
+
+/// How a program has ended that was not told to, until it is started again.
+///
+/// It belongs to a resource and outlives its worker, which ends with the program. Cheap to clone;
+/// clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct LastEnd(Arc<Mutex<Option<String>>>);
+
+impl LastEnd {
+    fn note(&self, exit: &Exit) {
+        *self.0.lock() = Some(exit.to_string());
+    }
+
+    fn take(&self) -> Option<String> {
+        self.0.lock().take()
+    }
 }
 
 /// Keeps a resource as declared until `stop` is told.

@@ -12,6 +12,7 @@ use crate::kinds::Kinds;
 use crate::known::{Judged, KnownConfig};
 use crate::manifest::{Manifest, ManifestError, Overrides};
 use crate::plan::{self, Plan, PlanOptions};
+use crate::text::nearest;
 
 /// What a machine is to be kept as: declarations that were found valid, and their kinds.
 ///
@@ -66,6 +67,23 @@ impl Site {
         &self.declarations
     }
 
+    /// Returns the resource with this name.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, with the nearest name.
+    pub fn resource(&self, name: &str) -> Result<&Declaration, UnknownResourceError> {
+        let mut declarations = self.declarations.iter();
+        declarations.find(|declaration| declaration.name == name).ok_or_else(|| {
+            let names = self.declarations.iter().map(|declaration| declaration.name.as_str());
+            let hint = nearest(name, names);
+            UnknownResourceError {
+                name: name.to_owned(),
+                hint: hint.map_or_else(String::new, |hint| format!("; did you mean \"{hint}\"?")),
+            }
+        })
+    }
+
     /// Returns their order and who depends on whom, by positions in the declarations.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -93,6 +111,14 @@ impl Site {
     pub async fn apply(&self, options: &ApplyOptions, stop: Stop) -> Account {
         apply::apply_graph(&self.graph, &self.declarations, &self.kinds, (options, stop)).await
     }
+}
+
+/// A name that no resource of a site has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no resource \"{name}\"{hint}")]
+pub struct UnknownResourceError {
+    name: String,
+    hint: String,
 }
 
 /// Two sites are equal when their resources are declared alike and at the same places, by kinds of

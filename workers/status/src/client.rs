@@ -93,6 +93,17 @@ impl Client {
         self.get("/v1/graph", path).await
     }
 
+    /// Asks for the graph of what is at most `depth` inputs or users away from a worker.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when no worker has the path.
+    pub async fn graph_around(&self, path: &str, depth: usize) -> Result<Graphs, ClientError> {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.append_pair("path", path).append_pair("depth", &depth.to_string());
+        self.ask(Method::GET, format!("/v1/graph?{}", query.finish()), Vec::new()).await
+    }
+
     /// Bounces a worker; returns when the old one is gone.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ impl ControlConfig {
 /// | --- | --- |
 /// | `GET /v1/report[?path=]` | the report of an engine or a worker |
 /// | `GET /v1/why?path=` | the chain from a worker to the root cause |
-/// | `GET /v1/graph[?path=]` | the graphs of all engines, of one, or around a worker |
+/// | `GET /v1/graph[?path=[&depth=]]` | the graphs of all engines, of one, or around a worker |
 /// | `GET /v1/events` | a line for each event, and for those that were missed |
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
 /// | `POST /v1/park` | a park, likewise |

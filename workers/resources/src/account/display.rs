@@ -12,11 +12,12 @@ impl fmt::Display for Account {
         let unchanged = self
             .resources
             .iter()
-            .filter(|accounted| {
-                matches!(accounted.outcome, Outcome::Unchanged | Outcome::Noop | Outcome::RunOnly)
-            })
+            .filter(|accounted| matches!(accounted.outcome, Outcome::Unchanged | Outcome::RunOnly))
             .count();
         write!(f, "apply: {} changed, {unchanged} unchanged", self.changes())?;
+        if self.left_alone() > 0 {
+            write!(f, ", {} left alone", self.left_alone())?;
+        }
         if self.failures() > 0 {
             write!(f, ", {} failed or skipped", self.failures())?;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::declaration::Place;
 use crate::manifest::problem::{Problems, quoted};
+use crate::regular::{self, NotOpened};
 
 /// How large one input may be, in bytes.
 pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -180,14 +181,12 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
     Ok(bytes)
 }
 
-/// Opens a regular file, and returns its size with it. A pipe or a device is refused before it is
-/// opened, which could hang.
+/// Opens a regular file, and returns its size with it.
 pub(crate) fn open(path: &Path) -> Result<(File, u64), Unreadable> {
-    let before = fs::metadata(path).map_err(|err| cannot(&err))?;
-    if !before.is_file() {
-        return Err("not a regular file".to_owned().into());
-    }
-    Ok((File::open(path).map_err(|err| cannot(&err))?, before.len()))
+    regular::open(path).map_err(|not_opened| match not_opened {
+        NotOpened::Other(_) => "not a regular file".to_owned().into(),
+        NotOpened::Refused(err) => cannot(&err),
+    })
 }
 
 fn cannot(err: &std::io::Error) -> Unreadable {

@@ -11,9 +11,12 @@ impl fmt::Display for Plan {
             planned.fmt(f)?;
         }
         let (changes, may_change) = (self.changes(), self.may_change());
-        let failures = self.failures();
-        let rest = self.resources.len() - changes - may_change - failures;
+        let (left_alone, failures) = (self.left_alone(), self.failures());
+        let rest = self.resources.len() - changes - may_change - left_alone - failures;
         write!(f, "plan: {changes} to change, {may_change} may change, {rest} unchanged")?;
+        if left_alone > 0 {
+            write!(f, ", {left_alone} left alone")?;
+        }
         if failures > 0 {
             write!(f, ", {failures} failed or skipped")?;
         }

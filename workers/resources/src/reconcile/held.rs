@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crankcase_engine::Live;
+use crankcase_engine::{Live, Stop};
 use crankcase_workers::{Ledger, ProcessError, Watches};
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ impl Held {
     pub(super) async fn supervise(
         &mut self,
         name: &str,
-        ledger: Option<&Ledger>,
+        (worker, ledger): (&Stop, Option<&Ledger>),
         is_notified: bool,
     ) -> Result<bool, ProcessError> {
         let Some(config) = self.opened.program() else { return Ok(false) };
@@ -135,7 +135,7 @@ impl Held {
         if let Some(program) = self.program.take() {
             program.end().await;
         }
-        self.program = Some(Supervised::spawn(config, ledger).await?);
+        self.program = Some(Supervised::spawn(worker, config, ledger).await?);
         Ok(true)
     }
 

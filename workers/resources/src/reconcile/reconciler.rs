@@ -35,6 +35,8 @@ pub(super) struct Reconciler<F> {
     repairs: Repairs,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
+    /// What the resource was last made as declared by: what differs after that is drift.
+    made_by: Option<Basis>,
     held: Option<Held>,
     state: Option<watch::Sender<State>>,
     offer: Option<F>,
@@ -57,6 +59,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             failures: 0,
             repairs: Repairs::new(setting.backoff.reset_after),
             known: BTreeMap::new(),
+            made_by: None,
             held: None,
             state: None,
             offer: Some(offer),
@@ -95,7 +98,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         let told = self.bell.pending();
         self.learn(&declaration, told.as_ref());
+        let was_held = self.held.is_some();
         let is_new = self.hold(&declaration).await?;
+        let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
+        let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
         held.watching.renew(&self.stop).await;
         let mut judgement =
@@ -108,21 +114,26 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if judgement.is_changed {
             tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
             self.links.notices.tell(&self.name, state.as_ref());
-            let (text, origin) = noted(&judgement, is_new, told.as_ref());
+            let (text, origin) = noted(&judgement, is_drift, told.as_ref());
             self.links.journal.note(text, origin);
-            if !is_new && told.is_none() {
+            if is_drift && told.is_none() {
                 self.repairs.note();
             }
         }
         if let Some(failure) = judgement.failure.take() {
             return Err(Failure::Again(failure));
         }
+        self.made_by = Some(basis);
         if !declaration.noop {
-            let ledger = self.setting.ledger.as_ref();
-            let started = held.supervise(&self.name, ledger, told.is_some()).await;
+            let keeper = (&self.stop, self.setting.ledger.as_ref());
+            let started = held.supervise(&self.name, keeper, told.is_some()).await;
             if started.map_err(|err| Failure::Ended(Exit::failed(err)))? {
-                let why = if is_new { "its config is new" } else { "it did not run" };
-                let origin = told.as_ref().map_or_else(|| by_agent(why), Told::origin);
+                let why = match self.links.last_end.take() {
+                    Some(end) => end,
+                    None if is_new && was_held => "its config has changed".to_owned(),
+                    None => "it did not run".to_owned(),
+                };
+                let origin = told.as_ref().map_or_else(|| by_agent(&why), Told::origin);
                 self.links.journal.note("started its program", origin);
             }
             if let Some(told) = &told {
@@ -255,6 +266,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Some(held) = &mut self.held {
             held.program = None;
         }
+        self.links.last_end.note(&exit);
         Cause::Ended(exit)
     }
 
@@ -279,14 +291,26 @@ enum Failure {
     Ended(Exit),
 }
 
+/// What a resource is declared by.
+struct Basis {
+    declaration: Arc<Declaration>,
+    states: BTreeMap<String, State>,
+}
+
+impl PartialEq for Basis {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.declaration, &other.declaration) && self.states == other.states
+    }
+}
+
 /// Says what was changed, and at whose wish.
-fn noted(judgement: &Judgement, is_new: bool, told: Option<&Told>) -> (String, Origin) {
+fn noted(judgement: &Judgement, is_drift: bool, told: Option<&Told>) -> (String, Origin) {
     let actions = judgement.actions.join("; ");
     let differing = judgement.differing.join(", ");
     let (what, origin) = match told {
         Some(told) if differing.is_empty() => ("refreshed", told.origin()),
-        _ if is_new => ("changed", by_agent(&format!("not as declared: {differing}"))),
-        _ => ("repaired", by_agent(&format!("not as declared any more: {differing}"))),
+        _ if is_drift => ("repaired", by_agent(&format!("not as declared any more: {differing}"))),
+        _ => ("changed", by_agent(&format!("not as declared: {differing}"))),
     };
     (format!("{what}: {actions}"), origin)
 }

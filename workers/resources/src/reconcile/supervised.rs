@@ -5,18 +5,21 @@ use std::pin::Pin;
 use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
 use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError};
 
-/// A program that runs.
+/// A program that runs. When it is dropped it is killed, and the worker that it was spawned for does
+/// not count as ended before it is gone.
 pub(super) struct Supervised {
+    /// The program's own: a resource may end it and go on.
     stopper: Stopper,
     run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
 }
 
 impl Supervised {
     pub(super) async fn spawn(
+        worker: &Stop,
         config: ProcessConfig,
         ledger: Option<&Ledger>,
     ) -> Result<Self, ProcessError> {
-        let process = Process::spawn(config, ledger).await?;
+        let process = Process::spawn_for(worker, config, ledger).await?;
         let (stopper, stop) = Stop::pair();
         Ok(Self { stopper, run: Box::pin(process.run(stop)) })
     }
@@ -41,5 +44,44 @@ impl Supervised {
 impl fmt::Debug for Supervised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Supervised")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::path::Path;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_whose_program_is_dropped_ends_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let script = format!("exec >{}; echo $$; exec sleep 1000", pipe.display());
+        let config = ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()]);
+        let (_stopper, worker) = Stop::pair();
+        let mut program = Supervised::spawn(&worker, config, None).await.unwrap();
+        let mut line = String::new();
+        tokio::select! {
+            biased;
+            exit = program.ended() => panic!("{exit}"),
+            read = tokio::task::spawn_blocking(move || {
+                let mut lines = BufReader::new(std::fs::File::open(pipe)?);
+                lines.read_line(&mut line).map(|_| line)
+            }) => line = read.unwrap().unwrap(),
+        }
+        let place = Path::new("/proc").join(line.trim());
+        assert!(place.exists());
+
+        drop(program);
+        let (told, ended) = tokio::sync::oneshot::channel();
+        worker.once_gone(move || {
+            let _nobody_waits = told.send(place.exists());
+        });
+
+        assert!(!ended.await.unwrap());
     }
 }

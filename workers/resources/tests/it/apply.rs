@@ -1,12 +1,15 @@
 use std::error::Error;
+use std::fs::File;
 use std::num::NonZeroUsize;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Outcome, apply};
+use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Kinds, Outcome, apply};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
+use tempfile::tempdir;
 
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, declare_with, failure, uses};
+use crate::support::{TestResult, apply_with, declare, declare_with, failure, names, uses};
 
 async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &probes().0, &ApplyOptions::default()).await
@@ -102,7 +105,7 @@ async fn fail_fast_starts_no_further_action() -> TestResult {
     let declarations = [probe("bad", "fails"), probe("other", "")];
     let parallel = NonZeroUsize::MIN;
 
-    let options = ApplyOptions { parallel, fail_fast: true };
+    let options = ApplyOptions { parallel, fail_fast: true, ..ApplyOptions::default() };
     let account = apply_with(&declarations, &probes().0, &options).await?;
 
     assert_eq!(outcome(&account, "other"), &Outcome::NotAttempted { by: Halt::FailFast });
@@ -115,7 +118,7 @@ async fn a_stop_interrupts_what_runs_and_starts_nothing() -> TestResult {
     let (kinds, journal) = probes();
     let declarations =
         [probe("runs", "waits"), uses(probe("behind", ""), &["runs"]), probe("later", "")];
-    let options = ApplyOptions { parallel: NonZeroUsize::MIN, fail_fast: false };
+    let options = ApplyOptions { parallel: NonZeroUsize::MIN, ..ApplyOptions::default() };
     let (stopper, stop) = Stop::pair();
 
     let (account, ()) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
@@ -155,6 +158,39 @@ async fn a_stop_between_two_actions_says_what_is_left() -> TestResult {
         (runs.done[0].action.name.as_str(), runs.remaining[0].name.as_str()),
         ("make", "polish")
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_of_any_size_does_not_hold_up_the_end() -> TestResult {
+    let folder = tempdir()?;
+    let large = folder.path().join("large");
+    File::create(&large)?.set_len(1 << 40)?;
+    let begun = folder.path().join("begun");
+    mknodat(CWD, &begun, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let declarations = [
+        declare("large", "file", json!({"path": large, "content": "x"})),
+        declare("copy", "file", json!({"path": folder.path().join("copy"), "source": large})),
+        declare("begun", "exec", json!({"command": ["sh", "-c", ": > \"$0\"", begun]})),
+    ];
+    let (stopper, stop) = Stop::pair();
+
+    let (kinds, options) = (Kinds::builtin(), ApplyOptions::default());
+    // A pipe is open when both sides want it to be.
+    let opened = tokio::task::spawn_blocking(move || File::open(begun));
+    let (account, opened) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
+        let opened = opened.await;
+        stopper.stop();
+        opened
+    });
+
+    opened??;
+    let account = account?;
+    for name in ["large", "copy"] {
+        let expected = &Outcome::Halted { at: None, by: Halt::Stop };
+        assert_eq!(outcome(&account, name), expected, "{account}");
+    }
+    assert_eq!(names(folder.path())?, ["begun", "large"]);
     Ok(())
 }
 

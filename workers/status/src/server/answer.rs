@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use crankcase_engine::ChangeError;
+use crankcase_engine::{ChangeError, Why};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -31,14 +31,35 @@ impl Refusal {
         Self::new(FailureCode::UnknownPath, format!("nothing has the path {path:?}"))
     }
 
+    /// Refuses a path that leads through a worker that is no engine.
+    pub(super) fn no_engine(path: &str, way: &str) -> Self {
+        let mut refusal = Self::unknown_path(path);
+        refusal.message.push_str(&format!("; {way:?} has no workers of its own"));
+        refusal
+    }
+
+    /// Refuses a path into an engine that is not there, and says why it is not.
+    pub(super) fn engine_down(path: &str, why: &Why) -> Self {
+        let mut refusal = Self::unknown_path(path);
+        refusal.message.push_str(&format!(" for now: {why}"));
+        refusal
+    }
+
     /// Refuses a path of which only the last segment is wrong, and names the one that is much like
     /// it.
     pub(super) fn unknown_name(path: &str, nearest: Option<&str>) -> Self {
-        let mut refusal = Self::unknown_path(path);
-        if let (Some(nearest), Some((folder, _))) = (nearest, path.rsplit_once('/')) {
-            let nearest = format!("{folder}/{nearest}");
-            refusal.message.push_str(&format!("; did you mean {nearest:?}?"));
+        match (nearest, path.rsplit_once('/')) {
+            (Some(nearest), Some((folder, _))) => {
+                Self::misplaced(path, &format!("{folder}/{nearest}"))
+            }
+            _ => Self::unknown_path(path),
         }
+    }
+
+    /// Refuses a path, and names the one that was most likely meant.
+    pub(super) fn misplaced(path: &str, right: &str) -> Self {
+        let mut refusal = Self::unknown_path(path);
+        refusal.message.push_str(&format!("; did you mean {right:?}?"));
         refusal
     }
 

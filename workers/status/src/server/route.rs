@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WorkerReport};
+use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WorkerReport, WorkerState};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -17,6 +17,9 @@ use crate::wire::{ControlRequest, Controlled, FailureCode};
 
 /// The longest text that says who asks or why, in characters.
 const MAX_ORIGIN: usize = 1000;
+
+/// In how many nested engines a name is looked for that is not where it was asked for.
+const MAX_SEARCHED: usize = 16;
 
 /// The report of an engine or a worker, as it is written.
 #[derive(Serialize)]
@@ -63,6 +66,13 @@ impl Act {
     }
 }
 
+/// What a query asks for.
+#[derive(Default)]
+struct Query {
+    path: Option<String>,
+    depth: Option<usize>,
+}
+
 impl Served {
     /// Answers a request, one way or another.
     pub(super) async fn answer(
@@ -101,11 +111,17 @@ impl Served {
             let message = format!("{target:?} is asked with {expected}");
             return Err(Refusal::new(FailureCode::WrongMethod, message));
         }
-        let path = self.path_of(request.uri().query())?;
+        let Query { path, depth } = self.query(request.uri().query())?;
+        if depth.is_some() && (target != "/v1/graph" || path.is_none()) {
+            return Err(Refusal::malformed("the parameter \"depth\" is for a graph around a path"));
+        }
         match (target, path) {
             ("/v1/report", path) => self.report(path.as_deref()).await,
             ("/v1/why", Some(path)) => self.why(&path).await,
             ("/v1/why", None) => Err(Refusal::malformed("the parameter \"path\" is missing")),
+            ("/v1/graph", Some(path)) if depth.is_some() => {
+                self.graph_around(&path, depth.unwrap_or_default()).await
+            }
             ("/v1/graph", path) => self.graph(path.as_deref()).await,
             ("/v1/events", None) => self.events(stop),
             ("/v1/bounce", None) => self.control(Act::Bounce, request, peer).await,
@@ -115,18 +131,25 @@ impl Served {
         }
     }
 
-    /// Returns the path that a query names, below the engine's own if it is a relative one.
-    fn path_of(&self, query: Option<&str>) -> Result<Option<String>, Refusal> {
-        let mut path = None;
+    /// Reads a query; a relative path is below the engine's own.
+    fn query(&self, query: Option<&str>) -> Result<Query, Refusal> {
+        let mut read = Query::default();
         for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            if key != "path" {
-                return Err(Refusal::malformed(format!("unknown parameter {key:?}")));
-            }
-            if path.replace(self.absolute(&value)).is_some() {
-                return Err(Refusal::malformed("the parameter \"path\" is there twice"));
+            let is_twice = match &*key {
+                "path" => read.path.replace(self.absolute(&value)).is_some(),
+                "depth" => {
+                    let depth = value.parse().map_err(|_| {
+                        Refusal::malformed(format!("\"depth\" is a number, not {value:?}"))
+                    })?;
+                    read.depth.replace(depth).is_some()
+                }
+                _ => return Err(Refusal::malformed(format!("unknown parameter {key:?}"))),
+            };
+            if is_twice {
+                return Err(Refusal::malformed(format!("the parameter {key:?} is there twice")));
             }
         }
-        Ok(path)
+        Ok(read)
     }
 
     fn absolute(&self, path: &str) -> String {
@@ -150,26 +173,66 @@ impl Served {
         Err(Refusal::new(FailureCode::Malformed, message))
     }
 
+    /// Finds the engine of a worker, and its name there; refuses with what is wrong on the way.
+    async fn find(&self, path: &str) -> Result<(Engine, String), Refusal> {
+        if let Some(found) = (self.addresses)(path) {
+            return Ok(found);
+        }
+        let ways = path.match_indices('/').rev().map(|(end, _)| &path[..end]);
+        for way in ways.take_while(|way| !way.is_empty()) {
+            let Some((engine, name)) = (self.addresses)(way) else { continue };
+            let Some(why) = engine.why(&name).await else {
+                return Err(self.unknown(&engine, &name, way).await);
+            };
+            let is_running =
+                why.steps.first().is_some_and(|step| step.state == WorkerState::Running);
+            return Err(match is_running {
+                true => Refusal::no_engine(path, way),
+                false => Refusal::engine_down(path, &why),
+            });
+        }
+        Err(Refusal::unknown_path(path))
+    }
+
+    /// Refuses a path whose name is not in its engine. The engine knows names that are much like it,
+    /// and an engine in it may have the very name.
+    async fn unknown(&self, engine: &Engine, name: &str, path: &str) -> Refusal {
+        let Ok(name) = Name::<()>::parse(name) else { return Refusal::unknown_path(path) };
+        match engine.preview(Change::new().bounce(&name)).await {
+            Err(ChangeError::NotInstalled { nearest: None, .. }) => {}
+            Err(error @ ChangeError::NotInstalled { .. }) => {
+                return Refusal::of_change(path, &error);
+            }
+            _ => return Refusal::unknown_path(path),
+        }
+        for nested in engine.engines().iter().take(MAX_SEARCHED) {
+            if nested.why(name.as_str()).await.is_some() {
+                return Refusal::misplaced(path, &format!("{}/{}", nested.path(), name.as_str()));
+            }
+        }
+        Refusal::unknown_path(path)
+    }
+
     async fn report(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
             let report = self.engine.report().await;
             return Ok(json(StatusCode::OK, &Subject::Engine(&report)));
         }
-        let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+        let (engine, name) = self.find(path).await?;
         let mut report = engine.report().await;
         match report.workers.remove(&name) {
             Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
-            None => Err(unknown(&engine, &name, path).await),
+            None => Err(self.unknown(&engine, &name, path).await),
         }
     }
 
     async fn why(&self, path: &str) -> Result<Response<Body>, Refusal> {
         self.refuse_engine(path)?;
-        let (engine, name) = (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
+        let (engine, name) = self.find(path).await?;
         match engine.why(&name).await {
             Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
-            None => Err(unknown(&engine, &name, path).await),
+            None => Err(self.unknown(&engine, &name, path).await),
         }
     }
 
@@ -182,16 +245,24 @@ impl Served {
         for engine in engines {
             graphs.extend(engine.graph().await);
         }
-        if let Some(path) = path.filter(|_| graphs.is_empty()) {
-            let (engine, name) =
-                (self.addresses)(path).ok_or_else(|| Refusal::unknown_path(path))?;
-            let graph = engine.graph().await;
-            match graph.filter(|graph| graph.nodes.iter().any(|node| node.name == name)) {
-                Some(graph) => graphs.push(graph.around(&name, 1)),
-                None => return Err(unknown(&engine, &name, path).await),
-            }
+        match path {
+            Some(path) if graphs.is_empty() => self.graph_around(path, 1).await,
+            _ => Ok(json(StatusCode::OK, &GraphAnswer { graphs: &graphs })),
         }
-        Ok(json(StatusCode::OK, &GraphAnswer { graphs: &graphs }))
+    }
+
+    async fn graph_around(&self, path: &str, depth: usize) -> Result<Response<Body>, Refusal> {
+        self.refuse_engine(path)?;
+        let (engine, name) = self.find(path).await?;
+        let graph = engine.graph().await;
+        match graph.filter(|graph| graph.nodes.iter().any(|node| node.name == name)) {
+            Some(graph) => {
+                // No way is longer than there are nodes.
+                let graph = graph.around(&name, depth.min(graph.nodes.len()));
+                Ok(json(StatusCode::OK, &GraphAnswer { graphs: &[graph] }))
+            }
+            None => Err(self.unknown(&engine, &name, path).await),
+        }
     }
 
     fn events(&self, stop: Stop) -> Result<Response<Body>, Refusal> {
@@ -216,17 +287,20 @@ impl Served {
         }
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
-        let unknown = || Refusal::unknown_path(&path);
-        let (engine, name) = (self.addresses)(&path).ok_or_else(unknown)?;
-        let name = Name::<()>::parse(&name).map_err(|_| unknown())?;
+        let (engine, name) = self.find(&path).await?;
+        let name = Name::<()>::parse(&name).map_err(|_| Refusal::unknown_path(&path))?;
         let who = match peer {
             Some(user) => format!("{} (uid {user})", request.who),
             None => request.who,
         };
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
-        let done = engine.asked_by(who, request.why).apply(act.change(&name)).await;
-        done.map_err(|error| Refusal::of_change(&path, &error))?;
-        Ok(json(StatusCode::OK, &act.done(path)))
+        match engine.asked_by(who, request.why).apply(act.change(&name)).await {
+            Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
+            Err(ChangeError::NotInstalled { .. }) => {
+                Err(self.unknown(&engine, name.as_str(), &path).await)
+            }
+            Err(error) => Err(Refusal::of_change(&path, &error)),
+        }
     }
 
     /// Reads the body of a request.
@@ -243,15 +317,6 @@ impl Served {
         })?;
         serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
-    }
-}
-
-/// Refuses a path whose name is not in its engine; the engine knows names that are much like it.
-async fn unknown(engine: &Engine, name: &str, path: &str) -> Refusal {
-    let Ok(name) = Name::<()>::parse(name) else { return Refusal::unknown_path(path) };
-    match engine.preview(Change::new().bounce(&name)).await {
-        Err(error @ ChangeError::NotInstalled { .. }) => Refusal::of_change(path, &error),
-        _ => Refusal::unknown_path(path),
     }
 }
 

@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, Notice, Outcome, Stop, Worker};
 use crankcase_status::ClientError;
 use crankcase_status::wire::{ControlRequest, Controlled, Detail, EventLine, FailureCode, Subject};
 use serde_json::json;
@@ -60,12 +63,17 @@ async fn graphs_are_of_all_engines_of_one_or_around_a_worker() -> TestResult {
     let all = client.graph(None).await?.graphs;
     let one = client.graph(Some("/agent/site")).await?.graphs;
     let around = client.graph(Some("/agent/waiter")).await?.graphs;
+    let alone = client.graph_around("waiter", 0).await?.graphs;
+    let far = client.graph_around("waiter", usize::MAX).await?.graphs;
+    let itself = client.graph_around("/agent", 1).await.err();
 
     let paths: Vec<_> = all.iter().map(|graph| &*graph.path).collect();
     assert_eq!(paths, ["/agent", "/agent/site"]);
     assert_eq!(one.iter().map(|graph| &*graph.path).collect::<Vec<_>>(), ["/agent/site"]);
     let names: Vec<_> = around[0].nodes.iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["absent", "waiter"]);
+    assert_eq!((far, alone[0].nodes.len(), alone[0].edges.len()), (around, 1, 0));
+    assert!(matches!(itself, Some(ClientError::Refused { .. })), "{itself:?}");
     world.clean_kill().await
 }
 
@@ -138,6 +146,69 @@ async fn an_unknown_path_is_told_apart_from_other_refusals() -> TestResult {
         assert!(matches!(answer, Some(ClientError::UnknownPath { .. })), "{answer:?}");
     }
     world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_path_into_an_engine_that_does_not_run_is_told_with_the_reason() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    let site: Name<()> = Name::new("site");
+    world.engine.apply(Change::new().park(&site)).await?;
+    let failing = Manifold::builder().start(|(), _| async { Err::<Idle, _>("no luck".into()) });
+    let bookcase = Manifold::builder().start(|(), ctx| async move {
+        let engine = Engine::builder().build_nested(&ctx)?;
+        engine.provide(Name::<()>::new("shelf"), ()).await?;
+        Ok(engine)
+    });
+    world.engine.install(Name::<()>::new("bookcase"), bookcase.build()).await?;
+    world.engine.running(&Name::<()>::new("bookcase")).await?;
+    let hour = Duration::from_secs(60 * 60);
+    let backoff = Backoff { initial: hour, max: hour, ..Backoff::default() };
+    let mut events = world.engine.events();
+    let failing = failing.build().backoff(backoff);
+    world.engine.install(Name::<()>::new("failing"), failing).await?;
+    loop {
+        let notice = guarded(events.next()).await.ok_or("the events ended")?;
+        if matches!(notice, Notice::Event(event) if event.kind.to_string().contains("no luck")) {
+            break;
+        }
+    }
+
+    for (path, expected) in [
+        (
+            "/agent/site/page",
+            r#"nothing has the path "/agent/site/page" for now: /agent/site is parked"#,
+        ),
+        ("site/shop/page", "for now: /agent/site is parked"),
+        ("failing/x", "for now: /agent/failing failed once: no luck; next try in "),
+        ("store/x", r#"; "/agent/store" has no workers of its own"#),
+        ("shelf", r#"nothing has the path "/agent/shelf"; did you mean "/agent/bookcase/shelf"?"#),
+        ("sit/page", r#"nothing has the path "/agent/sit"; did you mean "/agent/site"?"#),
+    ] {
+        let answers = [
+            client.report(Some(path)).await.err(),
+            client.why(path).await.err(),
+            client.graph(Some(path)).await.err(),
+            client.bounce(&asking(path)).await.err(),
+        ];
+        for answer in answers {
+            let Some(ClientError::UnknownPath { message }) = answer else {
+                return Err(format!("{path}: {answer:?}").into());
+            };
+            assert!(message.contains(expected), "{path}: {message}");
+        }
+    }
+    world.clean_kill().await
+}
+
+/// A worker that is never made.
+struct Idle;
+
+impl Worker for Idle {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! What the actions of a file or folder do. Each finds the entry anew: it may have moved since the
 //! check.
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use crankcase_engine::Stop;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 
 use crate::kinds::file::config::FileConfig;
@@ -27,13 +28,13 @@ pub(super) struct Change {
 
 impl Change {
     /// Writes the file anew.
-    pub(super) fn write(&self, content: &Content) -> Result<(), FileError> {
+    pub(super) fn write(&self, content: &Content, stop: &Stop) -> Result<(), FileError> {
         let path = &self.config.path;
         let full = path.full();
         let folder = folder::open(&path.parent)?;
         let mut temporary = Temporary::create(&folder, path)?;
         self.own(temporary.file(), &full)?;
-        content.write(temporary.file(), &full)?;
+        content.write(temporary.file(), &full, stop)?;
         self.permit(temporary.file(), &full)?;
         temporary.file().sync_all().map_err(FileError::io("sync", &full))?;
         // Last look: what is no file must not be replaced by one.
@@ -90,16 +91,19 @@ impl Change {
         sync(&folder, &path.parent)
     }
 
-    fn own(&self, entry: impl std::os::fd::AsFd, path: &Path) -> Result<(), FileError> {
-        if self.user.is_none() && self.group.is_none() {
+    /// Sets the owners that are others: not everyone may set those that an entry has already.
+    fn own(&self, entry: impl AsFd, path: &Path) -> Result<(), FileError> {
+        let stat = rustix::fs::fstat(&entry).map_err(FileError::io("look at", path))?;
+        let user = self.user.filter(|user| *user != stat.st_uid).map(Uid::from_raw);
+        let group = self.group.filter(|group| *group != stat.st_gid).map(Gid::from_raw);
+        if user.is_none() && group.is_none() {
             return Ok(());
         }
-        let (user, group) = (self.user.map(Uid::from_raw), self.group.map(Gid::from_raw));
         rustix::fs::fchown(entry, user, group).map_err(FileError::io("set the owner of", path))
     }
 
     /// Comes after [`own`](Self::own), which clears the set-user-ID bit.
-    fn permit(&self, entry: impl std::os::fd::AsFd, path: &Path) -> Result<(), FileError> {
+    fn permit(&self, entry: impl AsFd, path: &Path) -> Result<(), FileError> {
         rustix::fs::fchmod(entry, Mode::from_raw_mode(self.mode))
             .map_err(FileError::io("set the mode of", path))
     }

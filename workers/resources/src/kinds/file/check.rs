@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::action::{Action, Description};
+use crate::action::{Action, Description, Unfinished};
 use crate::blocking::blocking;
 use crate::kinds::file::change::Change;
 use crate::kinds::file::config::FileConfig;
@@ -19,7 +19,7 @@ const NEW_FOLDER: u32 = 0o755;
 /// Compares the entry with its declaration.
 pub(super) fn check(config: &Arc<FileConfig>, context: &CheckContext) -> Result<Check, FileError> {
     if !config.exists {
-        return check_absent(config);
+        return check_absent(config, context);
     }
     let content = match config.content.as_ref().map(|content| content.load(context)).transpose() {
         Err(FileError::Unknown { aliases }) => return Ok(Check::Unknown(aliases)),
@@ -27,20 +27,20 @@ pub(super) fn check(config: &Arc<FileConfig>, context: &CheckContext) -> Result<
     };
     let owners = Owners::resolve(config)?;
     let folder = folder::open(&config.path.parent)?;
-    match Observed::look(&folder, &config.path)? {
+    match Observed::look(&folder, &config.path, &context.stop)? {
         None => Ok(Check::Stale(create(config, content, owners))),
         Some(observed) => Ok(compare(config, content, owners, &observed)),
     }
 }
 
-fn check_absent(config: &Arc<FileConfig>) -> Result<Check, FileError> {
+fn check_absent(config: &Arc<FileConfig>, context: &CheckContext) -> Result<Check, FileError> {
     let path = &config.path;
     let valid = Ok(Check::Valid(json!({"path": path.declared(), "state": "absent"})));
     let folder = match folder::open(&path.parent) {
         Err(FileError::MissingFolder { .. }) => return valid,
         folder => folder?,
     };
-    let Some(observed) = Observed::look(&folder, path)? else { return valid };
+    let Some(observed) = Observed::look(&folder, path, &context.stop)? else { return valid };
     if path.is_folder {
         require_empty(&folder, path)?;
     }
@@ -84,8 +84,13 @@ fn create(config: &Arc<FileConfig>, content: Option<Content>, owners: Owners) ->
 }
 
 fn write(description: Description, change: Change, content: Content) -> Action {
-    Action::new(description, |_| async move {
-        blocking(move || change.write(&content)).await.map_err(Into::into)
+    Action::new(description, |context| async move {
+        let stop = context.stop().clone();
+        let written = blocking(move || change.write(&content, &stop)).await;
+        written.map_err(|err| match err.downcast_ref() {
+            Some(FileError::Stopped) => Unfinished::Interrupted,
+            _ => Unfinished::Failed(err),
+        })
     })
 }
 

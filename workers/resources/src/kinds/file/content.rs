@@ -4,13 +4,18 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_engine::Stop;
 use sha2::{Digest as _, Sha256};
 
 use crate::kinds::file::error::FileError;
+use crate::regular::{self, NotOpened};
 use crate::resource::CheckContext;
 
 /// How large a template may be, in bytes.
 const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// How much of a file is read at a time, in bytes.
+const PIECE: usize = 64 * 1024;
 
 /// How much of a file is kept to show a difference line by line, in bytes.
 pub(super) const KEPT: usize = 64 * 1024;
@@ -36,7 +41,7 @@ impl ContentFrom {
     pub(super) fn load(&self, context: &CheckContext) -> Result<Content, FileError> {
         match self {
             Self::Text(text) => Ok(Content::from(text.as_str())),
-            Self::Source(path) => Content::at(context.folder.join(path)),
+            Self::Source(path) => Content::at(context.folder.join(path), &context.stop),
             Self::Template(path) => {
                 let path = context.folder.join(path);
                 let text = read_template(&path)?;
@@ -64,14 +69,36 @@ fn read_template(path: &Path) -> Result<String, FileError> {
     String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_owned() })
 }
 
-/// Opens a file beside the manifest, which must be a plain file: reading a pipe could take for ever.
+/// Opens a file beside the manifest.
 fn open(path: &Path) -> Result<File, FileError> {
-    let metadata = std::fs::metadata(path).map_err(FileError::io("read", path))?;
-    if !metadata.is_file() {
-        let found = if metadata.is_dir() { "a folder" } else { "something else" };
-        return Err(FileError::WrongType { path: path.to_owned(), found, wanted: "a file" });
+    match regular::open(path) {
+        Ok((file, _)) => Ok(file),
+        Err(NotOpened::Refused(err)) => Err(FileError::io("read", path)(err)),
+        Err(NotOpened::Other(kind)) => {
+            let found = if kind.is_dir() { "a folder" } else { "something else" };
+            Err(FileError::WrongType { path: path.to_owned(), found, wanted: "a file" })
+        }
     }
-    File::open(path).map_err(FileError::io("read", path))
+}
+
+/// Reads a file piece by piece to its end, however large it is, or until the run is to end.
+fn pieces(
+    mut file: File,
+    (path, stop): (&Path, &Stop),
+    mut each: impl FnMut(&[u8]) -> Result<(), FileError>,
+) -> Result<(), FileError> {
+    let mut buffer = vec![0; PIECE];
+    loop {
+        if stop.is_stopped() {
+            return Err(FileError::Stopped);
+        }
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => each(&buffer[..count])?,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(FileError::io("read", path)(err)),
+        }
+    }
 }
 
 /// A content that is known, and where its bytes are.
@@ -99,19 +126,17 @@ impl From<&str> for Content {
 }
 
 impl Content {
-    fn at(path: PathBuf) -> Result<Self, FileError> {
-        let digest = Digest::read(open(&path)?).map_err(FileError::io("read", &path))?;
+    fn at(path: PathBuf, stop: &Stop) -> Result<Self, FileError> {
+        let digest = Digest::read(open(&path)?, &path, stop)?;
         Ok(Self { digest, bytes: Bytes::At(path) })
     }
 
     /// Writes the bytes to `file`; an error names `path`, which the file is for.
-    pub(super) fn write(&self, file: &mut File, path: &Path) -> Result<(), FileError> {
+    pub(super) fn write(&self, file: &mut File, path: &Path, stop: &Stop) -> Result<(), FileError> {
+        let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(FileError::io("write", path));
         match &self.bytes {
-            Bytes::Here(bytes) => file.write_all(bytes).map_err(FileError::io("write", path)),
-            Bytes::At(source) => {
-                let mut source = open(source)?;
-                io::copy(&mut source, file).map_err(FileError::io("write", path)).map(drop)
-            }
+            Bytes::Here(bytes) => write(bytes),
+            Bytes::At(source) => pieces(open(source)?, (source, stop), write),
         }
     }
 }
@@ -126,23 +151,18 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    pub(super) fn read(mut file: File) -> io::Result<Self> {
+    /// Reads a file, which errors call `path`, to its end.
+    pub(super) fn read(file: File, path: &Path, stop: &Stop) -> Result<Self, FileError> {
         let (mut size, mut hasher) = (0, Sha256::new());
         let mut kept = Vec::new();
-        let mut buffer = vec![0; KEPT];
-        loop {
-            let count = match file.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => count,
-                Err(err) if err.kind() == io::ErrorKind::Interrupted => continue,
-                Err(err) => return Err(err),
-            };
-            size += count as u64;
-            hasher.update(&buffer[..count]);
+        pieces(file, (path, stop), |bytes| {
+            size += bytes.len() as u64;
+            hasher.update(bytes);
             if size <= KEPT as u64 {
-                kept.extend_from_slice(&buffer[..count]);
+                kept.extend_from_slice(bytes);
             }
-        }
+            Ok(())
+        })?;
         let kept = (size <= KEPT as u64).then(|| kept.into());
         Ok(Self { size, sha256: hasher.finalize().into(), kept })
     }

@@ -36,6 +36,8 @@ pub(super) enum FileError {
     NotText { path: PathBuf },
     #[error("the states of {} are not known", aliases.join(", "))]
     Unknown { aliases: Vec<String> },
+    #[error("it was told to stop")]
+    Stopped,
     #[error("cannot render {path:?}")]
     Render { path: PathBuf, source: RenderError },
     #[error("cannot {doing} {path:?}")]

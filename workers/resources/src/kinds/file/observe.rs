@@ -1,6 +1,7 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
+use crankcase_engine::Stop;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -71,13 +72,16 @@ pub(super) fn open(folder: &OwnedFd, path: &EntryPath) -> Result<(OwnedFd, Stat)
 
 impl Observed {
     /// Looks at the entry.
-    pub(super) fn look(folder: &OwnedFd, path: &EntryPath) -> Result<Option<Self>, FileError> {
+    pub(super) fn look(
+        folder: &OwnedFd,
+        path: &EntryPath,
+        stop: &Stop,
+    ) -> Result<Option<Self>, FileError> {
         let Some(mut stat) = stat(folder, path)? else { return Ok(None) };
         let mut digest = None;
         if !path.is_folder {
             let (file, opened) = open(folder, path)?;
-            digest =
-                Some(Digest::read(File::from(file)).map_err(FileError::io("read", &path.full()))?);
+            digest = Some(Digest::read(File::from(file), &path.full(), stop)?);
             stat = opened;
         }
         let mode = stat.st_mode & 0o7777;

@@ -1,0 +1,56 @@
+//! How far plan or apply has come.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// How many names of what is at work are shown.
+const NAMED: usize = 3;
+
+/// How far a plan or an apply has come, for those who wait for it. Cheap to clone; clones see the
+/// same.
+///
+/// As a text it is such as `12 of 300 done, at work on index, backup`.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    total: usize,
+    done: usize,
+    /// Those that have begun and not ended, in the order in which they have begun.
+    at_work: Vec<String>,
+}
+
+impl Progress {
+    /// Begins anew with this many resources.
+    pub(crate) fn begin(&self, total: usize) {
+        *self.0.lock() = Counts { total, ..Counts::default() };
+    }
+
+    /// Does the work on a resource and counts it.
+    pub(crate) async fn count<F: Future>(self, name: String, work: F) -> F::Output {
+        self.0.lock().at_work.push(name.clone());
+        let output = work.await;
+        let mut counts = self.0.lock();
+        counts.at_work.retain(|other| *other != name);
+        counts.done += 1;
+        output
+    }
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = self.0.lock();
+        write!(f, "{} of {} done", counts.done, counts.total)?;
+        let named = counts.at_work.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
+        if !named.is_empty() {
+            write!(f, ", at work on {}", named.join(", "))?;
+        }
+        match counts.at_work.len() - named.len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
