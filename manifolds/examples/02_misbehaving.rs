@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Exit, Manifold, Name};
-use crankcase_manifolds::{Agent, AgentBuilder, LogFormat, Logging, SIGNALS};
+use crankcase_manifolds::{Agent, AgentBuilder, LogFormat, Logging, SIGNALS, process};
 use crankcase_status::StateDir;
-use crankcase_workers::Signal;
+use crankcase_workers::{ProcessConfig, ProcessHandle, Signal};
 use tokio::sync::Notify;
 
 /// As many as there are workers that never yield: no thread is left for the others.
@@ -79,6 +79,9 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
         "deaf" => agent.install(Name::<()>::new("deaf"), deaf()),
         "fatal" => agent.install(Name::<()>::new("fatal"), fatal()),
         "dependent" => agent.install(Name::<()>::new("dependent"), dependent()),
+        "missing" => agent.install(Name::<()>::new("missing"), missing()),
+        "stubborn" => agent.install(Name::<ProcessHandle>::new("stubborn"), stubborn()),
+        "hasty" => agent.stop_deadline(Duration::from_millis(100)),
         "panicking" => agent.install(Name::<()>::new("panicking"), panicking()),
         _ => agent.install(Name::<u32>::new("mistyped"), deaf()),
     }
@@ -164,6 +167,19 @@ fn dependent() -> Manifold {
         tracing::info!("the dependent stops");
         Ok(())
     })
+}
+
+/// Waits for more than an input.
+fn missing() -> Manifold {
+    Manifold::builder().run(|(), _up| async move { Err(Exit::missing("the bill is to be paid")) })
+}
+
+/// Runs a program that goes on when it is told to stop.
+fn stubborn() -> Manifold {
+    let script = "trap '' TERM; echo pid $$; while :; do sleep 1000; done";
+    let command = ["sh", "-c", script].map(Into::into);
+    let process = ProcessConfig::new("stubborn", command.into());
+    process::manifold(process::Config { process, ledger: None }, ()).expect("it is valid")
 }
 
 fn panicking() -> Manifold {

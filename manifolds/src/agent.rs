@@ -9,6 +9,7 @@
 
 mod error;
 mod journal;
+mod runtimes;
 mod service;
 mod signals;
 
@@ -18,10 +19,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, EngineBuilder, EngineError, Exit, Manifold, Name};
+use crankcase_engine::{
+    Change, ConfigError, Engine, EngineBuilder, EngineError, Exit, Manifold, Name, Nested,
+};
 use crankcase_status::{ControlConfig, StateDir, StateLock, locate};
 use crankcase_workers::SignalHandle;
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
 pub use error::{AgentError, Ended};
@@ -29,6 +31,7 @@ pub use error::{AgentError, Ended};
 use crate::control;
 use crate::logging::Logging;
 
+use self::runtimes::Runtimes;
 use self::signals::Listening;
 
 /// How often each signal has come, for what reloads at SIGHUP: every agent offers it.
@@ -133,6 +136,15 @@ impl AgentBuilder {
         self
     }
 
+    /// Installs a nested engine at the start.
+    pub fn install_nested<T>(mut self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.change = self.change.install_nested(name, nested);
+        self
+    }
+
     /// Changes how the engine treats its workers. The frame itself sets the engine's name, where
     /// its workers run, and its kill deadline.
     pub fn engine(mut self, set: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Self {
@@ -146,7 +158,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets how many threads the workers share. Default: as many as there are processors.
+    /// Sets how many threads the workers share, at least 1. Default: as many as there are
+    /// processors.
     pub fn worker_threads(mut self, threads: usize) -> Self {
         self.worker_threads = Some(threads);
         self
@@ -243,8 +256,8 @@ impl AgentBuilder {
     ///
     /// # Errors
     ///
-    /// When the state folder is held or cannot be used, when the manifolds do not fit each other,
-    /// and the worst error that ended the agent.
+    /// When a setting cannot be used, when the state folder is held or cannot be used, when the
+    /// manifolds do not fit each other, and the worst error that ended the agent.
     ///
     /// # Panics
     ///
@@ -253,12 +266,21 @@ impl AgentBuilder {
         if let Some(logging) = &self.logging {
             logging.begin()?;
         }
+        self.validate()?;
         let state_dir = self.state_dir.clone().map_or_else(StateDir::of_user, Ok)?;
         let lock = Arc::new(state_dir.lock()?);
         let runtimes = Runtimes::new(self.worker_threads)?;
         let ended = runtimes.driver.block_on(self.run_on(&runtimes, lock));
         runtimes.end();
         ended
+    }
+
+    /// Checks what would else show only later, or never.
+    fn validate(&self) -> Result<(), AgentError> {
+        if self.worker_threads == Some(0) {
+            return Err(ConfigError::new("worker_threads", 0, "at least 1").into());
+        }
+        Ok(self.bounds.validate()?)
     }
 
     async fn run_on(self, runtimes: &Runtimes, lock: Arc<StateLock>) -> Result<Ended, AgentError> {
@@ -317,42 +339,6 @@ fn failed(error: AgentError) {
     }
 }
 
-/// Where everything runs.
-struct Runtimes {
-    /// The engine's loop, on the caller's thread.
-    driver: Runtime,
-    /// Signals and the control socket.
-    frame: Runtime,
-    workers: Runtime,
-}
-
-impl Runtimes {
-    fn new(worker_threads: Option<usize>) -> Result<Self, AgentError> {
-        let failed = |source| AgentError::Threads { source };
-        let mut workers = Builder::new_multi_thread();
-        if let Some(threads) = worker_threads {
-            workers.worker_threads(threads.max(1));
-        }
-        let mut frame = Builder::new_multi_thread();
-        Ok(Self {
-            driver: Builder::new_current_thread().enable_all().build().map_err(failed)?,
-            frame: frame
-                .worker_threads(1)
-                .thread_name("frame")
-                .enable_all()
-                .build()
-                .map_err(failed)?,
-            workers: workers.thread_name("worker").enable_all().build().map_err(failed)?,
-        })
-    }
-
-    /// Lets everything go; what does not go in time ends with the process.
-    fn end(self) {
-        self.workers.shutdown_timeout(LAST_GRACE);
-        self.frame.shutdown_timeout(LAST_GRACE);
-    }
-}
-
 /// Serves the control socket by an engine of its own.
 async fn serve(
     runtime: &tokio::runtime::Handle,
@@ -367,7 +353,7 @@ async fn serve(
         let _runtime = runtime.enter();
         Engine::builder().name(&Name::new("frame")).kill_deadline(LAST_GRACE).build()?
     };
-    frame.install(CONTROL, control::manifold(config)).await?;
+    frame.install(CONTROL, control::manifold(config)?).await?;
     Ok(frame)
 }
 

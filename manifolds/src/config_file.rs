@@ -45,7 +45,7 @@ use crate::detail::following;
 /// # let path = folder.path().join("limits.yaml");
 /// # std::fs::write(&path, "depth: 3")?;
 /// let validate = |limits: &Limits| match limits.depth {
-///     0 => Err("depth is 0; expected at least 1"),
+///     0 => Err("depth is 0; expected at least 1".into()),
 ///     _ => Ok(()),
 /// };
 /// let limits = config_file::manifold(ConfigFileConfig::new(&path), WATCHES, validate)?;
@@ -58,17 +58,16 @@ use crate::detail::following;
 /// # Ok(())
 /// # }
 /// ```
-pub fn manifold<T, E>(
+pub fn manifold<T>(
     config: ConfigFileConfig,
     watches: Name<Watches>,
-    validate: impl Fn(&T) -> Result<(), E> + Send + Sync + 'static,
+    validate: impl Fn(&T) -> Result<(), BoxError> + Send + Sync + 'static,
 ) -> Result<Manifold, ConfigError>
 where
     T: DeserializeOwned + PartialEq + Send + Sync + 'static,
-    E: Into<BoxError>,
 {
     config.validate()?;
-    let validate = Arc::new(move |value: &T| validate(value).map_err(Into::<BoxError>::into));
+    let validate = Arc::new(validate);
     let manifold = Manifold::builder()
         .inputs(watches.live())
         .start_with(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Engine, Exit, Manifold};
-use crankcase_status::{Addresses, Control, ControlConfig, StateLock};
+use crankcase_status::{Addresses, ConfigError, Control, ControlConfig, StateLock};
 
 /// What the control socket is for, and where it is.
 #[derive(Clone)]
@@ -28,8 +28,13 @@ impl std::fmt::Debug for Config {
 ///
 /// Install it in an engine that outlives the one it reports, so that this one can be asked until
 /// its end.
-pub fn manifold(config: Config) -> Manifold {
-    Manifold::builder()
+///
+/// # Errors
+///
+/// When the bounds cannot be used; it names the field at fault.
+pub fn manifold(config: Config) -> Result<Manifold, ConfigError> {
+    config.bounds.validate()?;
+    let manifold = Manifold::builder()
         .start_with(config, |config, (), _ctx| async move {
             let Config { lock, engine, addresses, bounds } = config;
             let control = Control::listen(&lock, engine, addresses, bounds)?;
@@ -40,5 +45,6 @@ pub fn manifold(config: Config) -> Manifold {
         .filter(|exit: Exit| {
             tracing::error!(error = %exit, "the control socket failed");
             Err(exit)
-        })
+        });
+    Ok(manifold)
 }

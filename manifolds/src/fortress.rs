@@ -8,7 +8,8 @@ use crankcase_workers::{Fortress, Owned, Value};
 /// [`FortressState`](crankcase_workers::FortressState).
 ///
 /// Each worker has a fortress of its own, which is locked at first and ends with the worker. A
-/// [`Housing`](crate::Housing) makes others occupy it.
+/// [`Housing`](crate::Housing) makes others occupy it. When it fails, the next one knows nothing of a
+/// guest of the former that has not ended yet; where that must not be, use [`shared`].
 pub fn manifold() -> Manifold {
     Manifold::builder()
         .start(|(), _ctx| async { Ok(Fortress::new()) })

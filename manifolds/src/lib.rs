@@ -1,12 +1,46 @@
 //! Manifolds for the workers of Crankcase, and the frame of an agent.
 //!
 //! A manifold here says which inputs a worker has, how it is made of them, and what it offers. What
-//! the worker does is in the crates of the workers, which know no manifold.
+//! the worker does is in the crates of the workers, which know no manifold. Each module has one for
+//! its worker, whose config is checked when the manifold is built:
+//!
+//! ```text
+//! fn manifold(config: Config, inputs: ..) -> Result<Manifold, ConfigError>
+//! ```
 //!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
 //! A [`Housing`] is put around any manifold: it says when its workers may run, and what their errors
 //! mean. [`site`] keeps the resources of a manifest as it declares them, and [`source`] loads it again when
 //! it changes.
+//!
+//! # Examples
+//!
+//! A command that runs while what it needs is there:
+//!
+//! ```
+//! use crankcase_engine::{Engine, Name};
+//! use crankcase_manifolds::process;
+//! use crankcase_workers::{ProcessConfig, ProcessHandle};
+//!
+//! const DATA: Name<String> = Name::new("data");
+//! const SERVER: Name<ProcessHandle> = Name::new("server");
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = ProcessConfig::new("server", ["sleep", "1000"].map(Into::into).into());
+//! let server = process::manifold(process::Config { process: config, ledger: None }, DATA)?;
+//!
+//! let engine = Engine::builder().build()?;
+//! engine.install(SERVER, server).await?;
+//! let why = engine.why("server").await.map(|why| why.to_string());
+//! assert_eq!(why.as_deref(), Some("/server waits for /data, which is not installed"));
+//!
+//! engine.provide(DATA, "/srv".to_owned()).await?;
+//! assert!(engine.output(SERVER).await?.pid() > 0);
+//! engine.stop().await?; // and no process is left
+//! # Ok(())
+//! # }
+//! ```
 
 mod agent;
 pub mod catacomb;
@@ -20,6 +54,7 @@ pub mod gate;
 pub mod heartbeat;
 mod housing;
 mod logging;
+pub mod owned;
 pub mod periodic;
 pub mod process;
 pub mod runner;
@@ -27,11 +62,18 @@ pub mod site;
 pub mod source;
 pub mod value;
 
+pub use crankcase_status::{ControlConfig, StateDir};
+
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};
 pub use housing::{Filter, Housing};
 pub use logging::{LogFormat, Logging, LoggingError};
 
-/// Compiles the examples of the page on workers.
+/// Compiles the examples of the pages on workers.
 #[cfg(doctest)]
-#[doc = include_str!("../../docs/workers.md")]
-struct Workers;
+mod pages {
+    #[doc = include_str!("../../docs/workers.md")]
+    struct Workers;
+
+    #[doc = include_str!("../../docs/owners.md")]
+    struct Owners;
+}

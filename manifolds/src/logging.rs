@@ -14,6 +14,10 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
+/// Where the spans are made that say which worker an event comes from. They are at level debug,
+/// because others can do without; these modules have no events below a warning.
+const SPANS: [&str; 2] = ["crankcase_engine::observe=debug", "crankcase_workers::child=debug"];
+
 /// How an agent writes its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +26,8 @@ pub struct Logging {
     pub format: LogFormat,
     /// What is logged: a level, or levels of single targets, as in
     /// `info,crankcase_workers::process=debug`. Default `info`.
+    ///
+    /// Whatever is logged says which worker it comes from.
     pub filter: String,
 }
 
@@ -80,6 +86,10 @@ impl Logging {
             let expected = "error, warn, info, debug or trace, or a list of TARGET=LEVEL";
             ConfigError::new("filter", &self.filter, expected)
         })?;
+        let filter = SPANS
+            .into_iter()
+            .filter_map(|span| span.parse().ok())
+            .fold(filter, EnvFilter::add_directive);
         let (layer, missed) = self.layer();
         let begun = registry().with(filter).with(layer).try_init();
         begun.map_err(|source| LoggingError::Begun { source })?;

@@ -58,7 +58,7 @@ pub fn manifold<I: Inputs>(config: Config, inputs: I) -> Result<Manifold, Config
     let manifold = Manifold::builder()
         .inputs(inputs)
         .start_with(config, |Config { process, ledger }, _values, ctx| async move {
-            let process = Process::spawn(process, ledger.as_ref()).await?;
+            let process = Process::spawn_for(ctx.stop(), process, ledger.as_ref()).await?;
             Ok(process.telling(ctx.health().into()).ready().await?)
         })
         .output(Process::handle)

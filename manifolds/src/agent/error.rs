@@ -50,6 +50,9 @@ pub enum AgentError {
     /// A setting of the engine cannot be used.
     #[error("cannot build the engine")]
     Config(#[from] ConfigError),
+    /// A bound of the control socket cannot be used.
+    #[error("cannot serve the control socket")]
+    Control(#[from] crankcase_status::ConfigError),
     /// The manifolds do not fit each other; nothing was started.
     #[error("cannot install the manifolds of the agent")]
     Install(#[from] ChangeError),
@@ -74,13 +77,13 @@ impl AgentError {
     }
 
     /// Returns the exit code of the process: 65 for manifolds that do not fit and for settings that
-    /// cannot be used, 75 for a state
-    /// folder that is held, else 1.
+    /// cannot be used, 75 for a state folder that is held, else 1.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Install(_) | Self::Config(_) | Self::Logging(LoggingError::Filter(_)) => {
-                ExitCode::from(65)
-            }
+            Self::Install(_)
+            | Self::Config(_)
+            | Self::Control(_)
+            | Self::Logging(LoggingError::Filter(_)) => ExitCode::from(65),
             Self::State(StateError::Held { .. }) => ExitCode::from(75),
             _ => ExitCode::FAILURE,
         }

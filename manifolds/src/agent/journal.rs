@@ -19,6 +19,9 @@ fn log(event: &Event) {
     let worker = event.path();
     match &event.kind {
         // A fatal one is the agent's own error.
+        EventKind::Ended { error: Some(reason), end: EndKind::Missing, .. } => {
+            tracing::info!(worker, reason, "a worker misses something");
+        }
         EventKind::Ended { error: Some(error), end, .. } if *end != EndKind::Fatal => {
             tracing::warn!(worker, %end, error, "a worker has ended");
         }

@@ -3,7 +3,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Changing, Live, LiveInput, Manifold, Name, NameError, Up};
-use crankcase_resources::{Claims, Declaration, Links, Notices, Reconcile, State, reconcile};
+use crankcase_resources::{
+    Claims, Declaration, LastEnd, Links, Notices, Reconcile, State, reconcile,
+};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -22,6 +24,7 @@ pub(super) struct Resource {
     pub(super) watches: Live<Watches>,
     pub(super) notices: Notices,
     pub(super) claims: Claims,
+    pub(super) last_end: LastEnd,
 }
 
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
@@ -38,11 +41,12 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let manifold = builder.run_with(
         resource,
         |resource, states: BTreeMap<String, Live<State>>, up: Up<(Changing<State>,)>| async move {
-            let Resource { declaration, setting, watches, notices, claims } = resource;
+            let Resource { declaration, setting, watches, notices, claims, last_end } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let offer = move |state| drop(up.ready((Changing::new(state),)));
-            let links = Links { declaration, states, watches, notices, claims, health, journal };
+            let links =
+                Links { declaration, states, watches, notices, claims, last_end, health, journal };
             reconcile(setting, links, offer, stop).await
         },
     );

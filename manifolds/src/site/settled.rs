@@ -52,6 +52,8 @@ async fn settled(
         if events.next().await.is_none() {
             return Err(Exit::missing("the engine of the resources has ended"));
         }
+        // One look is for all that has happened by then.
+        while events.try_next().is_some() {}
     }
 }
 

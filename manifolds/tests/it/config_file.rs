@@ -20,7 +20,7 @@ struct Limits {
 }
 
 fn limits(path: &Path) -> Result<Manifold, Error> {
-    let valid = |_limits: &Limits| Ok::<(), String>(());
+    let valid = |_limits: &Limits| Ok(());
     Ok(config_file::manifold(ConfigFileConfig::new(path), WATCHES, valid)?)
 }
 
@@ -119,5 +119,23 @@ async fn a_watcher_that_is_bounced_bounces_no_config_file() -> TestResult {
 
     while guarded(depths.changed()).await?.is_none_or(|limits| limits.depth != 2) {}
     assert_eq!(guarded(engine.report()).await.workers["limits"].generation, 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_nothing_watches_is_degraded_until_there_is_a_watcher() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("limits.yaml");
+    fs::write(&path, "depth: 1")?;
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(LIMITS, limits(&path)?).await?;
+    let health = |degraded: Option<String>| EventKind::Health { degraded };
+
+    let text = format!("changes of {path:?} are not seen: there is no file watcher");
+    events.wait_for(|event| event.kind == health(Some(text.clone()))).await?;
+    engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
+    events.wait_for(|event| event.kind == health(None)).await?;
+
     Ok(clean_kill(engine).await?)
 }

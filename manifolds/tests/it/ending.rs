@@ -1,7 +1,12 @@
-use crankcase_status::wire::Subject;
-use rustix::process::Signal;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
-use crate::process::{Agent, TestResult};
+use crankcase_status::wire::Subject;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::process::{Agent, Error, TestResult, guarded};
 
 #[tokio::test]
 async fn one_signal_stops_all_workers_in_order() -> TestResult {
@@ -33,6 +38,51 @@ async fn the_second_signal_ends_what_does_not_listen() -> TestResult {
     let (status, log) = agent.end().await?;
     assert_eq!(status.code(), Some(130), "{log}");
     Ok(())
+}
+
+/// Starts an agent with a program that ignores its stop signal; returns what tells the program's end.
+async fn start_stubborn(folder: &Path, ways: &[&str]) -> Result<(Agent, OwnedFd), Error> {
+    let mut agent = Agent::spawn(folder, &[&["json", "stubborn"], ways].concat())?;
+    let line = agent.until_line("\"line\":\"pid ").await?;
+    let line: serde_json::Value = serde_json::from_str(&line)?;
+    let words = line["fields"]["line"].as_str().unwrap_or_default();
+    let pid = words.trim_start_matches("pid ").parse()?;
+    let program = pidfd_open(Pid::from_raw(pid).ok_or("no pid")?, PidfdFlags::NONBLOCK)?;
+    Ok((agent, program))
+}
+
+/// Waits until a program has ended.
+#[expect(deprecated, reason = "unsound only for a type that closes its descriptor; this owns it")]
+async fn gone(program: OwnedFd) -> TestResult {
+    let program = AsyncFd::with_interest(program, Interest::READABLE)?;
+    let _ready = guarded(program.readable()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_second_signal_leaves_no_program() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let (mut agent, program) = start_stubborn(folder.path(), &[]).await?;
+    agent.send(Signal::TERM)?;
+    agent.until("asked to end").await?;
+
+    agent.send(Signal::TERM)?;
+
+    assert_eq!(agent.end().await?.0.code(), Some(130));
+    gone(program).await
+}
+
+#[tokio::test]
+async fn what_is_left_behind_at_the_stop_deadline_leaves_no_program() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let (agent, program) = start_stubborn(folder.path(), &["hasty"]).await?;
+
+    agent.send(Signal::TERM)?;
+
+    let (status, log) = agent.end().await?;
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("left behind: /agent/stubborn"), "{log}");
+    gone(program).await
 }
 
 #[tokio::test]

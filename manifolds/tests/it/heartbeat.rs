@@ -66,6 +66,6 @@ async fn a_worker_that_beats_is_left_alone() -> TestResult {
 fn a_bad_interval_is_refused_when_the_manifold_is_built() {
     let refused = heartbeat::manifold(HeartbeatConfig::new(Duration::from_secs(86_401)));
 
-    let text = "within is 86401s; expected between 1 ms and 24 h";
+    let text = "within is 86401s; expected between 100 ms and 24 h";
     assert_eq!(refused.expect_err("it is too long").to_string(), text);
 }

@@ -29,6 +29,40 @@ async fn json_is_an_object_on_each_line() -> TestResult {
 }
 
 #[tokio::test]
+async fn each_line_says_which_worker_it_comes_from() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let mut agent = Agent::spawn(folder.path(), &["json"])?;
+    agent.until("the site is up").await?;
+    agent.send(Signal::TERM)?;
+
+    let (_, log) = agent.end().await?;
+
+    let line = log.lines().find(|line| line.contains("the site is up")).ok_or("it is not up")?;
+    let line: serde_json::Value = serde_json::from_str(line)?;
+    assert_eq!(line["level"], "INFO");
+    assert_eq!(line["span"]["path"], "/agent/site");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_worker_misses_is_no_warning() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let mut agent = Agent::spawn(folder.path(), &["json", "missing"])?;
+    agent.until("the bill is to be paid").await?;
+    agent.send(Signal::TERM)?;
+
+    let (_, log) = agent.end().await?;
+
+    let line = log.lines().find(|line| line.contains("the bill")).ok_or("it misses nothing")?;
+    let line: serde_json::Value = serde_json::from_str(line)?;
+    assert_eq!(
+        (&line["level"], &line["fields"]["worker"]),
+        (&"INFO".into(), &"/agent/missing".into())
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_journal_that_is_not_there_is_said_on_stderr() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut agent = in_namespace(folder.path().as_os_str(), "true");

@@ -1,9 +1,9 @@
-//! The manifolds of runners, catacombs and values.
+//! The manifolds of runners, catacombs, values and owned workers.
 
 use std::time::Duration;
 
 use crankcase_engine::{Name, Outcome, Stop, Worker, WorkerState};
-use crankcase_manifolds::{catacomb, runner, value};
+use crankcase_manifolds::{catacomb, owned, runner, value};
 use crankcase_testing::{Journal, clean_kill, test_engine, wait_for_state};
 use crankcase_workers::{
     CatacombConfig, CatacombHandle, ChildSpec, RunnerConfig, RunnerHandle, ValueHandle,
@@ -38,7 +38,7 @@ async fn a_runners_workers_are_in_the_engines_report_also_if_one_does_not_answer
 
     let workers = &report["workers"]["tenants"]["report"]["workers"];
     assert_eq!(workers["ada"]["state"], "running");
-    assert_eq!(workers["brian"]["reporter"], "it did not answer in time");
+    assert_eq!(workers["brian"]["reporter"], "no answer within 1s");
     Ok(clean_kill(engine).await?)
 }
 
@@ -112,4 +112,30 @@ async fn a_value_that_is_set_bounces_who_requires_it_and_begins_anew_unless_it_i
         clean_kill(engine).await?;
     }
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_made_with_a_worker_is_offered_by_each_generation() -> TestResult {
+    const ROOT: Name<String> = Name::new("root");
+    const PAGE: Name<String> = Name::new("page");
+    let engine = test_engine().build()?;
+    let page = owned::manifold(ROOT, |root: String, ctx| async move {
+        let generation = ctx.generation();
+        if generation == 2 {
+            Err("no paper".into())
+        } else {
+            Ok((Idle, format!("{root} {generation}")))
+        }
+    });
+    engine.install(PAGE, page).await?;
+    engine.provide(ROOT, "/srv".to_owned()).await?;
+    let first = engine.output(PAGE).await?;
+
+    engine.bounce(&PAGE).await?;
+    let why = wait_for_state(&engine, "page", WorkerState::BackingOff).await;
+    engine.running(&PAGE).await?;
+
+    why?;
+    assert_eq!((first.as_str(), engine.output(PAGE).await?.as_str()), ("/srv 1", "/srv 3"));
+    Ok(clean_kill(engine).await?)
 }

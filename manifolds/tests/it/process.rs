@@ -66,6 +66,12 @@ impl Agent {
         self.until_all(&[text]).await
     }
 
+    /// Waits as [`until`](Self::until) does, and returns the line.
+    pub(crate) async fn until_line(&mut self, text: &str) -> Result<String, Error> {
+        self.until(text).await?;
+        Ok(self.seen[self.looked - 1].clone())
+    }
+
     /// Waits for a line for each of the texts, in any order.
     pub(crate) async fn until_all(&mut self, texts: &[&str]) -> TestResult {
         let mut missing = texts.to_vec();

@@ -253,7 +253,9 @@ impl Manifests {
     /// Returns the agent's tree as a simulation.
     fn simulation(&self) -> Simulation<'_> {
         let simulation = Simulation::new(|setup| self.install(setup));
-        simulation.engine(|engine| engine.name(&Name::new("agent")))
+        let simulation = simulation.engine(|engine| engine.name(&Name::new("agent")));
+        // The nested engine has a grace of an hour, and may hang; its workers have theirs after it.
+        simulation.stops_within(Duration::from_secs(3 * 3600))
     }
 
     fn install(&self, setup: &mut Setup) {

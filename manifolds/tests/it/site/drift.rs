@@ -79,11 +79,17 @@ async fn a_template_sees_the_variables_of_another_site() -> TestResult {
                 template: page.j2}}\n";
     let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
     machine.until("page", |text| text == "hello Ada").await?;
+    machine.running("page").await?;
+    let mut events = machine.resources().await?.events();
 
     machine.swap(&site.replace("Ada", "Brian")).await?;
 
     machine.until("page", |text| text == "hello Brian").await?;
     assert_eq!(machine.starts("page").await?, 1);
+    // It is no drift: the manifest has changed.
+    let changed = machine.text("changed: write path=\"@/page\"");
+    let origin = machine.noted(&mut events, ("page", &changed)).await?;
+    assert_eq!(origin, "agent: not as declared: content");
     machine.stop().await
 }
 

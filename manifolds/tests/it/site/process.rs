@@ -141,6 +141,33 @@ async fn a_process_that_ends_is_started_again_and_the_report_says_why() -> TestR
 }
 
 #[tokio::test]
+async fn the_events_say_why_a_program_was_started() -> TestResult {
+    let site = |code: u8| {
+        format!(
+            "resources:\n  server: {{type: process, config: {{command: [sh, -c, 'echo $$ > @/pid; \
+             read line < @/pipe; exit {code}']}}}}\n"
+        )
+    };
+    let machine = Machine::new("{}").await?;
+    let pipe = machine.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    let mut events = machine.resources().await?.events();
+    let started = ("server", "started its program");
+
+    machine.swap(&site(3)).await?;
+    let first = machine.noted(&mut events, started).await?;
+    tokio::task::spawn_blocking(move || fs::write(pipe, "end\n")).await??;
+    let again = machine.noted(&mut events, started).await?;
+    machine.swap(&site(4)).await?;
+    let changed = machine.noted(&mut events, started).await?;
+
+    assert_eq!(first, "agent: it did not run");
+    assert_eq!(again, "agent: process \"server\" ended with exit status: 3");
+    assert_eq!(changed, "agent: its config has changed");
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_command_that_runs_ends_with_the_engine() -> TestResult {
     let machine = Machine::new(
         "resources:\n  long: {type: exec, config: {command: [sh, -c, 'echo $$ > @/pid; exec sleep \

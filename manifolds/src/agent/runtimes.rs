@@ -1,0 +1,39 @@
+use tokio::runtime::{Builder, Runtime};
+
+use super::{AgentError, LAST_GRACE};
+
+/// Where everything runs.
+pub(super) struct Runtimes {
+    /// The engine's loop, on the caller's thread.
+    pub(super) driver: Runtime,
+    /// Signals and the control socket.
+    pub(super) frame: Runtime,
+    pub(super) workers: Runtime,
+}
+
+impl Runtimes {
+    pub(super) fn new(worker_threads: Option<usize>) -> Result<Self, AgentError> {
+        let failed = |source| AgentError::Threads { source };
+        let mut workers = Builder::new_multi_thread();
+        if let Some(threads) = worker_threads {
+            workers.worker_threads(threads);
+        }
+        let mut frame = Builder::new_multi_thread();
+        Ok(Self {
+            driver: Builder::new_current_thread().enable_all().build().map_err(failed)?,
+            frame: frame
+                .worker_threads(1)
+                .thread_name("frame")
+                .enable_all()
+                .build()
+                .map_err(failed)?,
+            workers: workers.thread_name("worker").enable_all().build().map_err(failed)?,
+        })
+    }
+
+    /// Lets everything go; what does not go in time ends with the process.
+    pub(super) fn end(self) {
+        self.workers.shutdown_timeout(LAST_GRACE);
+        self.frame.shutdown_timeout(LAST_GRACE);
+    }
+}
