@@ -11,14 +11,15 @@ use crate::command::{apply, check, control, events, graph, plan, report, run, wh
 const EXIT_CODES: &str = "\
 Exit codes:
     0  done
+    1  something failed, is in trouble (report --exit-status), or has no such name
     2  with --detailed-exitcode only: done, and something changed or would change
-    1  the run failed, something is in trouble (report --exit-status), or nothing has the path
    64  wrong usage
    65  invalid input: nothing was executed
    69  no agent is reachable
    75  conflict: another process holds the state folder, a saved plan is out of date, or the
        engine refused
-  130  interrupted; run only by a second signal, 250 ms after the first or later";
+  130  interrupted; run only by a second signal, 250 ms after the first or later, which ends an
+       apply at once as well";
 
 /// Keeps a machine as its manifest declares, and says why anything is not.
 #[derive(Debug, Parser)]
@@ -32,9 +33,10 @@ pub(crate) struct Cli {
 
 /// What every command takes.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of all commands")]
 pub(crate) struct Global {
-    /// The folder with the agent's state [default: /var/lib/crankcase for root, else
-    /// ~/.local/state/crankcase or what `XDG_STATE_HOME` says]
+    /// The folder with the agent's state [default: /var/lib/crankcase for root, else crankcase in
+    /// `XDG_STATE_HOME` or ~/.local/state]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state_dir: Option<PathBuf>,
     /// How data is printed
@@ -87,11 +89,17 @@ pub(crate) enum LogFormat {
 pub(crate) enum Command {
     /// Keep this machine as declared, until a signal comes
     Run(run::Args),
-    /// Validate a site, and do no more
+    /// Validate manifests, and do no more
     Check(check::Args),
-    /// Show what would change
+    /// Show what apply would change, and change nothing
+    ///
+    /// Guards of commands run.
     Plan(plan::Args),
-    /// Change it, once
+    /// Make this machine as declared, once
+    ///
+    /// In the place of SITE it takes a plan that `plan -o` has saved: that is carried out only if a
+    /// plan made now is the same. A first SIGINT or SIGTERM brings to its end what has begun, and
+    /// begins nothing more; a second one ends at once.
     Apply(apply::Args),
     /// Show what the running agent and its workers are doing
     Report(report::Args),

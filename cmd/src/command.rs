@@ -5,18 +5,26 @@ pub(crate) mod check;
 pub(crate) mod control;
 pub(crate) mod events;
 pub(crate) mod graph;
+mod interrupts;
 pub(crate) mod plan;
+mod progress;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod why;
 
+use std::time::Duration;
+
 use anyhow::Context;
 use crankcase_status::Client;
 use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::control::Act;
+use self::interrupts::Interrupts;
+use self::progress::told;
 use crate::cli::{Cli, Command, Global};
+
+/// How long what still blocks a thread may hold up the end of the program.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Runs a command; returns the exit code.
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
@@ -24,8 +32,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     match command {
         Command::Run(args) => run::run(&global, &args),
         Command::Check(args) => check::run(&global, &args),
-        Command::Plan(args) => workers()?.block_on(plan::run(&global, args)),
-        Command::Apply(args) => workers()?.block_on(apply::run(&global, args)),
+        Command::Plan(args) => work(plan::run(&global, args)),
+        Command::Apply(args) => work(apply::run(&global, args)),
         Command::Report(args) => runtime()?.block_on(report::run(&global, args)),
         Command::Why(args) => runtime()?.block_on(why::run(&global, args)),
         Command::Graph(args) => runtime()?.block_on(graph::run(&global, args)),
@@ -41,22 +49,14 @@ fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_current_thread().enable_all().build().context("cannot begin to wait for an answer")
 }
 
-/// Returns what a command that works on resources runs on.
-fn workers() -> anyhow::Result<Runtime> {
-    Builder::new_multi_thread().enable_all().build().context("cannot make the threads for the work")
-}
-
-/// Returns what waits until SIGINT or SIGTERM asks the process to end.
-fn interrupted() -> anyhow::Result<impl Future<Output = ()>> {
-    let listen = |kind| signal(kind).context("cannot listen for signals");
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    })
+/// Runs a command that works on resources.
+fn work(command: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
+    let runtime = Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot make the threads for the work")?;
+    let ended = runtime.block_on(command);
+    // After an interrupt a thread may still look at a file, of a dead server for instance.
+    runtime.shutdown_timeout(LAST);
+    ended
 }
 
 /// Connects to the agent of the state folder.

@@ -9,7 +9,7 @@ use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
 use crate::print;
-use crate::saved_plan::{InvalidPlan, OutOfDate};
+use crate::saved_plan::{HasVars, InvalidPlan, OutOfDate};
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -61,6 +61,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
+    if error.is::<HasVars>() {
+        return USAGE;
+    }
     let state = match error.downcast_ref::<AgentError>() {
         Some(AgentError::State(state)) => Some(state),
         _ => error.downcast_ref::<StateError>(),
@@ -80,7 +83,7 @@ fn of_client(error: &ClientError) -> u8 {
         ClientError::Refused { code, .. } => match code {
             FailureCode::Malformed | FailureCode::TooLarge => USAGE,
             FailureCode::Conflict => CONFLICT,
-            FailureCode::Stopping | FailureCode::Busy | FailureCode::TooSlow => NO_AGENT,
+            FailureCode::Stopping | FailureCode::Busy => NO_AGENT,
             _ => FAILED,
         },
         _ => FAILED,

@@ -7,6 +7,7 @@ mod report;
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use anyhow::Context;
 use serde::Serialize;
 
 pub(crate) use dot::{dot, site_dot};
@@ -14,6 +15,7 @@ pub(crate) use problems::Checked;
 pub(crate) use report::report;
 
 use crate::cli::Format;
+use crate::exit;
 
 /// Prints a value as a document of its own.
 pub(crate) fn data<T: Serialize>(
@@ -26,7 +28,11 @@ pub(crate) fn data<T: Serialize>(
         Format::Json => Some(serde_json::to_string_pretty(value)? + "\n"),
         Format::Yaml => Some(serde_saphyr::to_string(value)?),
     };
-    print(written, |out| human(value, out))
+    match print(written, |out| human(value, out)) {
+        // Whoever has read enough of it has what was asked for: the exit code is that of the work.
+        Err(error) if exit::is_broken_pipe(&error) => Ok(()),
+        printed => printed,
+    }
 }
 
 /// Prints one value of many, in a line where the format allows that.
@@ -48,11 +54,11 @@ fn print(
     human: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut out = anstream::stdout().lock();
-    match written {
-        Some(text) => out.write_all(text.as_bytes())?,
-        None => human(&mut out)?,
-    }
-    Ok(out.flush()?)
+    let written = match written {
+        Some(text) => out.write_all(text.as_bytes()),
+        None => human(&mut out),
+    };
+    written.and_then(|()| out.flush()).context("cannot write to stdout")
 }
 
 /// Returns a text without what would move the cursor or end the line.

@@ -33,6 +33,11 @@ pub(crate) struct SavedPlan {
 #[error("the plan is out of date: the manifest or what was looked at has changed; plan again")]
 pub(crate) struct OutOfDate;
 
+/// Variables were set beside a saved plan.
+#[derive(Debug, thiserror::Error)]
+#[error("a saved plan has the variables that it was made with; leave out --var and --var-file")]
+pub(crate) struct HasVars;
+
 /// A file is no plan that can be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InvalidPlan {

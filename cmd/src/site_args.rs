@@ -38,6 +38,11 @@ impl SiteArgs {
         })
     }
 
+    /// Returns whether variables are set from outside.
+    pub(crate) fn sets_vars(&self) -> bool {
+        !self.vars.is_empty() || !self.var_files.is_empty()
+    }
+
     /// Loads the site; nothing is executed.
     pub(crate) fn load(&self) -> Result<Site, ManifestError> {
         self.files().load()

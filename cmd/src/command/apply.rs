@@ -1,17 +1,20 @@
+use std::io::Write;
+
 use crankcase_engine::Stop;
 use crankcase_resources::{ApplyOptions, PlanOptions};
 
 use crate::cli::Global;
-use crate::command::interrupted;
-use crate::saved_plan::{OutOfDate, SavedPlan};
+use crate::command::{Interrupts, told};
+use crate::saved_plan::{HasVars, OutOfDate, SavedPlan};
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
+
+/// What is said after a second signal.
+const KILLED: &str = "crankcase: interrupted again: what ran was killed, and there is no account";
 
 /// What is applied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A site, or one plan that was saved by `plan -o`: it is carried out only if a plan made now is
-    /// the same
     #[command(flatten)]
     site: SiteArgs,
     /// Exit with 2 if anything was changed
@@ -24,17 +27,19 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let saved = SavedPlan::read(&args.site)?;
+    if saved.is_some() && args.site.sets_vars() {
+        return Err(HasVars.into());
+    }
     let site = saved.as_ref().map_or_else(|| args.site.load(), |saved| saved.site().load())?;
     // Held until all is done: an agent that runs would undo and do the same things.
     let _lock = global.state_dir()?.lock()?;
-    let interrupt = interrupted()?;
-    tokio::pin!(interrupt);
+    let mut interrupts = Interrupts::listen()?;
     if let Some(saved) = saved {
         let options = PlanOptions::default();
         let plan = tokio::select! {
             biased;
-            () = &mut interrupt => return Ok(exit::INTERRUPTED),
-            plan = site.plan(&options) => plan,
+            () = interrupts.next() => return Ok(exit::INTERRUPTED),
+            plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
         };
         if plan != saved.plan {
             return Err(OutOfDate.into());
@@ -42,15 +47,23 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     }
     let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
     let (stopper, stop) = Stop::pair();
-    let applying = site.apply(&options, stop);
+    let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
     tokio::pin!(applying);
     let (account, was_interrupted) = tokio::select! {
         biased;
         account = &mut applying => (account, false),
-        () = &mut interrupt => {
+        () = interrupts.next() => {
             // What has begun is brought to its end, and the account says what was not attempted.
             stopper.stop();
-            (applying.await, true)
+            tokio::select! {
+                biased;
+                account = &mut applying => (account, true),
+                // Commands that run are killed when it is dropped.
+                () = interrupts.again() => {
+                    drop(writeln!(anstream::stderr(), "{KILLED}"));
+                    return Ok(exit::INTERRUPTED);
+                }
+            }
         }
     };
     print::data(global.output, &account, |account, out| write!(out, "{account}"))?;

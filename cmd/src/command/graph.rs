@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use crankcase_resources::{OnChange, Site};
@@ -22,9 +23,15 @@ pub(crate) struct Args {
     /// Show the graph of the running agent, with states
     #[arg(long)]
     live: bool,
-    /// Only this engine, or what is next to this worker
-    #[arg(long, requires = "live")]
+    /// Only this engine of the running agent, or what is next to this worker
+    #[arg(long, requires = "live", conflicts_with = "around")]
     path: Option<String>,
+    /// Only what is near this resource, or this worker of the running agent
+    #[arg(long, value_name = "NAME")]
+    around: Option<String>,
+    /// How many edges away, in either direction, is near
+    #[arg(long, value_name = "EDGES", default_value_t = 1, requires = "around")]
+    depth: usize,
 }
 
 /// Who uses whom in a site.
@@ -70,16 +77,42 @@ impl SiteGraph {
         }
         graph
     }
+
+    /// Returns what is at most this many edges away from a resource, in either direction.
+    fn around(mut self, name: &str, depth: usize) -> Self {
+        let mut near = HashSet::from([name.to_owned()]);
+        for _ in 0..depth {
+            let is_touching =
+                |edge: &&SiteEdge| near.contains(&edge.user) != near.contains(&edge.input);
+            let touching: Vec<_> = self.edges.iter().filter(is_touching).collect();
+            if touching.is_empty() {
+                break;
+            }
+            near.extend(touching.iter().flat_map(|edge| [edge.user.clone(), edge.input.clone()]));
+        }
+        self.resources.retain(|node| near.contains(&node.name));
+        self.edges.retain(|edge| near.contains(&edge.user) && near.contains(&edge.input));
+        self
+    }
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let Args { paths, vars, var_files, live, path } = args;
+    let Args { paths, vars, var_files, live, path, around, depth } = args;
     if live {
-        let graphs = super::connect(global).await?.graph(path.as_deref()).await?;
+        let client = super::connect(global).await?;
+        let graphs = match around {
+            Some(around) => client.graph_around(&around, depth).await?,
+            None => client.graph(path.as_deref()).await?,
+        };
         print::data(global.output, &graphs, print::dot)?;
     } else {
         let site = SiteArgs { paths, vars, var_files }.load()?;
-        print::data(global.output, &SiteGraph::new(&site), print::site_dot)?;
+        let graph = SiteGraph::new(&site);
+        let graph = match around {
+            Some(around) => graph.around(&site.resource(&around)?.name, depth),
+            None => graph,
+        };
+        print::data(global.output, &graph, print::site_dot)?;
     }
     Ok(exit::DONE)
 }

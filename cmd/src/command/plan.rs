@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use crankcase_resources::PlanOptions;
 
 use crate::cli::Global;
-use crate::command::interrupted;
+use crate::command::{Interrupts, told};
 use crate::saved_plan::SavedPlan;
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
@@ -26,10 +26,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let named = if args.out.is_some() { args.site.absolute()? } else { args.site };
     let site = named.load()?;
     let options = PlanOptions::default();
+    let mut interrupts = Interrupts::listen()?;
     let plan = tokio::select! {
         biased;
-        () = interrupted()? => return Ok(exit::INTERRUPTED),
-        plan = site.plan(&options) => plan,
+        () = interrupts.next() => return Ok(exit::INTERRUPTED),
+        plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
     };
     print::data(global.output, &plan, |plan, out| write!(out, "{plan}"))?;
     if let Some(path) = &args.out {

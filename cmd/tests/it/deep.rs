@@ -103,6 +103,9 @@ async fn graph_shows_one_engine_or_what_is_next_to_a_worker_at_any_depth() -> Te
 
     let shop = world.run(&["graph", "--live", "--path", "site/shop", "--output", "json"]).await?;
     let page = world.run(&["graph", "--live", "--path", "site/shop/page"]).await?;
+    let near = world.run(&["graph", "--live", "--around", "site/shop/page"]).await?;
+    let alone =
+        world.run(&["graph", "--live", "--around", "site/shop/page", "--depth", "0"]).await?;
 
     let shop: Value = serde_json::from_str(&shop.stdout)?;
     let names: Vec<_> = shop["graphs"][0]["nodes"].as_array().ok_or("no nodes")?.iter().collect();
@@ -111,6 +114,8 @@ async fn graph_shows_one_engine_or_what_is_next_to_a_worker_at_any_depth() -> Te
     assert_eq!(names, ["facts", "other", "page"]);
     let edge = "\"/agent/site/shop/page\" -> \"/agent/site/shop/facts\"";
     assert!(page.stdout.contains(edge) && !page.stdout.contains("shop/other"), "{page:?}");
+    assert_eq!(near.stdout, page.stdout, "{near:?}");
+    assert!(alone.stdout.contains("shop/page") && !alone.stdout.contains(edge), "{alone:?}");
     world.clean_kill().await
 }
 

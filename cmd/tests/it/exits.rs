@@ -1,5 +1,6 @@
 use std::process::Stdio;
 
+use crate::machine::Machine;
 use crate::world::{TestResult, World, install_failing, program, ran};
 
 #[tokio::test]
@@ -84,6 +85,44 @@ async fn a_reader_that_has_had_enough_is_no_error() -> TestResult {
 
     assert_eq!((output.status.code(), String::from_utf8(output.stderr)?), (Some(0), String::new()));
     world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_reader_that_has_had_enough_changes_no_exit_code() -> TestResult {
+    let machine = Machine::new(
+        "resources: {bad: {type: exec, config: {command: [/bin/sh, -c, ': > @/ran; exit 3']}}}\n",
+    )?;
+    for (arguments, code) in [
+        (&["apply", "site.yaml"][..], 1),
+        (&["plan", "site.yaml", "--detailed-exitcode"], 2),
+        (&["plan", "site.yaml", "-o", "plan"], 0),
+    ] {
+        let mut child = machine.begin(&[arguments, &["--quiet"]].concat())?;
+        drop(child.stdout.take());
+
+        let ran = machine.ended(child).await?;
+
+        assert_eq!((ran.code, &*ran.stderr), (Some(code), ""), "{arguments:?}");
+    }
+    assert!(machine.path("ran").exists() && machine.path("plan").exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_output_that_cannot_be_written_is_an_error_that_says_so() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: noop}}\n")?;
+    for arguments in [["check", "site.yaml"], ["apply", "site.yaml"]] {
+        let mut command = machine.program(&arguments);
+        command.stdout(std::fs::File::options().write(true).open("/dev/full")?);
+
+        let child = command.stderr(Stdio::piped()).spawn()?;
+        let ran = machine.ended(child).await?;
+
+        let expected = "crankcase: cannot write to stdout: No space left on device (os error 28)\n";
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.ends_with(expected), "{ran:?}");
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! Checking, planning and applying a site once.
 
+use std::os::unix::fs::MetadataExt;
+
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::machine::{Machine, gone, signal};
 use crate::world::TestResult;
@@ -199,6 +202,55 @@ async fn an_interrupted_apply_ends_what_runs_and_says_what_was_not_attempted() -
     Ok(())
 }
 
+#[tokio::test]
+async fn an_apply_that_was_killed_is_taken_up_by_the_next() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  first: {type: file, config: {path: "@/first", content: "x"}}
+  long:
+    type: exec
+    dependencies: [first]
+    config: {command: [/bin/sh, -c, "test -e @/go || { echo $$ > @/pid; exec sleep 1000; }"]}
+  last: {type: file, dependencies: [long], config: {path: "@/last", content: "y"}}
+"#,
+    )?;
+    let mut child = machine.begin(&["apply", "site.yaml"])?;
+    let pid = machine.lines("pid", 1).await?.remove(0);
+    child.kill().await?;
+    signal(&pid, Signal::KILL)?;
+    assert!(!machine.path("last").exists());
+    machine.write("go", "")?;
+
+    let ran = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.ends_with("apply: 2 changed, 1 unchanged\n"), "{ran:?}");
+    assert_eq!(machine.read("last").as_deref(), Some("y"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_takes_over_a_second_says_how_far_it_has_come() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  quick: {type: noop}
+  long: {type: exec, dependencies: [quick], config: {command: [/bin/sh, -c, "read line < @/pipe"]}}
+"#,
+    )?;
+    machine.fifo("pipe")?;
+    let mut child = machine.begin(&["apply", "site.yaml"])?;
+    let mut said = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
+
+    // The first one may come too soon, where everything takes long.
+    while said.next_line().await?.ok_or("it has ended")? != "apply: 1 of 2 done, at work on long" {}
+    let pipe = machine.path("pipe");
+    tokio::task::spawn_blocking(move || std::fs::write(pipe, "go\n")).await??;
+    let ran = machine.ended(child).await?;
+
+    assert!(ran.code == Some(0) && ran.stdout.contains("apply: 1 changed"), "{ran:?}");
+    Ok(())
+}
+
 /// A guard that takes as long as it is let.
 const GUARDED: &str = r#"resources:
   slow:
@@ -228,4 +280,75 @@ async fn an_interrupted_plan_ends_its_guards() -> TestResult {
         assert!(!machine.path("mark").exists(), "{arguments:?}");
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_that_reads_a_file_without_end_is_interrupted_all_the_same() -> TestResult {
+    let machine = Machine::new(&format!(
+        "{GUARDED}  large: {{type: file, config: {{path: '@/large', content: x}}}}\n"
+    ))?;
+    std::fs::File::create(machine.path("large"))?.set_len(1 << 40)?;
+
+    let child = machine.begin(&["plan", "site.yaml"])?;
+    machine.lines("pid", 1).await?;
+    signal(&child.id().ok_or("ended")?.to_string(), Signal::INT)?;
+    let ran = machine.ended(child).await?;
+
+    assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_an_apply_that_waits_for_a_command() -> TestResult {
+    // Asked to end it asks the program to end, again and again.
+    let machine = Machine::new(
+        r#"resources:
+  stubborn:
+    type: exec
+    config:
+      command:
+        - /bin/sh
+        - -c
+        - "trap 'while kill -INT $PPID; do sleep 0.1; done' TERM; echo $$ > @/pid; sleep 1000 & wait"
+      grace: 5m
+"#,
+    )?;
+
+    let child = machine.begin(&["apply", "site.yaml"])?;
+    let pid = machine.lines("pid", 1).await?.remove(0);
+    signal(&child.id().ok_or("ended")?.to_string(), Signal::INT)?;
+    let ran = machine.ended(child).await?;
+
+    assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
+    assert!(ran.stderr.contains("interrupted again: what ran was killed"), "{ran:?}");
+    gone(&pid).await
+}
+
+#[tokio::test]
+async fn a_mode_is_set_without_the_right_to_set_owners() -> TestResult {
+    let machine =
+        Machine::new("resources: {page: {type: file, config: {path: '@/page', mode: '0640'}}}\n")?;
+    machine.write("page", "kept")?;
+    let path = machine.path("page");
+    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+        skipped("the test needs root");
+        return Ok(());
+    }
+    let program = machine.program(&["apply", "site.yaml"]);
+    let mut command = tokio::process::Command::new("setpriv");
+    command.args(["--bounding-set=-chown", "--inh-caps=-chown"]);
+    command.arg(program.as_std().get_program()).args(program.as_std().get_args());
+    command.env("PATH", "/usr/bin:/bin").current_dir(machine.path("")).kill_on_drop(true);
+
+    let ran = crate::world::ran(command).await?;
+
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let metadata = std::fs::metadata(&path)?;
+    assert_eq!((metadata.mode() & 0o7777, metadata.uid()), (0o640, 65_534));
+    Ok(())
+}
+
+#[expect(clippy::print_stderr, reason = "who runs the test must see that it was skipped")]
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::machine::Machine;
 use crate::world::TestResult;
 
@@ -82,5 +84,33 @@ async fn graph_shows_kinds_and_dashes_what_notifies() -> TestResult {
 }
 "#;
     assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn graph_shows_what_is_near_a_resource() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  a: {type: noop}\n  b: {type: noop, dependencies: [a]}\n  \
+         c: {type: noop, dependencies: [b]}\n  d: {type: noop, dependencies: [c]}\n  \
+         e: {type: noop, notify: [a]}\n",
+    )?;
+
+    for (arguments, expected) in [
+        (&["--around", "a"][..], &["a", "b", "e"][..]),
+        (&["--around", "b", "--depth", "2"], &["a", "b", "c", "d", "e"]),
+        (&["--around", "d", "--depth", "0"], &["d"]),
+        (&["--around", "d", "--depth", "18446744073709551615"], &["a", "b", "c", "d", "e"]),
+    ] {
+        let arguments = [&["graph", "site.yaml", "--output", "json"], arguments].concat();
+        let ran = machine.run(&arguments).await?;
+
+        let graph: Value = serde_json::from_str(&ran.stdout)?;
+        let nodes = graph["resources"].as_array().ok_or("no resources")?.iter();
+        let names: Vec<_> = nodes.filter_map(|node| node["name"].as_str()).collect();
+        assert_eq!((ran.code, &*names), (Some(0), expected), "{arguments:?}");
+    }
+    let wrong = machine.run(&["graph", "site.yaml", "--around", "aa"]).await?;
+    let expected = "crankcase: there is no resource \"aa\"; did you mean \"a\"?\n";
+    assert_eq!((wrong.code, &*wrong.stderr), (Some(1), expected), "{wrong:?}");
     Ok(())
 }
