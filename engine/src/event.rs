@@ -60,10 +60,21 @@ pub struct Event {
 }
 
 impl Event {
+    /// Returns the path of the engine that it is about or whose worker it is about; that of the
+    /// outermost engine is empty.
+    pub fn engine(&self) -> &str {
+        &self.engine
+    }
+
+    /// Returns the name of the worker that it is about; none if it is about the engine.
+    pub fn worker(&self) -> Option<&str> {
+        self.name.as_ref().map(Text::as_str)
+    }
+
     /// Returns the path of the worker, or of the engine, that it is about.
     pub fn path(&self) -> String {
         match &self.name {
-            Some(name) => format!("{}/{}", self.engine, name.as_str()),
+            Some(name) => [&*self.engine, "/", name.as_str()].concat(),
             None if self.engine.is_empty() => "/".to_owned(),
             None => self.engine.to_string(),
         }

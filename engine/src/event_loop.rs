@@ -266,7 +266,7 @@ impl EventLoop {
                     biased;
                     _ = self.inbox.recv_many(&mut batch, BATCH) => {}
                     call = self.called.recv() => first = call,
-                    () = self.timers.wait(self.killed_until) => {}
+                    () = self.timers.wait(&self.machine, self.killed_until) => {}
                 }
             }
             self.begin_slice();

@@ -81,7 +81,7 @@ impl Shared {
     }
 
     pub(crate) fn path_of(&self, name: &str) -> String {
-        format!("{}/{name}", self.path)
+        [&*self.path, "/", name].concat()
     }
 
     /// The engine's own path as it is shown.

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -58,9 +59,21 @@ impl Timers {
         self.queue.pop().map(|Reverse(timer)| (timer.node, timer.token))
     }
 
-    /// Waits until a timer's time has come, or the deadline; for ever if there is neither.
-    pub(super) async fn wait(&mut self, deadline: Option<Stamp>) {
-        let first = self.queue.peek().map(|Reverse(first)| first.at);
+    /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
+    /// are up, and most have ended, long before their deadlines.
+    fn first(&mut self, machine: &Machine) -> Option<Stamp> {
+        loop {
+            let first = self.queue.peek_mut()?;
+            if machine.is_armed(first.0.node, first.0.token) {
+                return Some(first.0.at);
+            }
+            PeekMut::pop(first);
+        }
+    }
+
+    /// Waits until an armed timer's time has come, or the deadline; for ever if there is neither.
+    pub(super) async fn wait(&mut self, machine: &Machine, deadline: Option<Stamp>) {
+        let first = self.first(machine);
         let Some(at) = first.into_iter().chain(deadline).min() else {
             return std::future::pending().await;
         };
@@ -74,5 +87,37 @@ impl Timers {
         self.sleep.as_mut().await;
         // An elapsed sleep must be reset before it is waited for again.
         self.sleeps_until = Stamp::MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::machine::{Command, Step};
+    use crate::policy::Policy;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_that_was_met_wakes_nobody() {
+        let mut machine = Machine::new(Arc::new(Policy::default()), 0);
+        let mut timers = Timers::new(Instant::now());
+        let node = machine.add();
+        machine.install(node, &[], None);
+        let mut started = None;
+        loop {
+            match machine.step() {
+                Step::Idle => break,
+                Step::Command(Command::Start(_, generation)) => started = Some(generation),
+                Step::Command(Command::Arm(node, token, _)) => timers.arm(&machine, 1, node, token),
+                Step::Command(_) | Step::Worked => {}
+            }
+        }
+        assert_eq!(timers.first(&machine), Some(1), "the start has a deadline");
+
+        machine.started(node, started.expect("it is started"));
+
+        assert_eq!(timers.first(&machine), None);
+        assert!(timers.queue.is_empty());
     }
 }

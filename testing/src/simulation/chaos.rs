@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 
 use super::faults::{Faults, Plan, Run, Start, Stop};
-use super::judge::{Need, Seen};
+use super::judge::Seen;
 use super::record::Notes;
 
 /// What all workers of a run have in common.
@@ -53,6 +53,19 @@ impl Chaos {
         held.into_iter().for_each(Waker::wake);
     }
 
+    /// Enters a new worker: returns its path, its number, and who else of its path lives.
+    fn enter(&self, path: &str, generation: u32) -> (Arc<str>, u64, Option<(u64, u32)>) {
+        let mut state = self.state.lock();
+        let path = match state.paths.get_key_value(path) {
+            Some((path, _)) => Arc::clone(path),
+            None => Arc::from(path),
+        };
+        let lives = state.paths.entry(Arc::clone(&path)).or_default();
+        lives.count += 1;
+        let nth = lives.count;
+        (path, nth, lives.live.replace((nth, generation)))
+    }
+
     fn is_calm(&self) -> bool {
         self.is_calm.load(Ordering::Relaxed)
     }
@@ -63,20 +76,12 @@ pub(super) struct Around(pub(super) Arc<Chaos>);
 
 impl Wrap for Around {
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
-        let path: Arc<str> = ctx.path().into();
         let generation = ctx.generation();
-        let inputs = inputs.iter().map(|input| (input.name.to_owned(), Need::of(input)));
-        let begun = Seen::Begun { path: Arc::clone(&path), generation, inputs: inputs.collect() };
-        let mut state = self.0.state.lock();
-        let lives = state.paths.entry(Arc::clone(&path)).or_default();
-        lives.count += 1;
-        let nth = lives.count;
-        let other = lives.live.replace((nth, generation));
-        drop(state);
+        let (path, nth, other) = self.0.enter(&ctx.path(), generation);
         if let Some((_, other)) = other {
-            self.0.notes.seen(Seen::Twice { path: Arc::clone(&path), other, generation });
+            self.0.notes.seen(Seen::Twice { path: &path, other, generation });
         }
-        self.0.notes.seen(begun);
+        self.0.notes.seen(Seen::Begun { path: &path, generation, inputs });
         let is_spared = self.0.spared.iter().any(|spared| **spared == *path);
         let plan = (!is_spared).then(|| self.0.faults.plan(self.0.seed, &path, nth));
         Box::new(Player {

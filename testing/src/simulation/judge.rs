@@ -9,14 +9,14 @@ mod status;
 mod wave;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Event, EventKind, Policy};
+use crankcase_engine::{Event, EventKind, Policy, WrappedInput};
 
 pub(super) use seat::{Need, Phase, Seat};
 
 use rest::{Next, Rest};
+use status::Known;
 
 /// What went against a promise; it begins with the promise's number.
 pub(super) type Judged = Result<(), String>;
@@ -31,11 +31,12 @@ macro_rules! ensure {
 use ensure;
 
 /// What was seen in the workers' tasks.
-pub(super) enum Seen {
+#[derive(Clone, Copy)]
+pub(super) enum Seen<'a> {
     /// A worker's start is about to be called.
-    Begun { path: Arc<str>, generation: u32, inputs: Vec<(String, Need)> },
+    Begun { path: &'a str, generation: u32, inputs: &'a [WrappedInput<'a>] },
     /// It is while another worker of the same path lives.
-    Twice { path: Arc<str>, other: u32, generation: u32 },
+    Twice { path: &'a str, other: u32, generation: u32 },
 }
 
 #[derive(Default)]
@@ -54,6 +55,22 @@ pub(super) struct Judge {
     at: Duration,
     /// Where the clock has jumped to last.
     jumped_to: Duration,
+    /// Whose worker has ended, and of whom it is not yet judged what must follow.
+    due: Vec<usize>,
+    /// Room for what a look at the statuses finds, for inputs, and for a path.
+    known: Known,
+    declared: Vec<(usize, Need)>,
+    joined: String,
+}
+
+/// Writes the path of an engine's worker, or the engine's own.
+pub(super) fn join(path: &mut String, engine: &str, worker: Option<&str>) {
+    path.clear();
+    path.push_str(engine);
+    if engine.is_empty() || worker.is_some() {
+        path.push('/');
+    }
+    path.push_str(worker.unwrap_or_default());
 }
 
 impl Judge {
@@ -152,13 +169,13 @@ impl Judge {
     }
 
     /// Enters what was seen in a worker's task, after the events that led to it.
-    pub(super) fn seen(&mut self, seen: Seen) -> Judged {
+    pub(super) fn seen(&mut self, seen: Seen<'_>) -> Judged {
         match seen {
             Seen::Twice { path, other, generation } => Err(format!(
                 "P1: {path} has two workers at once: generation {generation} begins while \
                  generation {other} lives"
             )),
-            Seen::Begun { path, generation, inputs } => self.begun(&path, generation, inputs),
+            Seen::Begun { path, generation, inputs } => self.begun(path, generation, inputs),
         }
     }
 

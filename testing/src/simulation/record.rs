@@ -8,7 +8,7 @@ use crankcase_engine::{Events, Notice, Policy};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::judge::{Judge, Judged, Seen};
+use super::judge::{Judge, Judged, Seen, join};
 use super::trace::{Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
@@ -22,26 +22,31 @@ pub struct Notes {
 
 struct Record {
     trace: Trace,
-    judge: Judge,
+    /// Away while someone looks at it.
+    judge: Option<Box<Judge>>,
     /// The engine's events, and the wall clock when it began.
     source: Option<(Events, SystemTime)>,
     /// No fault strikes, not yet or not any more.
     is_calm: bool,
     /// What was found first.
     found: Option<String>,
+    /// Room for a path.
+    path: String,
 }
 
 impl Record {
     /// Enters the events that have come.
     fn catch_up(&mut self) {
-        let Some((events, wall)) = &mut self.source else { return };
+        let (Some((events, wall)), Some(judge)) = (&mut self.source, &mut self.judge) else {
+            return;
+        };
         while let Some(notice) = events.try_next() {
             let judged = match notice {
                 Notice::Event(event) => {
                     let at = event.at.0.duration_since(*wall).unwrap_or_default();
-                    let path = event.path();
-                    let judged = self.judge.event(at, &event, &path);
-                    self.trace.push(at, What::Event(event), &path);
+                    join(&mut self.path, event.engine(), event.worker());
+                    let judged = judge.event(at, &event, &self.path);
+                    self.trace.push(at, What::Event(event), &self.path);
                     judged
                 }
                 Notice::Missed(missed) => Err(format!("{missed} events were missed")),
@@ -55,8 +60,14 @@ impl Record {
 
 impl Notes {
     pub(super) fn new() -> Self {
-        let (trace, judge) = (Trace::new(), Judge::default());
-        let record = Record { trace, judge, source: None, is_calm: false, found: None };
+        let record = Record {
+            trace: Trace::new(),
+            judge: Some(Box::default()),
+            source: None,
+            is_calm: false,
+            found: None,
+            path: String::new(),
+        };
         Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
     }
 
@@ -92,11 +103,10 @@ impl Notes {
     }
 
     /// Judges what was seen in a worker's task, after the events that have led to it.
-    pub(super) fn seen(&self, seen: Seen) {
-        let mut record = self.record.lock();
-        record.catch_up();
-        if let Err(found) = record.judge.seen(seen) {
-            record.found.get_or_insert(found);
+    pub(super) fn seen(&self, seen: Seen<'_>) {
+        self.record.lock().catch_up();
+        if let Err(found) = self.with(|judge| judge.seen(seen)) {
+            self.record.lock().found.get_or_insert(found);
         }
     }
 
@@ -104,31 +114,40 @@ impl Notes {
     pub(super) fn catch_up(&self) -> Judged {
         let mut record = self.record.lock();
         record.catch_up();
-        record.found.clone().map_or(Ok(()), Err)
+        match &record.found {
+            None => Ok(()),
+            Some(found) => Err(found.clone()),
+        }
     }
 
-    /// Looks at what is known. It is taken out meanwhile, so that who looks may write notes.
+    /// Looks at what is known.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Judge) -> T) -> T {
-        let judge = std::mem::take(&mut self.record.lock().judge);
-        let seen = look(&judge);
-        self.record.lock().judge = judge;
-        seen
+        self.with(|judge| look(judge))
+    }
+
+    /// Takes the judge out meanwhile, so that who looks may write notes.
+    fn with<T>(&self, work: impl FnOnce(&mut Judge) -> T) -> T {
+        let taken = self.record.lock().judge.take();
+        let mut judge = taken.expect("nobody looks at the judge while another one does");
+        let done = work(&mut judge);
+        self.record.lock().judge = Some(judge);
+        done
     }
 
     /// Says by which policies waits are judged.
     pub(super) fn judge_waits(&self, policies: Vec<(String, Policy)>) {
-        self.record.lock().judge.policies.extend(policies);
+        self.with(|judge| judge.policies.extend(policies));
     }
 
     /// Says that the clock has just jumped.
     pub(super) fn jumped(&self) {
-        let mut record = self.record.lock();
-        record.judge.jumped(self.began.elapsed());
+        let to = self.began.elapsed();
+        self.with(|judge| judge.jumped(to));
     }
 
     /// Says that the engine is at rest, and will be killed next.
     pub(super) fn is_at_rest(&self) {
-        self.record.lock().judge.is_killed_at_rest = true;
+        self.with(|judge| judge.is_killed_at_rest = true);
     }
 
     /// Returns the time since the beginning.

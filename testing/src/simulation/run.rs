@@ -136,10 +136,9 @@ impl Run {
     /// Enters what has happened, then looks at the invariants.
     fn catch_up(&mut self) -> Found {
         self.notes.catch_up()?;
-        let at = self.notes.elapsed();
-        let invariants = &mut self.invariants;
-        let (count, broken) = self.notes.look(|judge| {
-            let view = View::new(judge, at);
+        let (notes, invariants) = (&self.notes, &mut self.invariants);
+        let (count, broken) = notes.look(|judge| {
+            let view = View::new(judge, notes.elapsed());
             let broken = invariants.iter_mut().find_map(|invariant| {
                 (!(invariant.holds)(&view)).then(|| format!("invariant: {}", invariant.text))
             });

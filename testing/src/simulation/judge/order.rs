@@ -1,11 +1,11 @@
 //! Who lives when: one worker at a time, inputs before users, users stopped first (P1, P2, P3, P6,
 //! P7).
 
-use crankcase_engine::EndKind;
+use crankcase_engine::{EndKind, WrappedInput};
 
 use super::rest::Next;
 use super::seat::{Hold, Need, Phase, Up};
-use super::{Judge, Judged, ensure};
+use super::{Judge, Judged, ensure, join};
 
 impl Judge {
     pub(super) fn starting(&mut self, index: usize, generation: u32) -> Judged {
@@ -29,6 +29,7 @@ impl Judge {
         (seat.phase, seat.generation, seat.began) = (Phase::Starting, generation, self.count);
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
+        seat.lacks.clear();
         seat.follows.clear();
         self.begin_life(index);
         Ok(())
@@ -90,6 +91,9 @@ impl Judge {
             self.owed.extend(users.map(|user| (user, index)));
         }
         self.rest_after(index, end);
+        if self.seats[index].next != Next::Whatever {
+            self.due.push(index);
+        }
         let count = self.count;
         let seat = &mut self.seats[index];
         seat.down(count, false);
@@ -137,48 +141,66 @@ impl Judge {
         &mut self,
         path: &str,
         generation: u32,
-        inputs: Vec<(String, Need)>,
+        inputs: &[WrappedInput<'_>],
     ) -> Judged {
         let index = self.index_of(path);
-        let seat = &self.seats[index];
-        let (began, is_live) =
-            (seat.began, seat.generation == generation && seat.phase != Phase::Idle);
-        let (mut holds, mut lacks, mut follows) = (Vec::new(), Vec::new(), Vec::new());
-        let mut declared = Vec::new();
-        for (name, need) in inputs {
-            let engine = &self.seats[index].engine;
-            let input = self.index_of(&format!("{engine}/{name}"));
-            declared.push((input, need));
-            if !self.seats[input].users.contains(&index) {
-                self.seats[input].users.push(index);
-            }
-            if !is_live {
-                continue;
-            }
+        let mut declared = std::mem::take(&mut self.declared);
+        declared.clear();
+        for input in inputs {
+            declared.push((self.input_of(index, input.name), Need::of(input)));
+        }
+        let judged = self.begun_with(index, generation, &declared);
+        self.declared = declared;
+        judged
+    }
+
+    /// Returns an input of a path, which it is known to use from now on.
+    fn input_of(&mut self, index: usize, name: &str) -> usize {
+        let mut path = std::mem::take(&mut self.joined);
+        join(&mut path, &self.seats[index].engine, Some(name));
+        let input = self.index_of(&path);
+        self.joined = path;
+        let users = &mut self.seats[input].users;
+        if !users.contains(&index) {
+            users.push(index);
+        }
+        input
+    }
+
+    fn begun_with(&mut self, index: usize, generation: u32, declared: &[(usize, Need)]) -> Judged {
+        let seat = &mut self.seats[index];
+        if seat.generation != generation || seat.phase == Phase::Idle {
+            return Ok(());
+        }
+        let began = seat.began;
+        seat.holds.clear();
+        seat.lacks.clear();
+        seat.follows.clear();
+        for &(input, need) in declared {
             let up = self.seats[input].up_at(began);
             let is_needed = need.gates || (need.bounces && need.is_present);
             ensure!(
                 up.is_some() || !is_needed,
-                "P2: {path}, generation {generation}, is started while its input {name} is not up"
+                "P2: {}, generation {generation}, is started while its input {} is not up",
+                self.seats[index].path,
+                self.seats[input].path
             );
+            ensure!(
+                !need.bounces || !need.is_present || up.is_none_or(|up| !up.was_told),
+                "P3: {} is told to stop while {}, generation {generation}, uses it",
+                self.seats[input].path,
+                self.seats[index].path
+            );
+            let seat = &mut self.seats[index];
             if !need.bounces {
-                follows.push(input);
+                seat.follows.push(input);
             } else if !need.is_present {
-                lacks.push(input);
-            } else if let Some(up) = up {
-                ensure!(
-                    !up.was_told,
-                    "P3: {} is told to stop while {path}, generation {generation}, uses it",
-                    self.seats[input].path
-                );
-                holds.push(Hold { input, generation: up.generation, output: need.output });
+                seat.lacks.push(input);
+            } else if let Some(Up { generation, .. }) = up {
+                seat.holds.push(Hold { input, generation, output: need.output });
             }
         }
-        if is_live {
-            let seat = &mut self.seats[index];
-            (seat.holds, seat.lacks, seat.follows) = (holds, lacks, follows);
-            self.learn(index, declared);
-        }
+        self.learn(index, declared);
         Ok(())
     }
 }

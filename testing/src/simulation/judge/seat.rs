@@ -146,6 +146,11 @@ impl Seat {
         self.holds.iter().any(|hold| hold.input == input && hold.generation == generation)
     }
 
+    /// Returns an input that its manifold declares.
+    pub(super) fn declared_at(&self, nth: usize) -> Option<(usize, Need)> {
+        self.declared.as_ref()?.get(nth).copied()
+    }
+
     /// Whether its manifold declares an input whose coming and going bounces its workers.
     pub(super) fn is_bounced_by(&self, input: usize) -> bool {
         let is_it = |(other, need): &(usize, Need)| *other == input && need.bounces;

@@ -1,6 +1,5 @@
 //! What each path shows its users, and so when each has to be started (S1, S2, S6).
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use super::rest::Next;
@@ -11,8 +10,8 @@ use super::{Judge, Judged, ensure};
 /// and the clock goes on by whole ones.
 pub(super) const TICK: Duration = Duration::from_millis(2);
 
-/// What was found at one moment.
-type Known = HashMap<usize, Status, foldhash::fast::FixedState>;
+/// What was found at one moment, by the places of the seats.
+pub(super) type Known = Vec<Option<Status>>;
 
 /// What a path shows its users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,58 +25,73 @@ pub(super) enum Status {
 
 impl Judge {
     /// Judges whether a start comes at its time.
-    pub(super) fn judge_start(&self, index: usize) -> Judged {
-        let seat = &self.seats[index];
-        self.judge_wait_is_over(seat)?;
-        let optional = |(_, need): &&(usize, Need)| need.is_optional();
-        let mut known = Known::default();
-        for (input, _) in seat.declared.iter().flatten().filter(optional) {
-            ensure!(
-                self.status(*input, &mut known) != Status::Coming,
-                "S6: {} is started while its optional input {} is coming",
-                seat.path,
-                self.seats[*input].path
-            );
-        }
-        Ok(())
+    pub(super) fn judge_start(&mut self, index: usize) -> Judged {
+        self.judge_wait_is_over(&self.seats[index])?;
+        self.with_known(|judge, known| {
+            let seat = &judge.seats[index];
+            let optional = |(_, need): &&(usize, Need)| need.is_optional();
+            for (input, _) in seat.declared.iter().flatten().filter(optional) {
+                ensure!(
+                    judge.status(*input, known) != Status::Coming,
+                    "S6: {} is started while its optional input {} is coming",
+                    seat.path,
+                    judge.seats[*input].path
+                );
+            }
+            Ok(())
+        })
+    }
+
+    /// Judges with nothing known yet of what the paths show.
+    fn with_known(&mut self, judge: impl FnOnce(&Self, &mut Known) -> Judged) -> Judged {
+        let mut known = std::mem::take(&mut self.known);
+        known.clear();
+        known.resize(self.seats.len(), None);
+        let judged = judge(self, &mut known);
+        self.known = known;
+        judged
     }
 
     /// Judges, at the end of a moment, whether everybody was started whom nothing held.
     pub(super) fn judge_starts(&mut self) -> Judged {
-        for index in 0..self.seats.len() {
+        while let Some(index) = self.due.pop() {
             self.judge_next(index)?;
         }
-        let mut known = Known::default();
-        for (index, seat) in self.seats.iter().enumerate() {
-            if seat.phase != Phase::Idle || !seat.is_installed || seat.is_parked {
-                continue;
-            }
-            let Some(declared) = &seat.declared else { continue };
-            if !seat.rest.is_over(self.at) || self.is_killed(index) {
-                continue;
-            }
-            let mut is_there = |(input, need): &(usize, Need)| match self.status(*input, &mut known)
-            {
-                Status::Up => true,
-                Status::Down => !need.gates,
-                Status::Coming | Status::Unknown => !need.gates && !need.bounces,
-            };
-            ensure!(
-                !declared.iter().all(&mut is_there),
-                "S2: {} is not started at once though nothing holds it",
-                seat.path
-            );
+        self.with_known(|judge, known| {
+            (0..judge.seats.len()).try_for_each(|index| judge.judge_idle(index, known))
+        })
+    }
+
+    /// Judges whether an idle path rightly is.
+    fn judge_idle(&self, index: usize, known: &mut Known) -> Judged {
+        let seat = &self.seats[index];
+        if seat.phase != Phase::Idle || !seat.is_installed || seat.is_parked {
+            return Ok(());
         }
+        let Some(declared) = &seat.declared else { return Ok(()) };
+        if !seat.rest.is_over(self.at) || self.is_killed(index) {
+            return Ok(());
+        }
+        let mut is_there = |(input, need): &(usize, Need)| match self.status(*input, known) {
+            Status::Up => true,
+            Status::Down => !need.gates,
+            Status::Coming | Status::Unknown => !need.gates && !need.bounces,
+        };
+        ensure!(
+            !declared.iter().all(&mut is_there),
+            "S2: {} is not started at once though nothing holds it",
+            seat.path
+        );
         Ok(())
     }
 
     /// Returns what a path shows its users.
     fn status(&self, index: usize, known: &mut Known) -> Status {
-        if let Some(status) = known.get(&index) {
-            return *status;
+        if let Some(status) = known[index] {
+            return status;
         }
         let status = self.find_status(index, known);
-        known.insert(index, status);
+        known[index] = Some(status);
         status
     }
 

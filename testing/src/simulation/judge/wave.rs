@@ -43,7 +43,8 @@ impl Judge {
         if seat.came() == Some(self.at) {
             self.flap(index);
         }
-        for user in self.seats[index].users.clone() {
+        for nth in 0..self.seats[index].users.len() {
+            let user = self.seats[index].users[nth];
             let seat = &self.seats[user];
             if seat.phase != Phase::Idle && seat.holds(index, generation) {
                 self.reach(user);
@@ -66,7 +67,8 @@ impl Judge {
             return;
         }
         let at = self.at;
-        for user in seat.users.clone() {
+        for nth in 0..seat.users.len() {
+            let user = self.seats[index].users[nth];
             let seat = &mut self.seats[user];
             if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
                 self.soften(user);
@@ -80,7 +82,8 @@ impl Judge {
     /// A path comes and goes at one moment. The engine may learn of both at once, and then it has
     /// never shown its users that it is up.
     fn flap(&mut self, index: usize) {
-        for user in self.seats[index].users.clone() {
+        for nth in 0..self.seats[index].users.len() {
+            let user = self.seats[index].users[nth];
             let seat = &mut self.seats[user];
             if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
                 seat.rest = Rest::Unknown;
@@ -97,7 +100,8 @@ impl Judge {
             return;
         }
         let generation = seat.generation;
-        for user in seat.users.clone() {
+        for nth in 0..seat.users.len() {
+            let user = self.seats[index].users[nth];
             let seat = &mut self.seats[user];
             if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
                 seat.rest = Rest::Unknown;
@@ -114,7 +118,8 @@ impl Judge {
         seat.changes.retain(|(changed, _)| *changed != output);
         seat.changes.push((output, count));
         let generation = seat.generation;
-        for user in seat.users.clone() {
+        for nth in 0..seat.users.len() {
+            let user = self.seats[index].users[nth];
             let seat = &mut self.seats[user];
             let is_held = |hold: &Hold| {
                 hold.input == index && hold.generation == generation && hold.output == output
@@ -155,26 +160,28 @@ impl Judge {
         (seat.is_outdated, seat.is_obsolete) = (false, false);
         (seat.rest, seat.next) = (Rest::Ready, Next::Whatever);
         seat.is_vague = seat.declared.is_none();
-        let Some(declared) = seat.declared.clone() else { return };
-        let (mut holds, mut lacks) = (Vec::new(), Vec::new());
-        for (input, need) in declared.iter().filter(|(_, need)| need.bounces) {
-            let input_seat = &self.seats[*input];
-            if input_seat.shows_up() {
-                let generation = input_seat.generation;
-                holds.push(Hold { input: *input, generation, output: need.output });
+        for nth in 0..seat.declared.as_ref().map_or(0, Vec::len) {
+            let Some((input, need)) = self.seats[index].declared_at(nth) else { return };
+            if !need.bounces {
+                continue;
+            }
+            let (is_up, generation) = (self.seats[input].shows_up(), self.seats[input].generation);
+            let seat = &mut self.seats[index];
+            if is_up {
+                seat.holds.push(Hold { input, generation, output: need.output });
             } else {
-                lacks.push(*input);
+                seat.lacks.push(input);
             }
         }
-        let seat = &mut self.seats[index];
-        (seat.holds, seat.lacks) = (holds, lacks);
     }
 
     /// Enters what a worker's manifold declares, and what has happened to it since it was started.
-    pub(super) fn learn(&mut self, index: usize, declared: Vec<(usize, Need)>) {
+    pub(super) fn learn(&mut self, index: usize, declared: &[(usize, Need)]) {
         let seat = &mut self.seats[index];
         if !seat.is_obsolete {
-            seat.declared = Some(declared);
+            let known = seat.declared.get_or_insert_default();
+            known.clear();
+            known.extend_from_slice(declared);
         }
         if !std::mem::take(&mut seat.is_vague) {
             return;

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
 use rand::RngExt;
 
-use super::{Found, Run};
+use super::{Found, Run, Seat};
 
 /// What a name begins with that nothing is ever installed at.
 const NOBODY: &str = "nobody-";
@@ -65,20 +65,30 @@ impl Run {
         {
             return self.ask_of(&path, "is unparked", Change::unpark);
         }
-        let here: Vec<_> = self.notes.look(|judge| {
-            let here = judge.seats.iter().filter(|seat| seat.is_installed());
-            here.map(|seat| (seat.path.clone(), seat.is_parked())).collect()
-        });
-        if here.is_empty() {
+        let Some((path, is_parked)) = self.any(Seat::is_installed, Seat::is_parked) else {
             return;
-        }
-        let (path, is_parked) = &here[self.random.random_range(0..here.len())];
+        };
         if self.random.random_range(0..4) == 0 && !is_parked {
             self.asked.parked.push_back(path.clone());
-            self.ask_of(path, "is parked", Change::park);
+            self.ask_of(&path, "is parked", Change::park);
         } else {
-            self.ask_of(path, "is bounced by hand", Change::bounce);
+            self.ask_of(&path, "is bounced by hand", Change::bounce);
         }
+    }
+
+    /// Returns the path of a random seat of those of which this holds, and something of it.
+    fn any<T>(
+        &mut self,
+        holds: impl Fn(&Seat) -> bool,
+        look: impl FnOnce(&Seat) -> T,
+    ) -> Option<(String, T)> {
+        let random = &mut self.random;
+        self.notes.look(|judge| {
+            let count = judge.seats.iter().filter(|seat| holds(seat)).count();
+            let nth = (count > 0).then(|| random.random_range(0..count))?;
+            let seat = judge.seats.iter().filter(|seat| holds(seat)).nth(nth)?;
+            Some((seat.path.clone(), look(seat)))
+        })
     }
 
     /// Adds to a change that a manifold is put in its own place, as it was or with another input.
@@ -154,14 +164,8 @@ impl Run {
 
     /// Compares what a bounce would stop with who uses the worker.
     async fn preview_a_bounce(&mut self) -> Found {
-        let up: Vec<_> = self.notes.look(|judge| {
-            let up = judge.seats.iter().filter(|seat| seat.shows_up());
-            up.map(|seat| seat.path.clone()).collect()
-        });
-        if up.is_empty() {
-            return Ok(());
-        }
-        let path = &up[self.random.random_range(0..up.len())];
+        let Some((path, ())) = self.any(Seat::shows_up, |_| ()) else { return Ok(()) };
+        let path = &path;
         let Some((engine, name)) = self.whereabouts(path) else { return Ok(()) };
         let before = self.count();
         let preview = engine.preview(Change::new().bounce(&name));
