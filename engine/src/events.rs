@@ -14,6 +14,9 @@ use crate::name::Text;
 /// For how many events room is made at once.
 const AT_ONCE: usize = 4096;
 
+/// How many of the newest moments are looked through before all are searched.
+const NEWEST: usize = 8;
+
 /// What a subscriber gets.
 #[derive(Debug, Clone)]
 pub enum Notice {
@@ -149,20 +152,27 @@ impl Ring {
     }
 
     fn moment_of(&self, sequence: u64) -> Option<&Moment> {
+        let has_begun = |moment: &&Moment| moment.first <= sequence;
         // Who keeps up reads of the newest.
-        let newest = self.moments.back().filter(|moment| moment.first <= sequence);
-        newest.or_else(|| {
-            let later = self.moments.partition_point(|moment| moment.first <= sequence);
+        self.moments.iter().rev().take(NEWEST).find(has_begun).or_else(|| {
+            let later = self.moments.partition_point(|moment| has_begun(&moment));
             self.moments.get(later.checked_sub(1)?)
         })
     }
 
-    /// Forgets the oldest records until so many more fit in, and the moments of which none is left.
-    /// The newest moment is there already, and its records are still to come.
-    fn make_room(&mut self, count: usize) {
-        let kept = self.capacity.saturating_sub(count);
-        let surplus = self.records.len().saturating_sub(kept);
-        self.records.drain(..surplus);
+    /// Enters a record, in the place of the oldest one if there is no more room.
+    fn push(&mut self, record: Record) {
+        self.next += 1;
+        if self.records.len() >= self.capacity {
+            self.records.pop_front();
+        }
+        if self.capacity > 0 {
+            self.records.push_back(record);
+        }
+    }
+
+    /// Forgets the moments of which no record is left.
+    fn forget_moments(&mut self) {
         let first = self.first();
         let is_over = |moment: &Moment| moment.first <= first;
         while self.moments.get(1).is_some_and(is_over) {
@@ -198,13 +208,12 @@ impl Log {
             let capacity = ring.capacity.min(AT_ONCE);
             ring.records.reserve_exact(capacity);
         }
-        let surplus = records.len().saturating_sub(ring.capacity);
         let first = ring.next;
         ring.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
-        ring.make_room(records.len());
-        ring.next += records.len() as u64;
-        records.drain(..surplus);
-        ring.records.extend(records.drain(..));
+        for record in records.drain(..) {
+            ring.push(record);
+        }
+        ring.forget_moments();
         drop(ring);
         self.pushed.notify_waiters();
     }

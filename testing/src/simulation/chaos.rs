@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use super::faults::{Faults, Plan, Run, Start, Stop};
 use super::judge::Seen;
 use super::record::Notes;
 
+/// After how many steps of workers events are entered at the latest.
+const STEPS: u32 = 64;
+
 /// What all workers of a run have in common.
 pub(super) struct Chaos {
     seed: u64,
@@ -22,6 +25,8 @@ pub(super) struct Chaos {
     spared: Vec<String>,
     notes: Notes,
     is_calm: AtomicBool,
+    /// How many steps workers have taken.
+    steps: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -33,8 +38,8 @@ struct State {
 }
 
 /// The workers that one path has had.
-#[derive(Default)]
 struct Lives {
+    path: Arc<str>,
     count: u64,
     /// The number of the one that lives, and its generation.
     live: Option<(u64, u32)>,
@@ -42,8 +47,8 @@ struct Lives {
 
 impl Chaos {
     pub(super) fn new(seed: u64, faults: Faults, spared: Vec<String>, notes: Notes) -> Arc<Self> {
-        let is_calm = AtomicBool::new(false);
-        Arc::new(Self { seed, faults, spared, notes, is_calm, state: Mutex::default() })
+        let (is_calm, steps) = (AtomicBool::new(false), AtomicU32::new(0));
+        Arc::new(Self { seed, faults, spared, notes, is_calm, steps, state: Mutex::default() })
     }
 
     /// Lets no fault strike any more, and all go on that are held up.
@@ -56,14 +61,21 @@ impl Chaos {
     /// Enters a new worker: returns its path, its number, and who else of its path lives.
     fn enter(&self, path: &str, generation: u32) -> (Arc<str>, u64, Option<(u64, u32)>) {
         let mut state = self.state.lock();
-        let path = match state.paths.get_key_value(path) {
-            Some((path, _)) => Arc::clone(path),
-            None => Arc::from(path),
-        };
-        let lives = state.paths.entry(Arc::clone(&path)).or_default();
+        if !state.paths.contains_key(path) {
+            let path: Arc<str> = path.into();
+            state.paths.insert(Arc::clone(&path), Lives { path, count: 0, live: None });
+        }
+        let lives = state.paths.get_mut(path).expect("it is there by now");
         lives.count += 1;
         let nth = lives.count;
-        (path, nth, lives.live.replace((nth, generation)))
+        (Arc::clone(&lives.path), nth, lives.live.replace((nth, generation)))
+    }
+
+    /// A worker takes a step, and may make events.
+    fn step(&self) {
+        if self.steps.fetch_add(1, Ordering::Relaxed) % STEPS == STEPS - 1 {
+            self.notes.enter();
+        }
     }
 
     fn is_calm(&self) -> bool {
@@ -125,6 +137,7 @@ enum PlayerState {
 
 impl Wrapped for Player {
     fn before(&mut self, step: Step, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        self.chaos.step();
         if self.chaos.is_calm() {
             return Poll::Ready(None);
         }

@@ -55,6 +55,8 @@ pub(super) struct Judge {
     at: Duration,
     /// Where the clock has jumped to last.
     jumped_to: Duration,
+    /// Who has no worker.
+    idle: Vec<usize>,
     /// Whose worker has ended, and of whom it is not yet judged what must follow.
     due: Vec<usize>,
     /// Room for what a look at the statuses finds, for inputs, and for a path.
@@ -87,6 +89,7 @@ impl Judge {
         let engine = path.rsplit_once('/').map_or("", |(engine, _)| engine);
         let seat = Seat { path: path.to_owned(), engine: engine.to_owned(), ..Seat::default() };
         self.seats.push(seat);
+        self.idle.push(index);
         self.index.insert(path.to_owned(), index);
         index
     }

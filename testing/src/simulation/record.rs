@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use crankcase_engine::{Events, Notice, Policy};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::judge::{Judge, Judged, Seen, join};
@@ -18,6 +19,8 @@ use super::trace::{Trace, What};
 pub struct Notes {
     record: Arc<Mutex<Record>>,
     began: Instant,
+    /// Notified when something is found.
+    broken: Arc<Notify>,
 }
 
 struct Record {
@@ -28,8 +31,11 @@ struct Record {
     source: Option<(Events, SystemTime)>,
     /// No fault strikes, not yet or not any more.
     is_calm: bool,
-    /// What was found first.
+    /// What was found first, and who waits for it.
     found: Option<String>,
+    broken: Arc<Notify>,
+    /// How many events there may be.
+    most_events: u64,
     /// Room for a path.
     path: String,
 }
@@ -47,33 +53,57 @@ impl Record {
                     join(&mut self.path, event.engine(), event.worker());
                     let judged = judge.event(at, &event, &self.path);
                     self.trace.push(at, What::Event(event), &self.path);
-                    judged
+                    let (count, most) = (judge.count, self.most_events);
+                    judged.and_then(|()| within(count, most))
                 }
                 Notice::Missed(missed) => Err(format!("{missed} events were missed")),
             };
             if let Err(found) = judged {
                 self.found.get_or_insert(found);
+                self.broken.notify_one();
             }
         }
     }
 }
 
+fn within(count: u64, most: u64) -> Judged {
+    if count <= most {
+        return Ok(());
+    }
+    Err(format!("there were more than {most} events; is there a wait of zero?"))
+}
+
 impl Notes {
     pub(super) fn new() -> Self {
+        let broken = Arc::new(Notify::new());
         let record = Record {
             trace: Trace::new(),
             judge: Some(Box::default()),
             source: None,
             is_calm: false,
             found: None,
+            broken: Arc::clone(&broken),
+            most_events: u64::MAX,
             path: String::new(),
         };
-        Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
+        Self { record: Arc::new(Mutex::new(record)), began: Instant::now(), broken }
     }
 
     /// Follows an engine, whose wall clock began at this moment.
     pub(super) fn follow(&self, events: Events, wall: SystemTime) {
         self.record.lock().source = Some((events, wall));
+    }
+
+    /// Says how many events there may be.
+    pub(super) fn allow(&self, most_events: u64) {
+        self.record.lock().most_events = most_events;
+    }
+
+    /// Waits until something is found that does not hold.
+    ///
+    /// Cancel safe: what was found is not forgotten.
+    pub(super) async fn is_broken(&self) {
+        self.broken.notified().await;
     }
 
     /// Returns whether no fault strikes: they have stopped, or the run has none. What fails by itself,
@@ -104,10 +134,16 @@ impl Notes {
 
     /// Judges what was seen in a worker's task, after the events that have led to it.
     pub(super) fn seen(&self, seen: Seen<'_>) {
-        self.record.lock().catch_up();
+        self.enter();
         if let Err(found) = self.with(|judge| judge.seen(seen)) {
             self.record.lock().found.get_or_insert(found);
+            self.broken.notify_one();
         }
+    }
+
+    /// Enters the events that have come.
+    pub(super) fn enter(&self) {
+        self.record.lock().catch_up();
     }
 
     /// Enters the events that have come; returns what was found up to now.
@@ -142,11 +178,13 @@ impl Notes {
     /// Says that the clock has just jumped.
     pub(super) fn jumped(&self) {
         let to = self.began.elapsed();
+        self.enter();
         self.with(|judge| judge.jumped(to));
     }
 
     /// Says that the engine is at rest, and will be killed next.
     pub(super) fn is_at_rest(&self) {
+        self.enter();
         self.with(|judge| judge.is_killed_at_rest = true);
     }
 

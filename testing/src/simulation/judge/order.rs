@@ -31,6 +31,7 @@ impl Judge {
         seat.holds.clear();
         seat.lacks.clear();
         seat.follows.clear();
+        self.idle.retain(|idle| *idle != index);
         self.begin_life(index);
         Ok(())
     }
@@ -98,6 +99,7 @@ impl Judge {
         let seat = &mut self.seats[index];
         seat.down(count, false);
         (seat.phase, seat.end) = (Phase::Idle, Some(end));
+        self.idle.push(index);
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
         seat.lacks.clear();
@@ -121,6 +123,9 @@ impl Judge {
                 seat.next = Next::Whatever;
             }
         }
+        let is_idle = |index: &usize| self.seats[*index].phase == Phase::Idle;
+        self.idle.clear();
+        self.idle.extend((0..self.seats.len()).filter(is_idle));
         // The next engine with this path is another one.
         self.killed.remove(engine);
         Ok(())

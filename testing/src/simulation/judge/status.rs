@@ -58,14 +58,14 @@ impl Judge {
             self.judge_next(index)?;
         }
         self.with_known(|judge, known| {
-            (0..judge.seats.len()).try_for_each(|index| judge.judge_idle(index, known))
+            judge.idle.iter().try_for_each(|index| judge.judge_idle(*index, known))
         })
     }
 
     /// Judges whether an idle path rightly is.
     fn judge_idle(&self, index: usize, known: &mut Known) -> Judged {
         let seat = &self.seats[index];
-        if seat.phase != Phase::Idle || !seat.is_installed || seat.is_parked {
+        if !seat.is_installed || seat.is_parked {
             return Ok(());
         }
         let Some(declared) = &seat.declared else { return Ok(()) };
