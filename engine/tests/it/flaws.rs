@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Outcome, Severity, Stop, Worker,
-    WorkerState,
+    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Severity, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
 
-use crate::{A, B, C, TestResult, add_one};
+use crate::{A, B, C, Idle, TestResult, add_one};
 
 #[tokio::test(start_paused = true)]
 async fn a_first_bounce_waits_the_whole_bounce_delay() -> TestResult {
@@ -111,15 +110,6 @@ async fn a_crash_loop_of_any_length_keeps_nothing() -> TestResult {
     // The test's, the manifold's, the worker's and the value's.
     assert_eq!(Arc::strong_count(&config), 4);
     Ok(clean_kill(engine).await?)
-}
-
-struct Idle;
-
-impl Worker for Idle {
-    async fn run(self, stop: Stop) -> Outcome {
-        stop.wait().await;
-        Ok(())
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,13 +29,23 @@ mod tree;
 mod trees;
 mod wrapping;
 
-use crankcase_engine::{Engine, Manifold, Name, WorkerState};
+use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker, WorkerState};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 const A: Name<u32> = Name::new("a");
 const B: Name<u32> = Name::new("b");
 const C: Name<u32> = Name::new("c");
+
+/// A worker that does nothing until it is told to stop.
+struct Idle;
+
+impl Worker for Idle {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
 
 /// Returns what a worker is doing now.
 async fn state(engine: &Engine, name: &str) -> WorkerState {

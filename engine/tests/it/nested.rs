@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crankcase_engine::{
     Backoff, Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Metrics, Name,
-    NestedEngine, Outcome, Report, Stop, Worker, WorkerState,
+    NestedEngine, Report, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
 };
 use parking_lot::Mutex;
 
-use crate::{A, TestResult};
+use crate::{A, Idle, TestResult};
 
 const SITE: Name<Engine> = Name::new("site");
 const PAGE: Name<u32> = Name::new("page");
@@ -61,15 +61,6 @@ async fn a_nested_engines_report_stands_under_its_name() -> TestResult {
     assert_eq!(nested.path, "/site");
     assert_eq!(nested.workers["page"].state, WorkerState::Running);
     Ok(clean_kill(engine).await?)
-}
-
-struct Idle;
-
-impl Worker for Idle {
-    async fn run(self, stop: Stop) -> Outcome {
-        stop.wait().await;
-        Ok(())
-    }
 }
 
 #[tokio::test(start_paused = true)]

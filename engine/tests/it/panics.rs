@@ -10,7 +10,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine};
 use tokio::sync::watch;
 
-use crate::{A, TestResult};
+use crate::{A, Idle, TestResult};
 
 /// Waits until `/a` has panicked, and returns the error's text; the engine lives on.
 async fn panic_of(engine: &Engine, manifold: Manifold) -> Result<String, Failure> {
@@ -32,15 +32,6 @@ async fn check_panic(manifold: Manifold, expected: &str) -> TestResult {
 
     assert_eq!(text, expected);
     Ok(())
-}
-
-struct Idle;
-
-impl Worker for Idle {
-    async fn run(self, stop: Stop) -> Outcome {
-        stop.wait().await;
-        Ok(())
-    }
 }
 
 /// Panics when it is dropped, compared or written, whichever the test brings about.

@@ -8,7 +8,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
 
-use crate::{A, B, C, TestResult, add_one, state};
+use crate::{A, B, C, Idle, TestResult, add_one, state};
 
 #[tokio::test(start_paused = true)]
 async fn a_report_is_written_as_lines() -> TestResult {
@@ -70,15 +70,6 @@ fn reporting_after(delay: Duration) -> Manifold {
         .output(|_| 1_u32)
         .report(move |_| reporter)
         .build()
-}
-
-struct Idle;
-
-impl crankcase_engine::Worker for Idle {
-    async fn run(self, stop: crankcase_engine::Stop) -> crankcase_engine::Outcome {
-        stop.wait().await;
-        Ok(())
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ mod periodic;
 mod process;
 mod runner;
 mod running;
+mod schedules;
 mod service;
 mod signal;
 mod threads;
