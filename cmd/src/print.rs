@@ -1,6 +1,7 @@
 //! Data on stdout. Colours are for terminals only, and not if `NO_COLOR` is set.
 
 mod dot;
+mod marked;
 mod problems;
 mod report;
 
@@ -11,6 +12,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 pub(crate) use dot::{dot, site_dot};
+pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
 pub(crate) use report::report;
 

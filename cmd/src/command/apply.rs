@@ -66,7 +66,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             }
         }
     };
-    print::data(global.output, &account, |account, out| write!(out, "{account}"))?;
+    print::data(global.output, &account, print::marked)?;
     Ok(if was_interrupted {
         exit::INTERRUPTED
     } else if account.failures() > 0 {

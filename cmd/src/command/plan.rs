@@ -32,7 +32,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
         plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
     };
-    print::data(global.output, &plan, |plan, out| write!(out, "{plan}"))?;
+    print::data(global.output, &plan, print::marked)?;
     if let Some(path) = &args.out {
         SavedPlan::new(&named, plan.clone()).write(path)?;
     }

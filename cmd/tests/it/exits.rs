@@ -135,3 +135,17 @@ async fn nothing_is_coloured_that_is_not_a_terminal() -> TestResult {
     }
     world.clean_kill().await
 }
+
+#[tokio::test]
+async fn a_plan_is_coloured_where_that_is_asked_for_only() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: file, config: {path: \"@/a\"}}}\n")?;
+    let plain = machine.run(&["plan", "site.yaml"]).await?;
+    let mut command = machine.program(&["plan", "site.yaml"]);
+    command.env("CLICOLOR_FORCE", "1").stdout(Stdio::piped()).stderr(Stdio::piped());
+
+    let colored = machine.ended(command.spawn()?).await?;
+
+    assert!(plain.stdout.starts_with("~ a (file) would change\n"), "{plain:?}");
+    assert!(colored.stdout.starts_with("\u{1b}[33m~ a (file) would change\u{1b}["), "{colored:?}");
+    Ok(())
+}
