@@ -48,6 +48,11 @@ impl Context {
         self.name.as_str()
     }
 
+    /// Returns the path of the worker's engine; that of the outermost is empty.
+    pub fn engine(&self) -> &str {
+        &self.identity.shared.path
+    }
+
     /// Returns the path of the worker: its engine's path and its name.
     pub fn path(&self) -> String {
         self.identity.shared.path_of(self.name())

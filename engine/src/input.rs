@@ -102,6 +102,9 @@ pub(crate) struct Declaration {
     pub(crate) kind: &'static Kind,
 }
 
+/// As many inputs as most manifolds have at most.
+pub(crate) const FEW: usize = 8;
+
 /// What the engine gives for one declared input.
 pub(crate) enum Gift {
     Value(Value),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use pin_project_lite::pin_project;
+use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::changes::{Changes, Late};
@@ -19,7 +20,7 @@ use crate::detail::Reporter;
 use crate::event_loop::Message;
 use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
-use crate::input::Gift;
+use crate::input::{FEW, Gift};
 use crate::manifold::{Blueprint, Entry, Settings, Step, Wrapped, WrappedInput};
 use crate::observe::Observed;
 use crate::shared::Shared;
@@ -174,7 +175,7 @@ impl Guard {
         manifold: &dyn Blueprint,
     ) -> Option<Box<dyn Wrapped>> {
         let wrap = ctx.identity().shared.wrap.as_ref()?;
-        let given: Box<[bool]> = gifts.iter().map(Gift::is_present).collect();
+        let given: SmallVec<[bool; FEW]> = gifts.iter().map(Gift::is_present).collect();
         let admitted = self.entry.as_ref().and_then(|entry| entry.inputs());
         let (inputs, present) = admitted.unwrap_or((manifold.inputs(), &given));
         let inputs = inputs.iter().zip(present).map(|(input, is_present)| WrappedInput {
@@ -183,7 +184,7 @@ impl Guard {
             output: input.kind.name(),
             is_present: *is_present,
         });
-        Some(wrap.wrap(ctx, &inputs.collect::<Vec<_>>()))
+        Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
     }
 
     /// Judges an outcome and tells it.

@@ -5,18 +5,22 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use super::slot::{Ask, LastError, Slot, WorkerSlot};
 use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
 use crate::event::EventKind;
-use crate::input::Gift;
+use crate::input::{FEW, Gift};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
 use crate::manifold::Manifold;
 use crate::stop::Stop;
 use crate::task::Launch;
 use crate::value::Outputs;
+
+/// Which inputs are there.
+type Present = SmallVec<[bool; FEW]>;
 
 impl Ask {
     pub(super) fn new(reporter: Reporter) -> Arc<Self> {
@@ -60,7 +64,7 @@ impl EventLoop {
         let (gifts, present) = self.gifts(node, &manifold);
         let slot = &mut self.slots[node.index()];
         if !present.is_empty() {
-            slot.rare_mut().present = present;
+            slot.rare_mut().note_present(&present);
         }
         slot.starts = slot.starts.saturating_add(1);
         slot.forget_health();
@@ -86,14 +90,11 @@ impl EventLoop {
     }
 
     /// Returns what a worker is started with, and which of it was there.
-    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Vec<Gift>, Box<[bool]>) {
+    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Vec<Gift>, Present) {
         let declared = manifold.blueprint.inputs();
-        if declared.is_empty() {
-            return (Vec::new(), Box::default());
-        }
-        let edges: Vec<_> = self.machine.inputs(node).collect();
+        let edges: SmallVec<[_; FEW]> = self.machine.inputs(node).collect();
         let mut gifts = Vec::with_capacity(edges.len());
-        let mut present = Vec::with_capacity(edges.len());
+        let mut present = Present::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.slots[edge.target.index()];
@@ -106,7 +107,7 @@ impl EventLoop {
                 Gift::Absent
             });
         }
-        (gifts, present.into_boxed_slice())
+        (gifts, present)
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {

@@ -45,6 +45,17 @@ pub(super) struct Rare {
     pub(super) present: Box<[bool]>,
 }
 
+impl Rare {
+    /// Remembers which inputs are there.
+    pub(super) fn note_present(&mut self, present: &[bool]) {
+        if self.present.len() == present.len() {
+            self.present.copy_from_slice(present);
+        } else {
+            self.present = present.into();
+        }
+    }
+}
+
 pub(super) struct WorkerSlot {
     pub(super) generation: Generation,
     pub(super) stopper: Stopper,

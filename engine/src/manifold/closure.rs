@@ -25,6 +25,10 @@ use crate::value::{Kind, Value};
 ///
 /// A value is a type that is `Clone + Send + Sync`; a [`Changing`] value may stand in its place.
 pub trait Offers: Sized + Send + 'static {
+    /// Whether any of the values changes.
+    #[doc(hidden)]
+    const CHANGES: bool;
+
     #[doc(hidden)]
     fn kinds() -> SmallVec<[&'static Kind; 1]>;
 
@@ -37,12 +41,15 @@ pub trait Offers: Sized + Send + 'static {
 #[expect(missing_debug_implementations, reason = "it cannot be reached from outside")]
 pub struct Handed<'a> {
     identity: &'a Identity,
-    values: Vec<Value>,
+    values: SmallVec<[Value; 1]>,
     changes: Changes,
 }
 
 /// One element of what a closure worker offers.
 pub trait Offer: Send + 'static {
+    #[doc(hidden)]
+    const CHANGES: bool = false;
+
     #[doc(hidden)]
     fn kind() -> &'static Kind;
 
@@ -95,6 +102,8 @@ impl<T> fmt::Debug for Changing<T> {
 
 // `Changing` is not `Clone`, so it is no plain value.
 impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
+    const CHANGES: bool = true;
+
     fn kind() -> &'static Kind {
         Kind::of::<T>()
     }
@@ -106,6 +115,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
 }
 
 impl Offers for () {
+    const CHANGES: bool = false;
+
     fn kinds() -> SmallVec<[&'static Kind; 1]> {
         SmallVec::new()
     }
@@ -116,6 +127,8 @@ impl Offers for () {
 macro_rules! offers {
     ($($name:ident $place:tt)+) => {
         impl<$($name: Offer),+> Offers for ($($name,)+) {
+            const CHANGES: bool = $($name::CHANGES)||+;
+
             fn kinds() -> SmallVec<[&'static Kind; 1]> {
                 [$($name::kind()),+].into_iter().collect()
             }
@@ -165,7 +178,7 @@ impl<O: Offers> Up<O> {
     /// [`Stop::wait`], a blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
     pub fn ready(self, offers: O) -> Stop {
         let identity = self.ctx.identity();
-        let mut handed = Handed { identity, values: Vec::new(), changes: Changes::default() };
+        let mut handed = Handed { identity, values: SmallVec::new(), changes: Changes::default() };
         offers.hand_over(&mut handed);
         if let Some(observed) = self.ctx.observed() {
             observed.started();
@@ -233,7 +246,9 @@ where
             begin: |plan: &Plan<Self>, gifts: Vec<Gift>, ctx: Context, late: &mut Late| {
                 let mut given = Given::new(gifts, ctx);
                 let values = plan.body.inputs.take(&mut given);
-                *late = Late::new();
+                if O::CHANGES {
+                    *late = Late::new();
+                }
                 let up = Up::new(given.into_context(), Follower::Task(late.clone()));
                 Begun::<Pending<Result<Infallible, Exit>>, F>::Run((plan.body.run)(values, up))
             },

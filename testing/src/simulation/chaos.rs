@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::{Sleep, sleep};
 
 use super::faults::{Faults, Plan, Run, Start, Stop};
-use super::judge::Seen;
+use super::judge::{Seen, join};
 use super::record::Notes;
 
 /// After how many steps of workers events are entered at the latest.
@@ -33,6 +33,8 @@ pub(super) struct Chaos {
 #[derive(Default)]
 struct State {
     paths: HashMap<Arc<str>, Lives, foldhash::fast::FixedState>,
+    /// Room for a path.
+    path: String,
     /// Who is held up until the faults stop.
     held: Vec<Waker>,
 }
@@ -59,13 +61,14 @@ impl Chaos {
     }
 
     /// Enters a new worker: returns its path, its number, and who else of its path lives.
-    fn enter(&self, path: &str, generation: u32) -> (Arc<str>, u64, Option<(u64, u32)>) {
-        let mut state = self.state.lock();
-        if !state.paths.contains_key(path) {
-            let path: Arc<str> = path.into();
-            state.paths.insert(Arc::clone(&path), Lives { path, count: 0, live: None });
+    fn enter(&self, ctx: &Context, generation: u32) -> (Arc<str>, u64, Option<(u64, u32)>) {
+        let State { paths, path, .. } = &mut *self.state.lock();
+        join(path, ctx.engine(), Some(ctx.name()));
+        if !paths.contains_key(path.as_str()) {
+            let path: Arc<str> = path.as_str().into();
+            paths.insert(Arc::clone(&path), Lives { path, count: 0, live: None });
         }
-        let lives = state.paths.get_mut(path).expect("it is there by now");
+        let lives = paths.get_mut(path.as_str()).expect("it is there by now");
         lives.count += 1;
         let nth = lives.count;
         (Arc::clone(&lives.path), nth, lives.live.replace((nth, generation)))
@@ -89,7 +92,7 @@ pub(super) struct Around(pub(super) Arc<Chaos>);
 impl Wrap for Around {
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
         let generation = ctx.generation();
-        let (path, nth, other) = self.0.enter(&ctx.path(), generation);
+        let (path, nth, other) = self.0.enter(ctx, generation);
         if let Some((_, other)) = other {
             self.0.notes.seen(Seen::Twice { path: &path, other, generation });
         }
