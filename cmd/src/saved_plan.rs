@@ -62,7 +62,9 @@ impl SavedPlan {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = PathBuf::from(name);
-        let written = write_new(&temporary, &serde_json::to_vec_pretty(self)?)
+        let written = self
+            .text()
+            .and_then(|text| write_new(&temporary, &text))
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
             // What could not be finished is not left behind; that it cannot be removed either says
@@ -70,6 +72,10 @@ impl SavedPlan {
             drop(fs::remove_file(&temporary));
         }
         written.with_context(|| format!("cannot save the plan in {}", path.display()))
+    }
+
+    fn text(&self) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec_pretty(self)?)
     }
 
     /// Reads a saved plan; `None` if the file is none, and so a manifest. So is one that cannot be
