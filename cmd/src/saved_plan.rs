@@ -62,7 +62,9 @@ impl SavedPlan {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = PathBuf::from(name);
-        let written = write_new(&temporary, &serde_json::to_vec_pretty(self)?)
+        let written = self
+            .text()
+            .and_then(|text| write_new(&temporary, &text))
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
             // What could not be finished is not left behind; that it cannot be removed either says
@@ -72,15 +74,15 @@ impl SavedPlan {
         written.with_context(|| format!("cannot save the plan in {}", path.display()))
     }
 
-    /// Reads a saved plan; `None` if the file is none, and so a manifest.
-    pub(crate) fn read(site: &SiteArgs) -> anyhow::Result<Option<Self>> {
+    fn text(&self) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec_pretty(self)?)
+    }
+
+    /// Reads a saved plan; `None` if the file is none, and so a manifest. So is one that cannot be
+    /// read: who loads it says why.
+    pub(crate) fn read(site: &SiteArgs) -> Result<Option<Self>, InvalidPlan> {
         let [path] = &*site.paths else { return Ok(None) };
-        let is_plain = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST);
-        if !is_plain {
-            return Ok(None);
-        }
-        let mut text = Vec::new();
-        fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+        let Ok(text) = read_plain(path) else { return Ok(None) };
         let is_plan = text.trim_ascii_start().starts_with(b"{")
             && text.windows(16).take(64).any(|part| part == b"\"crankcase_plan\"");
         if !is_plan {
@@ -90,7 +92,7 @@ impl SavedPlan {
             .map_err(|source| InvalidPlan::Syntax { path: path.clone(), source })?;
         let version = saved.crankcase_plan;
         if version != VERSION {
-            return Err(InvalidPlan::Version { path: path.clone(), version }.into());
+            return Err(InvalidPlan::Version { path: path.clone(), version });
         }
         Ok(Some(saved))
     }
@@ -103,6 +105,15 @@ impl SavedPlan {
             var_files: self.var_files.clone(),
         }
     }
+}
+
+/// Reads a plain file that is not too long; of a pipe or a longer file nothing.
+fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    if fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST) {
+        fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+    }
+    Ok(text)
 }
 
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {

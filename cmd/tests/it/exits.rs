@@ -126,6 +126,21 @@ async fn an_output_that_cannot_be_written_is_an_error_that_says_so() -> TestResu
 }
 
 #[tokio::test]
+async fn a_manifest_that_cannot_be_read_is_invalid_for_every_command() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: noop}}\n")?;
+    // A plain file that nobody can read, whoever runs the test.
+    let unreadable = "/proc/self/mem";
+    for command in ["check", "plan", "apply", "run", "graph"] {
+        let ran = machine.run(&[command, unreadable]).await?;
+
+        assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{command}: {ran:?}");
+        let expected = format!("{unreadable}: cannot read the file: ");
+        assert!(ran.stderr.starts_with(&expected), "{command}: {ran:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_is_coloured_that_is_not_a_terminal() -> TestResult {
     let world = World::start().await?;
 

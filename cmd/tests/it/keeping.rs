@@ -51,6 +51,26 @@ async fn until_settled_is_1_when_something_cannot_be_as_declared() -> TestResult
 }
 
 #[tokio::test]
+async fn the_log_has_the_beginning_and_the_end_of_what_a_command_floods() -> TestResult {
+    let machine = Machine::new(
+        "resources: {flood: {type: exec, config: {command: [/bin/sh, -c, 'seq 4000; exit 7']}}}\n",
+    )?;
+
+    let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+
+    // Of its first try.
+    let said = ran.stderr.lines().filter_map(|line| line.split_once("an action said")).take(101);
+    let line = |number: u32| format!(" resource=\"flood\" line=\"{number}\"");
+    let expected: Vec<_> = (1..=50)
+        .map(line)
+        .chain([" more resource=\"flood\" lines=3900".to_owned()])
+        .chain((3951..=4000).map(line))
+        .collect();
+    assert_eq!(said.map(|(_, said)| said).collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_file_that_was_changed_or_removed_by_hand_is_repaired() -> TestResult {
     let machine = Machine::new(SITE)?;
     let agent = Agent::start(&machine).await?;

@@ -1,5 +1,7 @@
 //! Checking, planning and applying a site once.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Signal;
@@ -287,7 +289,7 @@ async fn a_plan_that_reads_a_file_without_end_is_interrupted_all_the_same() -> T
     let machine = Machine::new(&format!(
         "{GUARDED}  large: {{type: file, config: {{path: '@/large', content: x}}}}\n"
     ))?;
-    std::fs::File::create(machine.path("large"))?.set_len(1 << 40)?;
+    File::create(machine.path("large"))?.set_len(1 << 40)?;
 
     let child = machine.begin(&["plan", "site.yaml"])?;
     machine.lines("pid", 1).await?;
@@ -322,6 +324,38 @@ async fn a_second_signal_ends_an_apply_that_waits_for_a_command() -> TestResult 
     assert_eq!((ran.code, &*ran.stdout), (Some(130), ""), "{ran:?}");
     assert!(ran.stderr.contains("interrupted again: what ran was killed"), "{ran:?}");
     gone(&pid).await
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_with_the_first_one_is_no_second_one() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  orderly:
+    type: exec
+    config:
+      command: [/bin/sh, -c, "trap 'read line < @/pipe; exit 3' TERM; echo $$ > @/pid; sleep 1000 & wait"]
+      grace: 5m
+"#,
+    )?;
+    machine.fifo("pipe")?;
+    let child = machine.begin(&["apply", "site.yaml"])?;
+    machine.lines("pid", 1).await?;
+    let program = child.id().ok_or("ended")?.to_string();
+
+    signal(&program, Signal::INT)?;
+    signal(&program, Signal::TERM)?;
+    // For the command that was asked to end, and not killed. Open for both, so that nobody is waited
+    // for.
+    let mut pipe = File::options().read(true).write(true).open(machine.path("pipe"))?;
+    pipe.write_all(b"go\n")?;
+    let ran = machine.ended(child).await?;
+
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    assert!(
+        ran.stdout.ends_with("apply: 0 changed, 0 unchanged, 1 not attempted or interrupted\n"),
+        "{ran:?}"
+    );
+    Ok(())
 }
 
 #[tokio::test]

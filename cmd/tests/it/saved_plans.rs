@@ -1,6 +1,8 @@
 //! Plans that are saved, and carried out as they were seen or not at all.
 
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::machine::Machine;
@@ -129,6 +131,23 @@ async fn a_saved_plan_that_was_spoiled_is_invalid_input() -> TestResult {
         assert!(ran.stderr.contains("the saved plan plan"), "{ran:?}");
         assert!(!machine.path("page").exists(), "something was done");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_whose_manifest_has_no_name_in_text_is_not_saved() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let name = OsStr::from_bytes(b"\xff.yaml");
+    fs::rename(machine.path("site.yaml"), machine.path("").join(name))?;
+    let mut plan = machine.program(&["plan", "-o", "plan"]);
+    plan.arg(name);
+
+    let ran = crate::world::ran(plan).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let expected = "cannot save the plan in plan: path contains invalid UTF-8 characters\n";
+    assert!(ran.stderr.ends_with(expected), "{ran:?}");
+    assert!(!machine.path("plan").exists());
     Ok(())
 }
 

@@ -18,10 +18,10 @@ pub(super) fn keep(runtime: &Handle, mut events: Events) {
 fn log(event: &Event) {
     let worker = event.path();
     match &event.kind {
-        // A fatal one is the agent's own error.
         EventKind::Ended { error: Some(reason), end: EndKind::Missing, .. } => {
             tracing::info!(worker, reason, "a worker misses something");
         }
+        // A fatal one is the agent's own error.
         EventKind::Ended { error: Some(error), end, .. } if *end != EndKind::Fatal => {
             tracing::warn!(worker, %end, error, "a worker has ended");
         }

@@ -2,54 +2,160 @@
 
 use std::error::Error;
 use std::fs;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Live, Manifold, Name};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
 use crankcase_resources::{Kinds, Overrides, Site, SiteFiles};
+use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{Signals, WatcherConfig, Watches};
+use rustix::process::{Signal, getpid, kill_process};
+use tempfile::TempDir;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 const WATCHES: Name<Watches> = Name::new("watches");
 const SITE: Name<Arc<Site>> = Name::new("site");
 const USER: Name<()> = Name::new("user");
 
+/// An engine that keeps a site of one manifest.
+struct Kept {
+    folder: TempDir,
+    path: PathBuf,
+    engine: Engine,
+    signals: Bare,
+    files: SiteFiles,
+    /// The name of the first resource.
+    names: watch::Receiver<String>,
+    told: watch::Sender<String>,
+}
+
+impl Kept {
+    /// Writes a manifest with the resource `old`, which is loaded from `of` the folder.
+    async fn new(of: &str) -> Result<Self, Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("site.yaml");
+        fs::write(&path, "resources: {old: {type: noop}}")?;
+        let paths = vec![folder.path().join(of)];
+        let files = SiteFiles { paths, overrides: Overrides::default(), kinds: Kinds::builtin() };
+        let engine = Engine::builder().build()?;
+        let signals = Signals::new()?;
+        engine.provide(SIGNALS, signals.handle()).await?;
+        engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
+        engine.running(&WATCHES).await?;
+        let (told, names) = watch::channel(String::new());
+        Ok(Self { folder, path, engine, signals: Bare::run(signals), files, names, told })
+    }
+
+    /// Declares a resource in the place of the one before.
+    fn change(&self, name: &str) -> std::io::Result<()> {
+        fs::write(&self.path, format!("resources: {{{name}: {{type: noop}}}}"))
+    }
+
+    /// Keeps a site that was loaded before, and follows it.
+    async fn keep(&self, site: Site) -> Result<(), Box<dyn Error>> {
+        let (files, site) = (self.files.clone(), Arc::new(site));
+        let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
+        self.engine.install(SITE, source::manifold(config)).await?;
+        let user = Manifold::builder().inputs(SITE.live().required()).offers::<()>();
+        let user =
+            user.run_with(self.told.clone(), |names, mut site: Live<Arc<Site>>, up| async move {
+                let stop = up.ready(());
+                let mut next = site.get();
+                loop {
+                    names.send_replace(next.map_or_else(String::new, |site| first_name(&site)));
+                    tokio::select! {
+                        biased;
+                        () = stop.wait() => return Ok(()),
+                        changed = site.changed() => next = changed?,
+                    }
+                }
+            });
+        Ok(self.engine.install(USER, user).await?)
+    }
+
+    /// Keeps the site of a folder, of which a change has been seen already.
+    async fn followed() -> Result<Self, Box<dyn Error>> {
+        let mut kept = Self::new("").await?;
+        kept.keep(kept.files.load()?).await?;
+        kept.change("newer")?;
+        kept.until("newer").await?;
+        Ok(kept)
+    }
+
+    /// Waits until the site has a resource.
+    async fn until(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
+        let seen = self.names.wait_for(|seen| seen == name);
+        timeout(Duration::from_secs(60), seen).await??;
+        Ok(())
+    }
+
+    /// Waits likewise while the folder is written to again and again; at one of the writes SIGHUP is
+    /// sent.
+    async fn until_among_changes(
+        &mut self,
+        name: &str,
+        hangup_at: Option<u32>,
+    ) -> Result<(), Box<dyn Error>> {
+        let busy = self.folder.path().join("busy.log");
+        let writing = async {
+            for count in 0.. {
+                fs::write(&busy, format!("{count}"))?;
+                if hangup_at == Some(count) {
+                    kill_process(getpid(), Signal::HUP)?;
+                }
+                sleep(Duration::from_millis(100)).await;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            seen = self.until(name) => seen,
+            written = writing => written,
+        }
+    }
+
+    async fn end(self) -> Result<(), Box<dyn Error>> {
+        clean_kill(self.signals).await?;
+        Ok(self.engine.stop().await?)
+    }
+}
+
 #[tokio::test]
 async fn a_change_before_the_manifest_is_watched_is_not_missed() -> Result<(), Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("site.yaml");
-    fs::write(&path, "resources: {old: {type: noop}}")?;
-    let (paths, overrides) = (vec![path.clone()], Overrides::default());
-    let files = SiteFiles { paths, overrides, kinds: Kinds::builtin() };
-    let site = Arc::new(files.load()?);
-    let engine = Engine::builder().build()?;
-    engine.provide(SIGNALS, Signals::new()?.handle()).await?;
-    engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
-    engine.running(&WATCHES).await?;
+    let mut kept = Kept::new("site.yaml").await?;
+    let site = kept.files.load()?;
 
-    fs::write(&path, "resources: {new: {type: noop}}")?;
-    let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
-    engine.install(SITE, source::manifold(config)).await?;
+    kept.change("new")?;
+    kept.keep(site).await?;
 
-    let (sender, mut names) = watch::channel(String::new());
-    let user = Manifold::builder().inputs(SITE.live().required()).offers::<()>();
-    let user = user.run_with(sender, |names, mut site: Live<Arc<Site>>, up| async move {
-        let stop = up.ready(());
-        let mut next = site.get();
-        loop {
-            names.send_replace(next.map_or_else(String::new, |site| first_name(&site)));
-            tokio::select! {
-                biased;
-                () = stop.wait() => return Ok(()),
-                changed = site.changed() => next = changed?,
-            }
-        }
-    });
-    engine.install(USER, user).await?;
-    timeout(Duration::from_secs(60), names.wait_for(|name| name == "new")).await??;
-    Ok(engine.stop().await?)
+    kept.until("new").await?;
+    kept.end().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_in_a_folder_that_never_rests_is_loaded_after_a_while()
+-> Result<(), Box<dyn Error>> {
+    let mut kept = Kept::followed().await?;
+
+    kept.change("new")?;
+
+    kept.until_among_changes("new", None).await?;
+    kept.end().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hangup_is_obeyed_while_the_folder_of_the_manifest_does_not_rest()
+-> Result<(), Box<dyn Error>> {
+    let mut kept = Kept::followed().await?;
+    kept.change("new")?;
+    let began = Instant::now();
+
+    kept.until_among_changes("new", Some(10)).await?;
+
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    kept.end().await
 }
 
 fn first_name(site: &Site) -> String {

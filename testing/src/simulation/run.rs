@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, EngineState, Events, Report};
+use crankcase_engine::{EndKind, Engine, EngineState, Events, Report};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -318,10 +318,17 @@ impl Run {
     fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
         let at = self.notes.elapsed();
         let recovered = &mut self.recovered;
+        let (top, puts) = (self.engine.path().trim_end_matches('/'), &self.puts);
+        let is_put = |path: &str| {
+            let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
+            name.is_some_and(|name| puts.iter().any(|(put, _)| put == name))
+        };
         self.notes.look(|judge| {
             let is_as_it_was = |seat: &Seat, was_up: bool| {
-                // Who was taken out is not missed.
-                !seat.is_installed() || seat.is_up() || (!was_up && seat.is_done())
+                // Who has taken itself out is not missed, nor is one that another engine lacks now.
+                let is_absent = !seat.is_installed()
+                    && (seat.end == Some(EndKind::Uninstall) || !is_put(&seat.path));
+                is_absent || seat.is_up() || (!was_up && seat.is_done())
             };
             let is_missing = |(path, was_up): &&(String, bool)| {
                 // Nor who was never there, because an engine began with other manifolds.

@@ -149,7 +149,8 @@ impl Setup {
         self.recovered.push(Invariant { text: text.into(), holds: Box::new(holds) });
     }
 
-    /// Lets no fault strike the worker with this path. Its inputs may fail all the same.
+    /// Lets no fault strike the worker with this path itself. It is bounced, parked and replaced by
+    /// hand like any other, and its inputs may fail.
     pub fn spare(&mut self, path: impl Into<String>) {
         self.spared.push(path.into());
     }

@@ -192,6 +192,14 @@ struct Shared {
     status: watch::Sender<HeartbeatStatus>,
 }
 
+impl Shared {
+    /// Says how many members there are. They are counted by whoever is the next to say it, so that
+    /// what is said last is how it is.
+    fn count(&self) {
+        self.status.send_modify(|status| status.members = self.members.lock().all.len());
+    }
+}
+
 #[derive(Default)]
 struct Members {
     next_id: u64,
@@ -215,14 +223,14 @@ impl Pulse {
     /// The name is what the log and the status say of a member that falls silent.
     pub fn join(&self, name: &str) -> Beat {
         let member = Arc::new(Member { name: name.to_owned(), last: Mutex::new(Instant::now()) });
-        let (id, count) = {
+        let id = {
             let mut members = self.shared.members.lock();
             let id = members.next_id;
             members.next_id += 1;
             members.all.insert(id, Arc::clone(&member));
-            (id, members.all.len())
+            id
         };
-        self.shared.status.send_modify(|status| status.members = count);
+        self.shared.count();
         self.shared.joined.notify_one();
         Beat { id, member, shared: Arc::clone(&self.shared) }
     }
@@ -257,11 +265,7 @@ impl fmt::Debug for Beat {
 
 impl Drop for Beat {
     fn drop(&mut self) {
-        let count = {
-            let mut members = self.shared.members.lock();
-            members.all.remove(&self.id);
-            members.all.len()
-        };
-        self.shared.status.send_modify(|status| status.members = count);
+        self.shared.members.lock().all.remove(&self.id);
+        self.shared.count();
     }
 }

@@ -196,10 +196,11 @@ impl Process {
     /// When it is dropped, no process is left.
     pub async fn ready(self) -> Result<Self, ProcessError> {
         let mut said = None;
+        let reached = self.config.readiness.reached(&self.handle, &mut said);
         let waited = tokio::select! {
             biased;
             ended = self.group.leader_ended() => Err(ended),
-            waited = timeout(self.config.ready_timeout, self.config.readiness.reached(&self.handle, &mut said)) => Ok(waited),
+            waited = timeout(self.config.ready_timeout, reached) => Ok(waited),
         };
         match waited {
             Ok(Ok(())) => {

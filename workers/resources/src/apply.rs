@@ -71,10 +71,9 @@ pub(crate) async fn apply_graph(
 ) -> Account {
     let setting = Setting::new(kinds, stop.clone(), declarations);
     let halting = Arc::new(Halting::new(stop, options.fail_fast));
-    let priors =
-        shutdown::shut_down(graph, declarations, &setting, (options.parallel, &halting)).await;
-    let nothing = Seen::default();
     options.progress.begin(declarations.len());
+    let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
+    let nothing = Seen::default();
     let applied = walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
         let inputs = Inputs::gather(graph, declarations, node, |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)

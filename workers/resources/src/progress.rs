@@ -31,11 +31,16 @@ impl Progress {
 
     /// Does the work on a resource and counts it.
     pub(crate) async fn count<F: Future>(self, name: String, work: F) -> F::Output {
-        self.0.lock().at_work.push(name.clone());
+        let output = self.at_work_on(&name, work).await;
+        self.0.lock().done += 1;
+        output
+    }
+
+    /// Does some work on a resource, which is not all of it.
+    pub(crate) async fn at_work_on<F: Future>(&self, name: &str, work: F) -> F::Output {
+        self.0.lock().at_work.push(name.to_owned());
         let output = work.await;
-        let mut counts = self.0.lock();
-        counts.at_work.retain(|other| *other != name);
-        counts.done += 1;
+        self.0.lock().at_work.retain(|other| other != name);
         output
     }
 }

@@ -31,6 +31,7 @@ mod held;
 mod notices;
 mod reconciler;
 mod repairs;
+mod said;
 mod supervised;
 mod watching;
 

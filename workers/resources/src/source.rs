@@ -7,6 +7,7 @@ use std::time::Duration;
 use crankcase_engine::{Health, Live, Outcome, Stop};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
+use tokio::time::{Instant, sleep_until};
 
 use crate::kinds::Kinds;
 use crate::manifest::{ManifestError, Overrides};
@@ -16,6 +17,9 @@ use crate::site::Site;
 
 /// How long a manifest must have been left alone before it is loaded again.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// How many times that a manifest that never rests may go on changing before it is loaded anyway.
+const PATIENCE: u32 = 20;
 
 const LOADED: &str = "the manifest was loaded again";
 const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in it";
@@ -53,8 +57,8 @@ impl SiteFiles {
 }
 
 /// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
-/// changed and was left alone for 500 ms; and once at its start, as the site that it is given may be
-/// out of date by then.
+/// changed and was left alone for 500 ms, or goes on changing for 10 s; and once at its start, as the
+/// site that it is given may be out of date by then.
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
 /// before stays on offer. If files beside the manifest are at fault, they are watched as well.
@@ -105,7 +109,7 @@ impl SiteSource {
                 () = stop.wait() => return Ok(()),
                 hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
                 () = any(self.watching.signals()) => {
-                    if !self.is_left_alone(&stop).await {
+                    if !self.is_left_alone(&stop, &mut hangups).await {
                         return Ok(());
                     }
                 }
@@ -120,15 +124,23 @@ impl SiteSource {
         }
     }
 
-    /// Waits until nothing more has changed for a while; returns whether it may go on.
-    async fn is_left_alone(&mut self, stop: &Stop) -> bool {
+    /// Waits until nothing more has changed for a while, or it is not to be waited for any longer;
+    /// returns whether it may go on.
+    async fn is_left_alone(&mut self, stop: &Stop, hangups: &mut u64) -> bool {
+        let latest = Instant::now() + QUIET * PATIENCE;
         loop {
             self.watching.renew(stop).await;
+            let rested = (Instant::now() + QUIET).min(latest);
+            // Changes are last: in a folder that is always busy they must not hide all else.
             tokio::select! {
                 biased;
                 () = stop.wait() => return false,
+                hangup = next_hangup(&self.signals, *hangups) => {
+                    *hangups = hangup;
+                    return true;
+                }
+                () = sleep_until(rested) => return true,
                 () = any(self.watching.signals()) => {}
-                () = tokio::time::sleep(QUIET) => return true,
             }
         }
     }

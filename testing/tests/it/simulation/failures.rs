@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Manifold};
+use crankcase_engine::{Backoff, EngineInput, Exit, Manifold};
 use crankcase_testing::{Faults, Mode, Simulation};
 
 use super::{BASE, SITE, TOP, add_one, base};
@@ -54,6 +54,29 @@ fn who_does_not_recover_is_named_with_the_reason() -> TestResult {
     let begin = "P5: /base is not up within 3600s after the faults have stopped: /base failed ";
     assert!(broken.what().starts_with(begin), "{}", broken.what());
     assert!(broken.what().contains("its lock file is there already"), "{}", broken.what());
+    Ok(())
+}
+
+#[test]
+fn who_is_taken_out_for_ever_has_not_recovered() -> TestResult {
+    // Whoever is started again takes it that what is there is of no use any more.
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        let sweeper = Manifold::builder().inputs(EngineInput).run(|engine, up| async move {
+            if up.context().generation() > 1 {
+                engine.uninstall(&BASE).await?;
+            }
+            up.ready(()).wait().await;
+            Ok(())
+        });
+        setup.install(SITE, sweeper);
+    });
+    let faults = Faults { calls_every: Duration::ZERO, ..Faults::default() };
+
+    let broken = simulation.faults(faults).liveness(0..50).err().ok_or("it recovers")?;
+
+    let begin = "P5: /base is not up within 3600s after the faults have stopped: ";
+    assert!(broken.what().starts_with(begin), "{}", broken.what());
     Ok(())
 }
 

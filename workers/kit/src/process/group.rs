@@ -98,19 +98,19 @@ impl Group {
         Ok(())
     }
 
-    /// Kills the group, reaps the leader, and waits until the others are gone; returns how the
-    /// leader has ended, and how many others there were.
+    /// Kills the group, waits until the others are gone, and reaps the leader; returns how the leader
+    /// has ended, and how many others there were.
     ///
-    /// Cancel safe: dropping the group kills it, too.
+    /// Cancel safe: dropping the group does the same. The leader is reaped last, so that this holds
+    /// to the end.
     pub(super) async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
-        let others = others(self.id).await;
+        let count = others(self.id).await.len();
         self.kill()?;
-        let child = self.child.as_mut().ok_or_else(no_leader)?;
-        let status = child.wait().await?;
-        let count = others.len();
-        if timeout(GONE, all_gone(others)).await.is_err() {
+        if timeout(GONE, emptied(self.id)).await.is_err() {
             tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
         }
+        let child = self.child.as_mut().ok_or_else(no_leader)?;
+        let status = child.wait().await?;
         self.record = None;
         Ok((status, count))
     }
@@ -165,7 +165,7 @@ impl Killed {
     /// Waits until it is gone. The leader is reaped last, so that the id stays the group's.
     async fn gone(mut self) {
         let gone = async {
-            all_gone(others(self.id).await).await;
+            emptied(self.id).await;
             self.child.wait().await
         };
         if timeout(GONE, gone).await.is_err() {
@@ -205,8 +205,9 @@ pub(super) fn members(group: i32, among: &[Stat]) -> io::Result<Vec<OwnedFd>> {
     Ok(members)
 }
 
-async fn all_gone(processes: Vec<OwnedFd>) {
-    for process in processes {
+/// Waits until nobody but the leader is in a group that was killed: who was killed begins no others.
+async fn emptied(group: Pid) {
+    for process in others(group).await {
         gone(process).await;
     }
 }

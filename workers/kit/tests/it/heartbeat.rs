@@ -1,5 +1,7 @@
 //! Beats under a paused clock: no time passes but where a test says so.
 
+use std::sync::Barrier;
+use std::thread;
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome};
@@ -115,4 +117,32 @@ fn an_interval_that_cannot_be_used_is_named_with_its_value() {
         refused.expect_err("it is too short").to_string(),
         "within is 99ms; expected between 100 ms and 24 h"
     );
+}
+
+#[test]
+fn members_that_come_and_go_at_once_are_counted() -> TestResult {
+    const ROUNDS: usize = 20_000;
+    let heartbeat = heartbeat()?;
+    let (pulse, status) = (heartbeat.pulse(), heartbeat.status());
+    let together = Barrier::new(2);
+    let round = |_| {
+        together.wait();
+        let beat = pulse.join("one of two");
+        together.wait();
+        let joined = status.borrow().members;
+        together.wait();
+        drop(beat);
+        together.wait();
+        (joined, status.borrow().members)
+    };
+    // Both threads see the same, and so end in the same round.
+    let wrong = || (0..ROUNDS).map(round).find(|members| *members != (2, 0));
+
+    let wrong = thread::scope(|scope| {
+        let other = scope.spawn(wrong);
+        (wrong(), other.join())
+    });
+
+    assert!(matches!(wrong, (None, Ok(None))), "{wrong:?}");
+    Ok(())
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 
 use crate::account::Outcome;
+use crate::apply::ApplyOptions;
 use crate::apply::halting::{Halting, Steps};
 use crate::declaration::Declaration;
 use crate::graph::Graph;
@@ -25,7 +25,7 @@ pub(crate) async fn shut_down(
     graph: &Graph,
     declarations: &[Declaration],
     setting: &Setting,
-    (parallel, halting): (NonZeroUsize, &Halting),
+    (options, halting): (&ApplyOptions, &Halting),
 ) -> BTreeMap<usize, Prior> {
     let mut priors = BTreeMap::new();
     let is_needed = declarations.iter().any(|declaration| {
@@ -34,7 +34,7 @@ pub(crate) async fn shut_down(
     if !is_needed {
         return priors;
     }
-    let mut looks = walk(graph, parallel, |node, looks| {
+    let mut looks = walk(graph, options.parallel, |node, looks| {
         visit(graph, declarations, node, looks, setting.clone())
     })
     .await;
@@ -45,17 +45,20 @@ pub(crate) async fn shut_down(
             held_by[*node] = held;
             continue;
         };
-        let mut prior = Prior::default();
+        let (name, mut prior) = (&declarations[*node].name, Prior::default());
+        let steps = &mut prior.steps;
         if let Some(because) = held {
-            prior.steps.remaining.push(action.description().clone());
+            steps.remaining.push(action.description().clone());
             prior.outcome = Some(Outcome::Skipped { because: because.clone() });
             held_by[*node] = Some(because);
-        } else if let Err(outcome) = halting.run(vec![action], &mut prior.steps).await {
+        } else if let Err(outcome) =
+            options.progress.at_work_on(name, halting.run(vec![action], steps)).await
+        {
             if matches!(outcome, Outcome::Failed { .. }) {
                 halting.fail();
             }
             prior.outcome = Some(outcome);
-            held_by[*node] = Some(declarations[*node].name.clone());
+            held_by[*node] = Some(name.clone());
         }
         priors.insert(*node, prior);
     }

@@ -14,6 +14,7 @@ use crate::look::{claim, folder, render};
 use crate::reconcile::held::{Held, Judgement};
 use crate::reconcile::notices::{Bell, State, Told};
 use crate::reconcile::repairs::Repairs;
+use crate::reconcile::said;
 use crate::reconcile::watching::{Signal, any, changed};
 use crate::reconcile::{Links, Reconcile};
 use crate::resource::CheckContext;
@@ -107,9 +108,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut judgement =
             Judgement::converge(&held.opened, &self.halting, declaration.noop, told.is_some())
                 .await;
-        for line in &judgement.output {
-            tracing::info!(resource = self.name, line, "an action said");
-        }
+        said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(|value| self.links.notices.state(value));
         if judgement.is_changed {
             tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");

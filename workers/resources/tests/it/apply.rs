@@ -217,6 +217,26 @@ async fn shutdown_actions_come_before_all_others_and_dependents_first() -> TestR
 }
 
 #[tokio::test]
+async fn the_progress_counts_resources_also_while_one_is_shut_down() -> TestResult {
+    let (kinds, journal) = probes();
+    let declarations = [probe("disk", "stops first and waits"), probe("other", "")];
+    let options = ApplyOptions::default();
+    let (stopper, stop) = Stop::pair();
+
+    let (account, progress) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
+        journal.began.notified().await;
+        let progress = options.progress.to_string();
+        stopper.stop();
+        progress
+    });
+
+    assert_eq!(progress, "0 of 2 done, at work on disk");
+    assert_eq!(account?.halted(), 2);
+    assert_eq!(options.progress.to_string(), "2 of 2 done");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_could_not_be_shut_down_keeps_what_it_uses_running() -> TestResult {
     let (kinds, journal) = probes();
     let declarations = [

@@ -151,8 +151,12 @@ impl Resource for Probed {
         let mut stale = Stale::new(None).differs("made", false, true).action(action).action(second);
         if self.fault.starts_with("stops first") {
             let probed = self.clone();
-            stale = stale.shutdown(Action::new(Description::new("stop"), |_| async move {
+            stale = stale.shutdown(Action::new(Description::new("stop"), |context| async move {
                 probed.journal.note(Event::ShutDown(probed.name.clone()));
+                probed.journal.began.notify_one();
+                if probed.fault.ends_with("and waits") {
+                    context.stop().wait().await;
+                }
                 if probed.fault.ends_with("and fails") { Err("it hangs".into()) } else { Ok(()) }
             }));
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crankcase_engine::Policy;
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{ChildContext, ChildSpec, Runner, RunnerConfig};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Idle, policy, run};
@@ -68,11 +69,40 @@ async fn a_reporter_that_owes_an_answer_is_asked_no_second_time() -> TestResult 
 
     assert_eq!(report["workers"]["a"]["reporter"], "has not answered an earlier request");
     assert_eq!((asked.load(Ordering::Acquire), began.elapsed()), (1, Duration::ZERO));
-    // What it owes is dropped with its worker, and the next one is asked.
+    // The reporter of the next worker owes nothing.
     workers.bounce("a").await?;
     workers.running("a").await?;
     workers.report().await;
     assert_eq!(asked.load(Ordering::Acquire), 2);
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_owed_is_dropped_with_its_worker() -> TestResult {
+    let (runner, workers) = run()?;
+    let answers = Arc::new(watch::Sender::new(()));
+    let owed = Arc::clone(&answers);
+    let silent = move |ctx: ChildContext| {
+        let owed = owed.subscribe();
+        async move {
+            ctx.report(move || {
+                let owed = owed.clone();
+                async move {
+                    let answer = std::future::pending::<serde_json::Value>().await;
+                    drop(owed);
+                    answer
+                }
+            });
+            Ok(Idle)
+        }
+    };
+    workers.start("a", ChildSpec::temporary(silent)).await?;
+    workers.running("a").await?;
+    workers.report().await;
+
+    workers.stop("a").await?;
+
+    guarded(answers.closed()).await;
     Ok(clean_kill(runner).await?)
 }
 
