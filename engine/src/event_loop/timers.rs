@@ -38,7 +38,7 @@ impl Timers {
             sequence: 0,
             began,
             sleep: Box::pin(sleep_until(began)),
-            sleeps_until: 0,
+            sleeps_until: Stamp::MAX,
         }
     }
 
@@ -77,7 +77,9 @@ impl Timers {
         let Some(at) = first.into_iter().chain(deadline).min() else {
             return std::future::pending().await;
         };
-        if self.sleeps_until != at {
+        // One that ends too early is left alone: it wakes the loop once, and to set it anew for each
+        // timer that is armed and soon met costs more.
+        if at < self.sleeps_until {
             self.sleeps_until = at;
             // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up
             // to milliseconds.
