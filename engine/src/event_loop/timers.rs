@@ -43,11 +43,16 @@ impl Timers {
     }
 
     pub(super) fn arm(&mut self, machine: &Machine, at: Stamp, node: NodeId, token: Token) {
+        self.clean(machine);
+        self.sequence += 1;
+        self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
+    }
+
+    /// Forgets the stale timers if they are most of all.
+    fn clean(&mut self, machine: &Machine) {
         if self.queue.len() > 2 * machine.armed() + SLACK {
             self.queue.retain(|Reverse(timer)| machine.is_armed(timer.node, timer.token));
         }
-        self.sequence += 1;
-        self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
     }
 
     /// Takes a timer whose time has come.
@@ -62,6 +67,7 @@ impl Timers {
     /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
     /// are up, and most have ended, long before their deadlines.
     fn first(&mut self, machine: &Machine) -> Option<Stamp> {
+        self.clean(machine);
         loop {
             let first = self.queue.peek_mut()?;
             if machine.is_armed(first.0.node, first.0.token) {
