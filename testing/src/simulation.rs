@@ -92,7 +92,9 @@ use run::{Baseline, Bounds, Found, Run};
 /// # Limits
 ///
 /// The runtime has a clock and nothing else: what asks tokio for a socket, a process or a signal
-/// panics there, since no run with them would replay. A worker that blocks the thread, and one that never yields, stops the simulation as a whole.
+/// panics there, and fails the simulation, since no run with them would replay.
+///
+/// A worker that blocks the thread, and one that never yields, stops the simulation as a whole.
 #[must_use = "a simulation does nothing until it is run"]
 pub struct Simulation<'a> {
     build: Box<dyn Fn(&mut Setup) + 'a>,

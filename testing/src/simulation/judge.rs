@@ -30,6 +30,9 @@ macro_rules! ensure {
 }
 use ensure;
 
+/// What tokio panics with where a runtime has no driver of real input and output.
+const NO_IO: &str = "IO is disabled";
+
 /// What was seen in the workers' tasks.
 #[derive(Clone, Copy)]
 pub(super) enum Seen<'a> {
@@ -161,7 +164,15 @@ impl Judge {
                 self.owed.retain(|(user, _)| *user != index);
             }
             EventKind::Stuck => seat.is_stuck = true,
-            EventKind::Ended { end, .. } => self.ended(index, *end),
+            EventKind::Ended { end, error, .. } => {
+                let path = &seat.path;
+                ensure!(
+                    error.as_ref().is_none_or(|error| !error.contains(NO_IO)),
+                    "{path} asks tokio for real input and output, of which a simulation has none: \
+                     put a stub in its place"
+                );
+                self.ended(index, *end);
+            }
             EventKind::Waiting { delay, failures } => {
                 return self.waiting(index, *delay, *failures);
             }

@@ -217,3 +217,21 @@ fn what_must_come_to_hold_is_waited_for_and_told_if_it_does_not() -> TestResult 
     assert_eq!(broken.what(), text);
     Ok(())
 }
+
+#[test]
+fn who_asks_for_real_input_and_output_is_named() -> TestResult {
+    let simulation = Simulation::new(|setup| {
+        let listens = Manifold::builder().run(|(), up| async move {
+            let _listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            up.ready(()).wait().await;
+            Ok(())
+        });
+        setup.install(SITE, listens);
+    });
+
+    let broken = simulation.faults(Faults::none()).safety(0..1).err().ok_or("it listens")?;
+
+    let begin = "/site asks tokio for real input and output, of which a simulation has none: ";
+    assert!(broken.what().starts_with(begin), "{}", broken.what());
+    Ok(())
+}
