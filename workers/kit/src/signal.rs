@@ -161,6 +161,29 @@ pub struct SignalHandle {
     counts: watch::Receiver<SignalCounts>,
 }
 
+/// Follows counts of one's own: in a test or a simulation, signals that nobody sends to the process.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use crankcase_workers::{Signal, SignalCounts, SignalHandle};
+/// use tokio::sync::watch;
+///
+/// let (counts, receiver) = watch::channel(SignalCounts::default());
+/// let signals = SignalHandle::from(receiver);
+/// counts.send_modify(|counts| counts.hangup += 1);
+/// assert_eq!(signals.next(Signal::Hangup, 0).await?, 1);
+/// # Ok(())
+/// # }
+/// ```
+impl From<watch::Receiver<SignalCounts>> for SignalHandle {
+    fn from(counts: watch::Receiver<SignalCounts>) -> Self {
+        Self { counts }
+    }
+}
+
 impl SignalHandle {
     /// Returns how often each signal has come so far.
     pub fn counts(&self) -> SignalCounts {
