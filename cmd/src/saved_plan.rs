@@ -57,13 +57,17 @@ impl SavedPlan {
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
-    /// mix.
+    /// mix. What could not be read again is not written.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        self.write_at_most(path, MOST)
+    }
+
+    fn write_at_most(&self, path: &Path, most: u64) -> anyhow::Result<()> {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = PathBuf::from(name);
         let written = self
-            .text()
+            .text(most)
             .and_then(|text| write_new(&temporary, &text))
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
@@ -74,8 +78,14 @@ impl SavedPlan {
         written.with_context(|| format!("cannot save the plan in {}", path.display()))
     }
 
-    fn text(&self) -> io::Result<Vec<u8>> {
-        Ok(serde_json::to_vec_pretty(self)?)
+    fn text(&self, most: u64) -> io::Result<Vec<u8>> {
+        let text = serde_json::to_vec_pretty(self)?;
+        let size = text.len();
+        if u64::try_from(size).is_ok_and(|size| size <= most) {
+            return Ok(text);
+        }
+        let message = format!("it has {size} bytes, and apply reads a plan of at most {most}");
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
     }
 
     /// Reads a saved plan; `None` if the file is none, and so a manifest. So is one that cannot be
@@ -120,4 +130,54 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+
+    use crankcase_resources::Plan;
+
+    use super::SavedPlan;
+    use crate::site_args::SiteArgs;
+
+    type TestResult = Result<(), Box<dyn Error>>;
+
+    fn saved() -> SavedPlan {
+        let site = SiteArgs { paths: Vec::new(), vars: Vec::new(), var_files: Vec::new() };
+        SavedPlan::new(&site, Plan { resources: Vec::new() })
+    }
+
+    #[test]
+    fn a_plan_that_could_not_be_read_again_is_not_written() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("plan");
+        let size = u64::try_from(saved().text(u64::MAX)?.len())?;
+
+        let written = saved().write_at_most(&path, size - 1);
+
+        let error = written.err().ok_or("it was written")?;
+        let expected = format!(
+            "cannot save the plan in {}: it has {size} bytes, and apply reads a plan of at most {}",
+            path.display(),
+            size - 1
+        );
+        assert_eq!(format!("{error:#}"), expected);
+        assert_eq!(fs::read_dir(folder.path())?.count(), 0, "something is left behind");
+        Ok(())
+    }
+
+    #[test]
+    fn the_largest_plan_is_written_and_read() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("plan");
+        let size = u64::try_from(saved().text(u64::MAX)?.len())?;
+
+        saved().write_at_most(&path, size)?;
+
+        let site = SiteArgs { paths: vec![path], vars: Vec::new(), var_files: Vec::new() };
+        assert!(SavedPlan::read(&site)?.is_some());
+        Ok(())
+    }
 }
