@@ -9,7 +9,7 @@ use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
 use crate::print;
-use crate::saved_plan::{HasVars, InvalidPlan, OutOfDate};
+use crate::saved_plan::{HasVars, InvalidPlan, IsSavedPlan, OutOfDate};
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -55,7 +55,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ClientError>() {
         return of_client(error);
     }
-    if error.is::<ManifestError>() || error.is::<InvalidPlan>() {
+    if error.is::<ManifestError>() || error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() {
         return INVALID;
     }
     if error.is::<OutOfDate>() {
