@@ -8,6 +8,7 @@ use crankcase_resources::ManifestError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
+use crate::command::control::BadReason;
 use crate::print;
 use crate::saved_plan::{HasVars, InvalidPlan, IsSavedPlan, OutOfDate};
 
@@ -61,7 +62,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    if error.is::<HasVars>() {
+    if error.is::<HasVars>() || error.is::<BadReason>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {
