@@ -8,8 +8,9 @@ use crankcase_resources::ManifestError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
+use crate::command::control::BadReason;
 use crate::print;
-use crate::saved_plan::{HasVars, InvalidPlan, OutOfDate};
+use crate::saved_plan::{HasVars, InvalidPlan, IsSavedPlan, OutOfDate};
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -55,13 +56,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ClientError>() {
         return of_client(error);
     }
-    if error.is::<ManifestError>() || error.is::<InvalidPlan>() {
+    if error.is::<ManifestError>() || error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() {
         return INVALID;
     }
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    if error.is::<HasVars>() {
+    if error.is::<HasVars>() || error.is::<BadReason>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

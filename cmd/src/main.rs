@@ -16,6 +16,7 @@ use crankcase_resources::ManifestError;
 
 use crate::cli::{Cli, Format};
 use crate::print::Checked;
+use crate::saved_plan::IsSavedPlan;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -37,10 +38,10 @@ fn main() -> ExitCode {
 
 /// Says what went wrong: what is wrong with a manifest is data, where data is asked for.
 fn tell(format: Format, error: &anyhow::Error) -> anyhow::Result<()> {
-    match error.downcast_ref::<ManifestError>() {
-        Some(error) if format != Format::Human => {
-            print::data(format, &Checked::from(error), |_, _| Ok(()))
-        }
-        _ => Ok(writeln!(anstream::stderr(), "{}", exit::text_of(error))?),
+    let checked = error.downcast_ref::<ManifestError>().map(Checked::from);
+    let checked = checked.or_else(|| error.downcast_ref::<IsSavedPlan>().map(Checked::from));
+    match checked.filter(|_| format != Format::Human) {
+        Some(checked) => print::data(format, &checked, |_, _| Ok(())),
+        None => Ok(writeln!(anstream::stderr(), "{}", exit::text_of(error))?),
     }
 }

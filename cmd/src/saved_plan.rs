@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_resources::Plan;
+use crankcase_resources::{Plan, Problem};
 use serde::{Deserialize, Serialize};
 
 use crate::site_args::SiteArgs;
@@ -16,6 +16,12 @@ const VERSION: u32 = 1;
 
 /// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
 const MOST: u64 = 64 * 1024 * 1024;
+
+/// What stands within the first bytes of a saved plan, and of nothing else.
+const MARK: &[u8] = b"\"crankcase_plan\"";
+
+/// How many bytes those are, with some for who formats it otherwise.
+const HEAD: u64 = 80;
 
 /// A plan, and what it was made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,6 +53,33 @@ pub(crate) enum InvalidPlan {
     /// Another version of the program has saved it.
     #[error("the saved plan {} has version {version}; expected {VERSION}", path.display())]
     Version { path: PathBuf, version: u32 },
+    /// It was not saved as it is: no plan of that size is.
+    #[error("the saved plan {} is larger than {MOST} bytes", path.display())]
+    TooLarge { path: PathBuf },
+}
+
+/// A saved plan stands where a manifest is expected.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is a saved plan, not a manifest; {}", path.display(), self.help())]
+pub(crate) struct IsSavedPlan {
+    pub(crate) path: PathBuf,
+}
+
+impl IsSavedPlan {
+    /// Finds the first file with a problem that is a saved plan.
+    pub(crate) fn among(problems: &[Problem]) -> Option<Self> {
+        let mut files: Vec<_> =
+            problems.iter().filter_map(|problem| problem.file.as_ref()).collect();
+        // Problems are in the order of their files.
+        files.dedup();
+        let path = files.into_iter().find(|path| begins_as_plan(path));
+        path.map(|path| Self { path: path.clone() })
+    }
+
+    /// Says what to do with it.
+    pub(crate) fn help(&self) -> String {
+        format!("`crankcase apply {}`, with no other file, carries it out", self.path.display())
+    }
 }
 
 impl SavedPlan {
@@ -57,13 +90,17 @@ impl SavedPlan {
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
-    /// mix.
+    /// mix. What could not be read again is not written.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        self.write_at_most(path, MOST)
+    }
+
+    fn write_at_most(&self, path: &Path, most: u64) -> anyhow::Result<()> {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = PathBuf::from(name);
         let written = self
-            .text()
+            .text(most)
             .and_then(|text| write_new(&temporary, &text))
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
@@ -74,19 +111,26 @@ impl SavedPlan {
         written.with_context(|| format!("cannot save the plan in {}", path.display()))
     }
 
-    fn text(&self) -> io::Result<Vec<u8>> {
-        Ok(serde_json::to_vec_pretty(self)?)
+    fn text(&self, most: u64) -> io::Result<Vec<u8>> {
+        let text = serde_json::to_vec_pretty(self)?;
+        let size = text.len();
+        if u64::try_from(size).is_ok_and(|size| size <= most) {
+            return Ok(text);
+        }
+        let message = format!("it has {size} bytes, and apply reads a plan of at most {most}");
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, message))
     }
 
     /// Reads a saved plan; `None` if the file is none, and so a manifest. So is one that cannot be
     /// read: who loads it says why.
     pub(crate) fn read(site: &SiteArgs) -> Result<Option<Self>, InvalidPlan> {
         let [path] = &*site.paths else { return Ok(None) };
-        let Ok(text) = read_plain(path) else { return Ok(None) };
-        let is_plan = text.trim_ascii_start().starts_with(b"{")
-            && text.windows(16).take(64).any(|part| part == b"\"crankcase_plan\"");
-        if !is_plan {
+        if !begins_as_plan(path) {
             return Ok(None);
+        }
+        let Ok(text) = read_start(path, MOST + 1) else { return Ok(None) };
+        if u64::try_from(text.len()).is_ok_and(|size| size > MOST) {
+            return Err(InvalidPlan::TooLarge { path: path.clone() });
         }
         let saved: Self = serde_json::from_slice(&text)
             .map_err(|source| InvalidPlan::Syntax { path: path.clone(), source })?;
@@ -107,11 +151,19 @@ impl SavedPlan {
     }
 }
 
-/// Reads a plain file that is not too long; of a pipe or a longer file nothing.
-fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+/// Returns whether a file is a saved plan, or a part of one.
+fn begins_as_plan(path: &Path) -> bool {
+    read_start(path, HEAD).is_ok_and(|head| {
+        head.trim_ascii_start().starts_with(b"{")
+            && head.windows(MARK.len()).any(|part| part == MARK)
+    })
+}
+
+/// Reads a plain file up to a length; of a pipe nothing.
+fn read_start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    if fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() <= MOST) {
-        fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+    if fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        fs::File::open(path)?.take(most).read_to_end(&mut text)?;
     }
     Ok(text)
 }
@@ -120,4 +172,54 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+
+    use crankcase_resources::Plan;
+
+    use super::SavedPlan;
+    use crate::site_args::SiteArgs;
+
+    type TestResult = Result<(), Box<dyn Error>>;
+
+    fn saved() -> SavedPlan {
+        let site = SiteArgs { paths: Vec::new(), vars: Vec::new(), var_files: Vec::new() };
+        SavedPlan::new(&site, Plan { resources: Vec::new() })
+    }
+
+    #[test]
+    fn a_plan_that_could_not_be_read_again_is_not_written() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("plan");
+        let size = u64::try_from(saved().text(u64::MAX)?.len())?;
+
+        let written = saved().write_at_most(&path, size - 1);
+
+        let error = written.err().ok_or("it was written")?;
+        let expected = format!(
+            "cannot save the plan in {}: it has {size} bytes, and apply reads a plan of at most {}",
+            path.display(),
+            size - 1
+        );
+        assert_eq!(format!("{error:#}"), expected);
+        assert_eq!(fs::read_dir(folder.path())?.count(), 0, "something is left behind");
+        Ok(())
+    }
+
+    #[test]
+    fn the_largest_plan_is_written_and_read() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("plan");
+        let size = u64::try_from(saved().text(u64::MAX)?.len())?;
+
+        saved().write_at_most(&path, size)?;
+
+        let site = SiteArgs { paths: vec![path], vars: Vec::new(), var_files: Vec::new() };
+        assert!(SavedPlan::read(&site)?.is_some());
+        Ok(())
+    }
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use crankcase_resources::{Kinds, ManifestError, Overrides, Site, SiteFiles};
+use crankcase_resources::{Kinds, Overrides, Site, SiteFiles};
+
+use crate::saved_plan::IsSavedPlan;
 
 /// Manifests and variables.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,8 +46,12 @@ impl SiteArgs {
     }
 
     /// Loads the site; nothing is executed.
-    pub(crate) fn load(&self) -> Result<Site, ManifestError> {
-        self.files().load()
+    pub(crate) fn load(&self) -> anyhow::Result<Site> {
+        self.files().load().map_err(|error| match IsSavedPlan::among(error.problems()) {
+            // Its keys are those of no manifest, and to say so of each would hide what it is.
+            Some(plan) => plan.into(),
+            None => error.into(),
+        })
     }
 }
 

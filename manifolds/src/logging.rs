@@ -8,15 +8,16 @@ use std::os::unix::fs::MetadataExt;
 
 use crankcase_engine::ConfigError;
 use thiserror::Error;
-use tracing::Subscriber;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
 /// Where the spans are made that say which worker an event comes from. They are at level debug,
-/// because others can do without; these modules have no events below a warning.
-const SPANS: [&str; 2] = ["crankcase_engine::observe=debug", "crankcase_workers::child=debug"];
+/// because others can do without.
+const SPANS: [&str; 2] = ["crankcase_engine::observe", "crankcase_workers::child"];
 
 /// How an agent writes its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,12 +87,8 @@ impl Logging {
             let expected = "error, warn, info, debug or trace, or a list of TARGET=LEVEL";
             ConfigError::new("filter", &self.filter, expected)
         })?;
-        let filter = SPANS
-            .into_iter()
-            .filter_map(|span| span.parse().ok())
-            .fold(filter, EnvFilter::add_directive);
         let (layer, missed) = self.layer();
-        let begun = registry().with(filter).with(layer).try_init();
+        let begun = registry().with(layer.with_filter(with_spans(filter))).try_init();
         begun.map_err(|source| LoggingError::Begun { source })?;
         if let Some(err) = missed {
             let error: &dyn std::error::Error = &err;
@@ -123,10 +120,78 @@ impl Logging {
     }
 }
 
+/// Lets the spans through that say which worker an event comes from, beside what a filter does.
+///
+/// Not by directives of the filter: those would let events of the same modules through as well.
+fn with_spans<S: Subscriber>(filter: EnvFilter) -> impl Filter<S> {
+    let is_span =
+        |metadata: &Metadata<'_>| metadata.is_span() && SPANS.contains(&metadata.target());
+    filter.or(filter_fn(is_span).with_max_level_hint(Level::DEBUG))
+}
+
 /// Returns whether a stream is the one that systemd has connected to the journal.
 fn is_journal(stream: impl AsFd) -> bool {
     let Ok(connected) = env::var("JOURNAL_STREAM") else { return false };
     let Ok(stream) = stream.as_fd().try_clone_to_owned() else { return false };
     let found = fs::File::from(stream).metadata();
     found.is_ok_and(|found| connected == format!("{}:{}", found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing::subscriber::with_default;
+    use tracing::{Event, Subscriber, debug_span, info_span};
+    use tracing_subscriber::layer::{Context, SubscriberExt};
+    use tracing_subscriber::registry::LookupSpan;
+    use tracing_subscriber::{EnvFilter, Layer, registry};
+
+    use super::with_spans;
+
+    /// Keeps the target of each event, with the names of the spans around it.
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<String>>>);
+
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Seen {
+        fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
+            let spans = ctx.event_scope(event).into_iter().flatten();
+            let names: Vec<_> = spans.map(|span| span.name()).collect();
+            self.0.lock().push(format!("{} in {}", event.metadata().target(), names.join(" in ")));
+        }
+    }
+
+    fn seen(filter: &str) -> Result<Vec<String>, Box<dyn Error>> {
+        let seen = Seen::default();
+        let filter = with_spans(EnvFilter::try_new(filter)?);
+        with_default(registry().with(seen.clone().with_filter(filter)), || {
+            let _worker = debug_span!(target: "crankcase_engine::observe", "worker").entered();
+            let _child = debug_span!(target: "crankcase_workers::child", "child").entered();
+            let _other = info_span!(target: "other", "other").entered();
+            tracing::error!(target: "crankcase_engine::observe", "an error");
+            tracing::warn!(target: "crankcase_engine::observe", "a warning");
+            tracing::warn!(target: "crankcase_workers::child", "a warning");
+            tracing::error!(target: "other", "an error");
+        });
+        let seen = seen.0.lock().clone();
+        Ok(seen)
+    }
+
+    #[test]
+    fn the_filter_holds_for_the_modules_whose_spans_are_always_there() -> Result<(), Box<dyn Error>>
+    {
+        assert_eq!(seen("off")?, [""; 0]);
+        let errors = ["crankcase_engine::observe in child in worker", "other in child in worker"];
+        assert_eq!(seen("error")?, errors);
+        Ok(())
+    }
+
+    #[test]
+    fn spans_of_other_modules_are_there_if_the_filter_lets_them_through()
+    -> Result<(), Box<dyn Error>> {
+        assert_eq!(seen("off,other=info")?, ["other in other in child in worker"]);
+        Ok(())
+    }
 }

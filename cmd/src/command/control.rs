@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crankcase_status::wire::{ControlRequest, Controlled};
+use crankcase_status::wire::{ControlRequest, Controlled, MAX_ORIGIN};
 
 use crate::cli::{Format, Global};
 use crate::{exit, print};
@@ -17,6 +17,13 @@ pub(crate) struct Args {
     reason: String,
 }
 
+/// The reason cannot be sent.
+#[derive(Debug, thiserror::Error)]
+#[error("--reason {wrong}; a reason is one line of at most {MAX_ORIGIN} characters")]
+pub(crate) struct BadReason {
+    wrong: &'static str,
+}
+
 /// What is done to the worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act {
@@ -26,6 +33,8 @@ pub(crate) enum Act {
 }
 
 pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result<u8> {
+    // The agent would name the field of the request, which is not what was written.
+    check(&args.reason)?;
     let request = ControlRequest { path: args.path, who: user(), why: args.reason };
     let client = super::connect(global).await?;
     let controlled = match act {
@@ -49,8 +58,23 @@ fn write(controlled: &Controlled, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{done} {}", print::one_line(path))
 }
 
+fn check(reason: &str) -> Result<(), BadReason> {
+    if reason.chars().any(char::is_control) {
+        return Err(BadReason { wrong: "has control characters" });
+    }
+    if reason.chars().count() > MAX_ORIGIN {
+        return Err(BadReason { wrong: "is too long" });
+    }
+    Ok(())
+}
+
 /// Returns the name of who asks; the agent adds the number that the system vouches for.
 fn user() -> String {
-    let names = ["USER", "LOGNAME"].into_iter();
-    names.filter_map(|name| std::env::var(name).ok()).next().unwrap_or_else(|| "someone".to_owned())
+    let names = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    // Whatever the variables hold, it is not what was asked for, and does not stand against it.
+    let sendable = |name: String| {
+        name.chars().filter(|character| !character.is_control()).take(MAX_ORIGIN).collect()
+    };
+    let mut names = names.map(sendable).filter(|name: &String| !name.is_empty());
+    names.next().unwrap_or_else(|| "someone".to_owned())
 }

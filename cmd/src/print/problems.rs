@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use crankcase_resources::{ManifestError, Problem, Site};
 use serde::Serialize;
 
+use crate::saved_plan::IsSavedPlan;
+
 /// The version of the shape: it grows by fields only, until this changes.
 const VERSION: u32 = 1;
 
@@ -49,6 +51,22 @@ impl From<&ManifestError> for Checked {
         let problems = error.problems().iter().map(Line::from).collect();
         let omitted = error.omitted();
         Self { version: VERSION, valid: false, resources: None, problems, omitted }
+    }
+}
+
+impl From<&IsSavedPlan> for Checked {
+    fn from(plan: &IsSavedPlan) -> Self {
+        let problem = Line {
+            file: Some(plan.path.clone()),
+            line: None,
+            column: None,
+            message: "is a saved plan, not a manifest".to_owned(),
+            help: Some(plan.help()),
+            value: None,
+            suggestion: None,
+        };
+        let problems = vec![problem];
+        Self { version: VERSION, valid: false, resources: None, problems, omitted: 0 }
     }
 }
 

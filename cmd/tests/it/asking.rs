@@ -2,7 +2,7 @@ use serde_json::Value;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::world::{TestResult, World, install_failing};
+use crate::world::{TestResult, World, install_failing, program, ran};
 
 #[tokio::test]
 async fn report_shows_a_line_for_each_worker() -> TestResult {
@@ -133,6 +133,45 @@ async fn the_engine_itself_is_no_worker_to_ask_about_or_to_bounce() -> TestResul
                 "{command} {path:?}: {ran:?}"
             );
         }
+    }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_reason_that_cannot_be_sent_is_refused_by_the_name_of_its_option() -> TestResult {
+    let long = "x".repeat(1001);
+    for (reason, wrong) in [
+        ("two\nlines", "has control characters"),
+        ("\u{1b}[2J", "has control characters"),
+        (long.as_str(), "is too long"),
+    ] {
+        for command in ["bounce", "park", "unpark"] {
+            // There is no agent to be asked.
+            let folder = tempfile::tempdir()?;
+            let mut asking = program(&[command, "site/well", "--reason", reason, "--state-dir"]);
+            asking.arg(folder.path());
+            let ran = ran(asking).await?;
+
+            let expected = format!(
+                "crankcase: --reason {wrong}; a reason is one line of at most 1000 characters\n"
+            );
+            assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(64), "", &*expected));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_the_user_is_called_a_bounce_is_done() -> TestResult {
+    let world = World::start().await?;
+    let long = "x".repeat(1001);
+
+    for (user, logname) in [("a\nda\u{1b}", ""), ("\n", "ada"), (long.as_str(), ""), ("", "")] {
+        let mut bounce = world.program(&["bounce", "site/well"]);
+        bounce.env("USER", user).env("LOGNAME", logname);
+        let ran = ran(bounce).await?;
+
+        assert_eq!((ran.code, &*ran.stderr), (Some(0), ""), "{user:?}: {ran:?}");
     }
     world.clean_kill().await
 }

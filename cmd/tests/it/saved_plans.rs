@@ -1,9 +1,11 @@
 //! Plans that are saved, and carried out as they were seen or not at all.
 
 use std::ffi::OsStr;
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
 
 use crate::machine::Machine;
 use crate::world::{Ran, TestResult};
@@ -165,5 +167,65 @@ async fn a_plan_that_cannot_be_saved_leaves_no_part_of_it() -> TestResult {
         .collect::<std::io::Result<_>>()?;
     left.sort();
     assert_eq!(left, ["site.yaml", "taken"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_in_the_place_of_a_manifest_is_said_to_be_one() -> TestResult {
+    let machine = saved().await?;
+    fs::create_dir(machine.path("folder"))?;
+    fs::copy(machine.path("plan"), machine.path("folder/plan.json"))?;
+    fs::copy(machine.path("site.yaml"), machine.path("folder/site.yaml"))?;
+
+    for (arguments, path) in [
+        (&["check", "plan"][..], "plan"),
+        (&["plan", "plan"], "plan"),
+        (&["run", "plan"], "plan"),
+        (&["graph", "plan"], "plan"),
+        (&["plan", "site.yaml", "plan", "-o", "other"], "@/plan"),
+        (&["apply", "plan", "site.yaml"], "plan"),
+        (&["apply", "folder"], "folder/plan.json"),
+    ] {
+        let ran = machine.run(arguments).await?;
+
+        let expected = format!(
+            "crankcase: {path} is a saved plan, not a manifest; `crankcase apply {path}`, with no \
+             other file, carries it out\n"
+        );
+        assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(65), "", &*expected));
+        assert!(!machine.path("page").exists(), "something was done");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_in_the_place_of_a_manifest_is_data_where_data_is_asked_for() -> TestResult {
+    let machine = saved().await?;
+
+    let ran = machine.run(&["check", "plan", "--output", "json"]).await?;
+
+    let problem = json!({
+        "file": "plan", "line": null, "column": null, "message": "is a saved plan, not a manifest",
+        "help": "`crankcase apply plan`, with no other file, carries it out",
+        "value": null, "suggestion": null,
+    });
+    let expected = json!({
+        "version": 1, "valid": false, "resources": null, "problems": [problem], "omitted": 0,
+    });
+    assert_eq!((ran.code, &*ran.stderr), (Some(65), ""), "{ran:?}");
+    assert_eq!(serde_json::from_str::<Value>(&ran.stdout)?, expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_that_is_too_large_is_invalid_input() -> TestResult {
+    let machine = saved().await?;
+    let plan = OpenOptions::new().write(true).open(machine.path("plan"))?;
+    plan.set_len(64 * 1024 * 1024 + 1)?;
+
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    let expected = "crankcase: the saved plan plan is larger than 67108864 bytes\n";
+    assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(65), "", expected));
     Ok(())
 }

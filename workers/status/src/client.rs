@@ -6,7 +6,7 @@ mod follower;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, client::conn::http1};
@@ -48,6 +48,8 @@ const MAX_ANSWER: usize = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct Client {
     socket: PathBuf,
+    /// The longest answer that is taken, in bytes.
+    max_answer: usize,
 }
 
 /// A connection, and the task that moves its bytes; dropping it drops the connection.
@@ -63,7 +65,7 @@ impl Client {
         let no_agent = |source| ClientError::NoAgent { path: state_dir.to_owned(), source };
         let socket = socket::find(state_dir).map_err(no_agent)?;
         drop(UnixStream::connect(&socket).await.map_err(no_agent)?);
-        Ok(Self { socket })
+        Ok(Self { socket, max_answer: MAX_ANSWER })
     }
 
     /// Asks for the report of the agent, or of one engine or worker.
@@ -156,7 +158,7 @@ impl Client {
         if response.status().is_success() {
             return Ok(Follower::new(response.into_body(), connection));
         }
-        Err(refused(&within(collect(response)).await?))
+        Err(refused(&within(self.collect(response)).await?))
     }
 
     async fn control(
@@ -192,7 +194,7 @@ impl Client {
         let answer = async {
             let (response, _connection) = self.exchange(method, target, body).await?;
             let status = response.status();
-            let text = collect(response).await?;
+            let text = self.collect(response).await?;
             if status.is_success() { parse(&text) } else { Err(refused(&text)) }
         };
         within(answer).await
@@ -223,16 +225,20 @@ impl Client {
             .map_err(|error| ClientError::Broken(error.into()))?;
         Ok((sender.send_request(request).await?, tasks))
     }
+
+    async fn collect(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+        let body = Limited::new(response.into_body(), self.max_answer).collect().await;
+        let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
+            Ok(_) => ClientError::TooLong { limit: self.max_answer },
+            Err(error) => ClientError::Broken(error),
+        })?;
+        Ok(body.to_bytes())
+    }
 }
 
 async fn within<T>(answer: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
     let late = |_| Err(ClientError::TooSlow { after: ANSWER_TIMEOUT });
     timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(late)
-}
-
-async fn collect(response: Response<Incoming>) -> Result<Bytes, ClientError> {
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    Ok(body.map_err(ClientError::Broken)?.to_bytes())
 }
 
 #[derive(Deserialize)]
@@ -256,5 +262,34 @@ fn refused(text: &[u8]) -> ClientError {
         }
         Ok(Failure { code, message }) => ClientError::Refused { code, message },
         Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixListener;
+    use tokio::task::JoinSet;
+
+    use super::Client;
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_is_told_with_the_bound() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let client = Client { socket: folder.path().join("socket"), max_answer: 8 };
+        let listener = UnixListener::bind(&client.socket)?;
+        let mut agent = JoinSet::new();
+        agent.spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n123456789").await?;
+            stream.read_to_end(&mut Vec::new()).await
+        });
+
+        let error = client.report(None).await.err().ok_or("it was taken")?;
+
+        assert_eq!(error.to_string(), "the answer of the agent is longer than 8 bytes");
+        Ok(())
     }
 }

@@ -12,6 +12,10 @@ pub use report::{Detail, EngineReport, InputReport, Subject, WorkerError, Worker
 /// The version of all answers.
 pub const VERSION: u32 = 1;
 
+/// How many characters each of [`ControlRequest::who`] and [`ControlRequest::why`] may have; none
+/// of them is a control character.
+pub const MAX_ORIGIN: usize = 1000;
+
 /// An answer with its version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Versioned<T> {

@@ -244,6 +244,19 @@ async fn a_group_that_ignores_term_is_killed() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_ignores_term_is_killed_also_when_its_leader_has_ended() -> TestResult {
+    let folder = tempdir()?;
+    let fifo = folder.path().join("fifo");
+    let child = "(trap '' TERM; echo >&3; exec sleep 1000)";
+    let line = format!("exec 3>{}; {child} & wait", fifo.display());
+
+    let end = run_to_the_last_process(shell(&line), &fifo).await?;
+
+    assert!(end.contains("slow (exec) is unfinished: apply was told to stop"), "{end}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_command_that_takes_too_long_is_ended() -> TestResult {
     let config = with(with(shell("echo begun; sleep 1000"), "timeout", "50ms"), "grace", "1s");
 

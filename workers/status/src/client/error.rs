@@ -42,6 +42,12 @@ pub enum ClientError {
     /// The connection broke before the answer was whole, as it does when the agent ends.
     #[error("the agent broke off the connection")]
     Broken(#[source] BoxError),
+    /// The answer is longer than what is taken, 1 GiB: ask for a part of it.
+    #[error("the answer of the agent is longer than {limit} bytes")]
+    TooLong {
+        /// The bound, in bytes.
+        limit: usize,
+    },
     /// The answer cannot be understood.
     #[error("cannot understand the answer of the agent")]
     Answer(#[source] serde_json::Error),

@@ -13,10 +13,7 @@ use tokio::time::timeout;
 use super::Served;
 use super::answer::{Body, Refusal, json, respond};
 use super::follow::EventLines;
-use crate::wire::{ControlRequest, Controlled, FailureCode};
-
-/// The longest text that says who asks or why, in characters.
-const MAX_ORIGIN: usize = 1000;
+use crate::wire::{ControlRequest, Controlled, FailureCode, MAX_ORIGIN};
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
 const MAX_SEARCHED: usize = 16;

@@ -8,7 +8,7 @@ use crankcase_engine::Stop;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::unix::pipe::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::blocking::blocking;
@@ -78,28 +78,24 @@ pub(super) async fn run(
     let start = |source| RunError::Start { program: program.clone(), source };
     let cwd = config.place.cwd.clone().unwrap_or_else(|| Path::new("/").to_owned());
     require_folder(cwd.clone()).await?;
-    let (mut running, group) =
-        Running::start(argv, config, &cwd).map_err(|err| start(Box::new(err)))?;
+    let mut running = Running::start(argv, config, &cwd).map_err(|err| start(Box::new(err)))?;
     let follow = |source| RunError::Follow { program: program.clone(), source };
     let error = tokio::select! {
         biased;
-        status = running.follow() => {
+        status = running.end() => {
             let status = status.map_err(follow)?;
-            group.release();
             return Ok(running.finished(status));
         }
         () = stop.wait() => None,
         () = tokio::time::sleep(config.timeout) => Some(config.timeout),
     };
-    group.signal(Signal::TERM);
-    // The leader may end and leave children that do not: the group is killed in any case.
-    let ended = timeout(config.grace, running.follow()).await;
-    group.signal(Signal::KILL);
-    group.release();
-    if ended.is_err() {
-        // A process that even KILL does not end at once is stuck in the kernel.
-        timeout(config.grace, running.follow()).await.ok();
-    }
+    running.group.signal(Signal::TERM);
+    // Whether the leader has ended or not, it is not reaped, so that the group can be killed: it may
+    // have left children that do not end.
+    timeout(config.grace, running.follow()).await.ok();
+    running.group.signal(Signal::KILL);
+    // A process that even KILL does not end at once is stuck in the kernel.
+    timeout(config.grace, running.end()).await.ok();
     let output = format!("{}\n{}", running.stdout.text(), running.stderr.text());
     Err(match error {
         Some(limit) => RunError::TimedOut { limit, output },
@@ -115,13 +111,13 @@ async fn require_folder(cwd: PathBuf) -> Result<(), RunError> {
 
 /// A command that runs, and what it has written.
 struct Running {
-    child: Child,
+    group: Group,
     stdout: Output,
     stderr: Output,
 }
 
 impl Running {
-    fn start(argv: &[String], config: &ExecConfig, cwd: &Path) -> io::Result<(Self, Group)> {
+    fn start(argv: &[String], config: &ExecConfig, cwd: &Path) -> io::Result<Self> {
         let (stdout_writer, stdout) = pipe()?;
         let (stderr_writer, stderr) = pipe()?;
         let child = Command::new(&argv[0])
@@ -135,24 +131,30 @@ impl Running {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
-        let group = Group::of(child.id());
-        Ok((Self { child, stdout: Output::new(stdout), stderr: Output::new(stderr) }, group))
+        let group = Group::new(child)?;
+        Ok(Self { group, stdout: Output::new(stdout), stderr: Output::new(stderr) })
     }
 
-    /// Reads until the command ends. Cancel safe.
-    async fn follow(&mut self) -> io::Result<ExitStatus> {
+    /// Reads until the leader has ended; it stays unreaped. Cancel safe.
+    async fn follow(&mut self) -> io::Result<()> {
         loop {
             tokio::select! {
                 biased;
-                status = self.child.wait() => {
+                ended = self.group.leader_ended() => {
                     self.stdout.drain()?;
                     self.stderr.drain()?;
-                    return status;
+                    return ended;
                 }
                 filled = self.stdout.fill(), if self.stdout.is_open() => filled?,
                 filled = self.stderr.fill(), if self.stderr.is_open() => filled?,
             }
         }
+    }
+
+    /// Reads until the command ends, and reaps it. Cancel safe.
+    async fn end(&mut self) -> io::Result<ExitStatus> {
+        self.follow().await?;
+        self.group.reap().await
     }
 
     fn finished(&self, status: ExitStatus) -> Finished {
