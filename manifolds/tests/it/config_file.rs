@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crankcase_engine::{Engine, EventKind, Manifold, Name, WorkerState};
 use crankcase_manifolds::{config_file, file_watch};
-use crankcase_testing::{EventRecorder, clean_kill, test_engine, wait_for_state};
-use crankcase_workers::{ConfigFileConfig, WatcherConfig, Watches};
+use crankcase_testing::{Bare, EventRecorder, clean_kill, test_engine, wait_for_state};
+use crankcase_workers::{ConfigFileConfig, Watcher, WatcherConfig, Watches};
 use serde::Deserialize;
 
 use crate::process::{Error, TestResult, guarded};
@@ -138,4 +138,30 @@ async fn a_file_that_nothing_watches_is_degraded_until_there_is_a_watcher() -> T
     events.wait_for(|event| event.kind == health(None)).await?;
 
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_watcher_that_has_ended_is_no_watcher_until_there_is_another() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("limits.yaml");
+    fs::write(&path, "depth: 1")?;
+    let ended = Watcher::new(WatcherConfig::default())?;
+    let watches = ended.handle();
+    clean_kill(Bare::run(ended)).await?;
+    let watcher = Watcher::new(WatcherConfig::default())?;
+    let (others, running) = (watcher.handle(), Bare::run(watcher));
+    let engine = test_engine().build()?;
+    engine.provide(WATCHES, watches).await?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(LIMITS, limits(&path)?).await?;
+    let health = |degraded: Option<String>| EventKind::Health { degraded };
+
+    let text = format!("changes of {path:?} are not seen: there is no file watcher");
+    guarded(events.wait_for(|event| event.kind == health(Some(text.clone())))).await?;
+    engine.provide(WATCHES, others).await?;
+    guarded(events.wait_for(|event| event.kind == health(None))).await?;
+
+    assert_eq!(engine.report().await.workers["limits"].generation, 1);
+    clean_kill(engine).await?;
+    Ok(clean_kill(running).await?)
 }
