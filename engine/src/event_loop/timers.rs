@@ -20,7 +20,8 @@ pub(super) struct Timers {
     sequence: u64,
     began: Instant,
     sleep: Pin<Box<Sleep>>,
-    sleeps_until: Stamp,
+    /// When the sleep ends; none before it is first set, and after it has ended.
+    sleeps_until: Option<Stamp>,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +39,7 @@ impl Timers {
             sequence: 0,
             began,
             sleep: Box::pin(sleep_until(began)),
-            sleeps_until: Stamp::MAX,
+            sleeps_until: None,
         }
     }
 
@@ -85,8 +86,8 @@ impl Timers {
         };
         // One that ends too early is left alone: it wakes the loop once, and to set it anew for each
         // timer that is armed and soon met costs more.
-        if at < self.sleeps_until {
-            self.sleeps_until = at;
+        if self.sleeps_until.is_none_or(|until| at < until) {
+            self.sleeps_until = Some(at);
             // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up
             // to milliseconds.
             let after = Duration::from_nanos(at.saturating_sub(1));
@@ -94,7 +95,7 @@ impl Timers {
         }
         self.sleep.as_mut().await;
         // An elapsed sleep must be reset before it is waited for again.
-        self.sleeps_until = Stamp::MAX;
+        self.sleeps_until = None;
     }
 }
 
@@ -105,6 +106,20 @@ mod tests {
     use super::*;
     use crate::machine::{Command, Step};
     use crate::policy::Policy;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_without_end_is_waited_for_without_end() {
+        let machine = Machine::new(Arc::new(Policy::default()), 0);
+        let mut timers = Timers::new(Instant::now());
+
+        let is_over = tokio::select! {
+            biased;
+            () = timers.wait(&machine, Some(Stamp::MAX)) => true,
+            () = tokio::task::yield_now() => false,
+        };
+
+        assert!(!is_over);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_deadline_that_was_met_wakes_nobody() {
