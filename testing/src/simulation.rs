@@ -92,7 +92,8 @@ use run::{Baseline, Bounds, Found, Run};
 /// # Limits
 ///
 /// The runtime has a clock and nothing else: what asks tokio for a socket, a process or a signal
-/// panics there, and fails the simulation, since no run with them would replay.
+/// panics there, and a worker that ends by it fails the simulation, since no run with them would
+/// replay.
 ///
 /// A worker that blocks the thread, and one that never yields, stops the simulation as a whole.
 #[must_use = "a simulation does nothing until it is run"]

@@ -78,7 +78,8 @@ impl Timers {
         }
     }
 
-    /// Waits until an armed timer's time has come, or the deadline; for ever if there is neither.
+    /// Waits until an armed timer's time has come, or the deadline; for ever if there is neither. It
+    /// may be over once too early.
     pub(super) async fn wait(&mut self, machine: &Machine, deadline: Option<Stamp>) {
         let first = self.first(machine);
         let Some(at) = first.into_iter().chain(deadline).min() else {

@@ -31,7 +31,7 @@ macro_rules! ensure {
 use ensure;
 
 /// What tokio panics with where a runtime has no driver of real input and output.
-const NO_IO: &str = "IO is disabled";
+const NO_IO: &str = "A Tokio 1.x context was found, but IO is disabled";
 
 /// What was seen in the workers' tasks.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub(super) struct Judge {
     at: Duration,
     /// Where the clock has jumped to last.
     jumped_to: Duration,
-    /// Who has no worker.
+    /// Who has no worker, and some who got one at this moment.
     idle: Vec<usize>,
     /// Whose worker has ended, and of whom it is not yet judged what must follow.
     due: Vec<usize>,
@@ -92,9 +92,15 @@ impl Judge {
         let engine = path.rsplit_once('/').map_or("", |(engine, _)| engine);
         let seat = Seat { path: path.to_owned(), engine: engine.to_owned(), ..Seat::default() };
         self.seats.push(seat);
-        self.idle.push(index);
+        self.note_idle(index);
         self.index.insert(path.to_owned(), index);
         index
+    }
+
+    fn note_idle(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.seats[index].is_listed, true) {
+            self.idle.push(index);
+        }
     }
 
     fn is_killed(&self, index: usize) -> bool {

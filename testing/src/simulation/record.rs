@@ -161,7 +161,8 @@ impl Notes {
         self.with(|judge| look(judge))
     }
 
-    /// Takes the judge out meanwhile, so that who looks may write notes.
+    /// Takes the judge out meanwhile, so that who looks may write notes. If who looks panics it stays
+    /// out: the run is over then, and what is left of it only gives its trace.
     fn with<T>(&self, work: impl FnOnce(&mut Judge) -> T) -> T {
         let taken = self.record.lock().judge.take();
         let mut judge = taken.expect("nobody looks at the judge while another one does");

@@ -1,7 +1,7 @@
 //! One run: an engine, its faults, and who judges it, on one thread under a paused clock.
 //!
 //! Invariant: whatever is waited for, events are entered and judged meanwhile, by who looks at the
-//! user's invariants after each of them, or by the workers' tasks.
+//! user's invariants whenever some have come, or, where there are none, by the workers' tasks.
 
 mod calls;
 
@@ -23,8 +23,8 @@ use super::setup::{Invariant, Put, SendValue, Setup};
 use super::view::View;
 use calls::Asked;
 
-/// How far a judge may be behind: more than a tree of engines does before it lets others run.
-const CAPACITY: usize = 1 << 14;
+/// How far a judge may be behind: more than an engine does at one moment, before it lets others run.
+const CAPACITY: usize = 1 << 16;
 
 /// How often it is looked at what comes to hold without an event.
 const LOOK: Duration = Duration::from_secs(10);
@@ -118,7 +118,7 @@ impl Run {
             tokio::select! {
                 biased;
                 () = self.notes.is_broken() => self.catch_up()?,
-                // Without invariants nobody has to look at each event as it comes.
+                // Without invariants nobody has to look whenever events come.
                 woken = self.woken.next(), if !self.is_over && !self.invariants.is_empty() => {
                     self.on_woken(woken.is_none())?;
                 }

@@ -28,10 +28,6 @@ impl Judge {
         ensure!(!is_killed, "P6: {path} is started after its engine was killed");
         (seat.phase, seat.generation, seat.began) = (Phase::Starting, generation, self.count);
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
-        seat.holds.clear();
-        seat.lacks.clear();
-        seat.follows.clear();
-        self.idle.retain(|idle| *idle != index);
         self.begin_life(index);
         Ok(())
     }
@@ -99,13 +95,13 @@ impl Judge {
         let seat = &mut self.seats[index];
         seat.down(count, false);
         (seat.phase, seat.end) = (Phase::Idle, Some(end));
-        self.idle.push(index);
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
         seat.lacks.clear();
         seat.follows.clear();
+        self.note_idle(index);
         if matches!(end, EndKind::Fatal | EndKind::Dropped) {
-            self.killed.insert(seat.engine.clone(), true);
+            self.killed.insert(self.seats[index].engine.clone(), true);
         }
     }
 
@@ -123,9 +119,11 @@ impl Judge {
                 seat.next = Next::Whatever;
             }
         }
-        let is_idle = |index: &usize| self.seats[*index].phase == Phase::Idle;
-        self.idle.clear();
-        self.idle.extend((0..self.seats.len()).filter(is_idle));
+        for index in 0..self.seats.len() {
+            if self.seats[index].phase == Phase::Idle {
+                self.note_idle(index);
+            }
+        }
         // The next engine with this path is another one.
         self.killed.remove(engine);
         Ok(())

@@ -107,6 +107,8 @@ pub(in crate::simulation) struct Seat {
     pub(super) freed: Option<Duration>,
     pub(super) rest: Rest,
     pub(super) next: Next,
+    /// It stands in the list of those without a worker.
+    pub(super) is_listed: bool,
     /// How many times in a row it has failed.
     pub(super) failures: u32,
 }

@@ -26,7 +26,11 @@ pub(super) enum Status {
 impl Judge {
     /// Judges whether a start comes at its time.
     pub(super) fn judge_start(&mut self, index: usize) -> Judged {
-        self.judge_wait_is_over(&self.seats[index])?;
+        let seat = &self.seats[index];
+        self.judge_wait_is_over(seat)?;
+        if !seat.declared.iter().flatten().any(|(_, need)| need.is_optional()) {
+            return Ok(());
+        }
         self.with_known(|judge, known| {
             let seat = &judge.seats[index];
             let optional = |(_, need): &&(usize, Need)| need.is_optional();
@@ -57,6 +61,12 @@ impl Judge {
         while let Some(index) = self.due.pop() {
             self.judge_next(index)?;
         }
+        let seats = &mut self.seats;
+        self.idle.retain(|index| {
+            let seat = &mut seats[*index];
+            seat.is_listed = seat.phase == Phase::Idle;
+            seat.is_listed
+        });
         self.with_known(|judge, known| {
             judge.idle.iter().try_for_each(|index| judge.judge_idle(*index, known))
         })

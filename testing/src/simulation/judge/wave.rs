@@ -159,9 +159,13 @@ impl Judge {
         (seat.struck, seat.reached, seat.spread) = (None, None, None);
         (seat.is_outdated, seat.is_obsolete) = (false, false);
         (seat.rest, seat.next) = (Rest::Ready, Next::Whatever);
+        seat.holds.clear();
+        seat.lacks.clear();
+        seat.follows.clear();
         seat.is_vague = seat.declared.is_none();
-        for nth in 0..seat.declared.as_ref().map_or(0, Vec::len) {
-            let Some((input, need)) = self.seats[index].declared_at(nth) else { return };
+        let mut nth = 0;
+        while let Some((input, need)) = self.seats[index].declared_at(nth) {
+            nth += 1;
             if !need.bounces {
                 continue;
             }
