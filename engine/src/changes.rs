@@ -157,6 +157,11 @@ impl Late {
         Self { place: Some(Arc::new(Mutex::new(Place::Awaited(None)))) }
     }
 
+    /// Returns whether changes may still be left here.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.place.is_some()
+    }
+
     /// Leaves the changes, and wakes the worker's task: it may be another one that has them.
     pub(crate) fn set(&self, changes: Changes) {
         let Some(place) = &self.place else { return };

@@ -17,25 +17,25 @@ pub(crate) struct Identity {
     pub(crate) shared: Arc<Shared>,
     pub(crate) node: NodeId,
     pub(crate) generation: Generation,
+    pub(crate) name: Text,
 }
 
 /// What a start is told of the worker it makes.
 #[derive(Clone)]
 pub struct Context {
-    identity: Identity,
-    name: Text,
+    /// Of a worker of an engine.
     stop: Stop,
     observed: Option<Arc<Observed>>,
 }
 
 impl Context {
-    pub(crate) fn new(identity: Identity, name: Text, stop: Stop) -> Self {
-        Self { identity, name, stop, observed: None }
+    pub(crate) fn new(stop: Stop) -> Self {
+        Self { stop, observed: None }
     }
 
     /// Has the worker's start be seen.
     pub(crate) fn observe(&mut self) -> Option<Arc<Observed>> {
-        self.observed = Observed::new(&self.identity.shared, self);
+        self.observed = Observed::new(self);
         self.observed.clone()
     }
 
@@ -45,22 +45,22 @@ impl Context {
 
     /// Returns the name that the manifold is installed under.
     pub fn name(&self) -> &str {
-        self.name.as_str()
+        self.identity().name.as_str()
     }
 
     /// Returns the path of the worker's engine; that of the outermost is empty.
     pub fn engine(&self) -> &str {
-        &self.identity.shared.path
+        &self.identity().shared.path
     }
 
     /// Returns the path of the worker: its engine's path and its name.
     pub fn path(&self) -> String {
-        self.identity.shared.path_of(self.name())
+        self.identity().shared.path_of(self.name())
     }
 
     /// Returns how many workers the name has had, this one included.
     pub fn generation(&self) -> u32 {
-        self.identity.generation
+        self.identity().generation
     }
 
     /// Returns the worker's view of the request to stop.
@@ -73,12 +73,12 @@ impl Context {
 
     /// Returns the handle through which the worker says how well it runs.
     pub fn health(&self) -> Health {
-        Health { identity: self.identity.clone(), stop: self.stop.clone() }
+        Health { stop: self.stop.clone() }
     }
 
     /// Returns the handle through which the worker says what it does.
     pub fn journal(&self) -> Journal {
-        Journal { shared: Arc::clone(&self.identity.shared), name: self.name.clone() }
+        Journal { stop: self.stop.clone() }
     }
 
     /// Runs short blocking work on a thread for such work; see [`Stop::blocking`].
@@ -99,7 +99,7 @@ impl Context {
     }
 
     pub(crate) fn identity(&self) -> &Identity {
-        &self.identity
+        self.stop.identity()
     }
 }
 
@@ -120,7 +120,6 @@ impl fmt::Debug for Context {
 /// it, the last counts, and nothing piles up.
 #[derive(Clone)]
 pub struct Health {
-    identity: Identity,
     stop: Stop,
 }
 
@@ -137,7 +136,7 @@ impl Health {
 
     fn send(&self, degraded: Option<String>) {
         if self.stop.put_health(degraded) {
-            let Identity { shared, node, generation } = &self.identity;
+            let Identity { shared, node, generation, .. } = self.stop.identity();
             shared.send(Message::Health { node: *node, generation: *generation });
         }
     }
@@ -154,8 +153,7 @@ impl fmt::Debug for Health {
 /// It changes nothing, and costs nothing while nobody follows the events.
 #[derive(Clone)]
 pub struct Journal {
-    shared: Arc<Shared>,
-    name: Text,
+    stop: Stop,
 }
 
 impl Journal {
@@ -164,16 +162,17 @@ impl Journal {
     /// A note does not wait for the engine: it may stand before what the engine notes of the same
     /// moment.
     pub fn note(&self, text: impl Into<String>, origin: Origin) {
-        let log = &self.shared.log;
+        let Identity { shared, name, .. } = self.stop.identity();
+        let log = &shared.log;
         if !log.is_followed() {
             return;
         }
         let record = Record {
             kind: EventKind::Noted { text: text.into() },
             origin: Some(Arc::new(origin)),
-            name: Some(self.name.clone()),
+            name: Some(name.clone()),
         };
-        log.push(self.shared.clock.now().0, &self.shared.path, &mut vec![record]);
+        log.push(shared.clock.now().0, &shared.path, &mut vec![record]);
     }
 }
 

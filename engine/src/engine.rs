@@ -115,9 +115,8 @@ impl Engine {
     }
 
     pub(crate) fn for_worker(identity: &Identity) -> Self {
-        let Identity { shared, node, generation } = identity.clone();
-        let caller = Caller { origin: None, asker: Some((node, generation)) };
-        Self { shared, caller }
+        let asker = Some((identity.node, identity.generation));
+        Self { shared: Arc::clone(&identity.shared), caller: Caller { origin: None, asker } }
     }
 
     /// Returns a handle whose calls carry who asks and why into the events.

@@ -8,7 +8,6 @@ use tracing::Span;
 
 use crate::context::Context;
 use crate::exit::EndKind;
-use crate::shared::Shared;
 
 /// Counts and times what workers do. Every method does nothing by default.
 ///
@@ -36,7 +35,8 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// Returns nothing when nobody would see it, as for most of a hundred thousand workers.
-    pub(crate) fn new(shared: &Shared, ctx: &Context) -> Option<Arc<Self>> {
+    pub(crate) fn new(ctx: &Context) -> Option<Arc<Self>> {
+        let shared = &ctx.identity().shared;
         let span = tracing::debug_span!("worker", path = tracing::field::Empty);
         if span.is_disabled() && shared.metrics.is_none() {
             return None;

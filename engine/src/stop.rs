@@ -1,25 +1,30 @@
-//! The cell through which an engine and a worker see each other's small signs: above all, the stop.
+//! The cell that a worker has in common with its engine: which worker it is, and the small signs
+//! they give each other; above all, the stop.
 //!
 //! It is one small allocation, so that a hundred thousand idle workers cost little.
 //!
 //! Invariants:
-//! 1. A flag is only ever set, and is set before waiters are notified.
+//! 1. A flag is only ever set, and is set before those who wait are woken.
 //! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte, so of a start that ends
 //!    and a stop that comes at the same moment each sees which was first.
 //! 3. A worker's end is told only when none of its lingering parts is left.
+//! 4. No foreign code runs under the lock, and nothing of users' is dropped there.
+
+mod waiters;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
+use crate::context::Identity;
 use crate::exit::Panicked;
+use waiters::{Place, Waiters};
 
 const STOPPED: u8 = 1;
 const LOST: u8 = 2;
@@ -28,8 +33,15 @@ const STARTED: u8 = 4;
 #[derive(Default)]
 struct Cell {
     flags: AtomicU8,
-    notify: Notify,
-    rare: Mutex<Option<Box<Rare>>>,
+    state: Mutex<State>,
+    /// None for a worker without an engine.
+    identity: Option<Identity>,
+}
+
+#[derive(Default)]
+struct State {
+    waiters: Waiters,
+    rare: Option<Box<Rare>>,
 }
 
 /// What few workers have.
@@ -46,26 +58,74 @@ struct Rare {
 }
 
 impl Cell {
-    fn has(&self, flag: u8) -> bool {
-        self.flags.load(Ordering::Acquire) & flag != 0
+    fn has(&self, flags: u8) -> bool {
+        self.flags.load(Ordering::Acquire) & flags != 0
     }
 
     /// Sets `flag` and returns the flags from before.
     fn raise(&self, flag: u8) -> u8 {
         let before = self.flags.fetch_or(flag, Ordering::AcqRel);
         if before & flag == 0 {
-            self.notify.notify_waiters();
+            // Who looks at the flags under the lock sees this one, or is among the waiters.
+            let woken = self.state.lock().waiters.take();
+            woken.wake();
         }
         before
     }
 
-    async fn wait_for(&self, flags: u8) {
-        while !self.has(flags) {
-            let notified = self.notify.notified();
-            if self.has(flags) {
-                return;
+    fn wait_for(&self, flags: u8) -> Wait<'_> {
+        Wait { cell: self, flags, place: None }
+    }
+}
+
+/// Waits until one of some flags is set.
+struct Wait<'a> {
+    cell: &'a Cell,
+    flags: u8,
+    place: Option<Place>,
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { cell, flags, place } = &mut *self;
+        if cell.has(*flags) {
+            return Poll::Ready(());
+        }
+        let is_known =
+            place.is_some_and(|place| cell.state.lock().waiters.is_in(place, cx.waker()));
+        if is_known {
+            // A flag that is set from now on finds the waker.
+            return if cell.has(*flags) { Poll::Ready(()) } else { Poll::Pending };
+        }
+        let waker = cx.waker().clone();
+        let mut state = cell.state.lock();
+        if cell.has(*flags) {
+            drop(state);
+            return Poll::Ready(());
+        }
+        let before = match place {
+            Some(place) => state.waiters.put(*place, waker),
+            None => {
+                *place = Some(state.waiters.add(waker));
+                None
             }
-            notified.await;
+        };
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        // After a stop nobody comes to wait any more, and no place is given again.
+        if let Some(place) = self.place
+            && !self.cell.has(STOPPED)
+        {
+            let waker = self.cell.state.lock().waiters.remove(place);
+            drop(waker);
         }
     }
 }
@@ -94,8 +154,26 @@ pub struct Stop {
 impl Stop {
     /// Returns a stop with the handle that tells it, to run a worker without an engine.
     pub fn pair() -> (Stopper, Self) {
-        let cell = Arc::new(Cell::default());
+        Self::pair_of(None)
+    }
+
+    /// Returns the stop of a worker of an engine, with the handle that tells it.
+    pub(crate) fn of(identity: Identity) -> (Stopper, Self) {
+        Self::pair_of(Some(identity))
+    }
+
+    fn pair_of(identity: Option<Identity>) -> (Stopper, Self) {
+        let cell = Arc::new(Cell { identity, ..Cell::default() });
         (Stopper { cell: Arc::clone(&cell) }, Self { cell })
+    }
+
+    /// Returns which worker it is.
+    ///
+    /// # Panics
+    ///
+    /// When it is none of an engine's.
+    pub(crate) fn identity(&self) -> &Identity {
+        self.cell.identity.as_ref().expect("it is the stop of a worker of an engine")
     }
 
     /// Waits until the worker is told to stop.
@@ -103,8 +181,8 @@ impl Stop {
     /// # Cancel safety
     ///
     /// Cancel safe: a stop that was told stays told.
-    pub async fn wait(&self) {
-        self.cell.wait_for(STOPPED).await;
+    pub fn wait(&self) -> impl Future<Output = ()> + Send {
+        self.cell.wait_for(STOPPED)
     }
 
     /// Returns whether the worker has been told to stop.
@@ -157,7 +235,7 @@ impl Stop {
     /// It is for what outlives the worker's future, such as tasks of its own that end a moment after
     /// it was dropped: the worker is not started again before they have.
     pub fn linger(&self) -> Linger {
-        self.cell.rare.lock().get_or_insert_default().parts += 1;
+        self.cell.state.lock().rare.get_or_insert_default().parts += 1;
         Linger { cell: Arc::clone(&self.cell) }
     }
 
@@ -166,25 +244,31 @@ impl Stop {
     /// It is for those who run workers of their own: call it once the worker's future has been
     /// dropped. What it is called with by several is run in the same order.
     pub fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
-        let mut rare = self.cell.rare.lock();
-        match rare.as_deref_mut() {
+        let mut state = self.cell.state.lock();
+        match state.rare.as_deref_mut() {
             Some(rare) if rare.parts > 0 && !rare.is_let_go => rare.at_end.push(Box::new(at_end)),
             _ => {
-                drop(rare);
+                drop(state);
                 at_end();
             }
         }
     }
 
+    /// Returns whether something lingers that the worker's end waits for.
+    pub(crate) fn lingers(&self) -> bool {
+        let state = self.cell.state.lock();
+        state.rare.as_ref().is_some_and(|rare| rare.parts > 0 && !rare.is_let_go)
+    }
+
     /// Has the worker's end be told as soon as its future has ended, whatever lingers.
     pub(crate) fn let_go(&self) {
-        self.cell.rare.lock().get_or_insert_default().is_let_go = true;
+        self.cell.state.lock().rare.get_or_insert_default().is_let_go = true;
     }
 
     /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting
     /// to be taken, so that the engine is to be told.
     pub(crate) fn put_health(&self, degraded: Option<String>) -> bool {
-        let before = self.cell.rare.lock().get_or_insert_default().health.replace(degraded);
+        let before = self.cell.state.lock().rare.get_or_insert_default().health.replace(degraded);
         before.is_none()
     }
 
@@ -207,8 +291,8 @@ impl Stop {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn input_lost(&self) {
-        self.cell.wait_for(LOST | STOPPED).await;
+    pub fn input_lost(&self) -> impl Future<Output = ()> + Send {
+        self.cell.wait_for(LOST | STOPPED)
     }
 
     /// Returns whether an input that the worker was started with has ended by itself.
@@ -225,12 +309,12 @@ pub struct Linger {
 
 impl Drop for Linger {
     fn drop(&mut self) {
-        let mut rare = self.cell.rare.lock();
-        let Some(left) = rare.as_deref_mut() else { return };
+        let mut state = self.cell.state.lock();
+        let Some(left) = state.rare.as_deref_mut() else { return };
         left.parts -= 1;
         if left.parts == 0 {
             let at_end = std::mem::take(&mut left.at_end);
-            drop(rare);
+            drop(state);
             for at_end in at_end {
                 // Foreign code, and the next may be the one that tells the engine.
                 if catch_unwind(AssertUnwindSafe(at_end)).is_err() {
@@ -285,7 +369,7 @@ impl Stopper {
 
     /// Takes what the worker has said last of how well it runs, if that was not taken yet.
     pub(crate) fn take_health(&self) -> Option<Option<String>> {
-        self.cell.rare.lock().as_deref_mut()?.health.take()
+        self.cell.state.lock().rare.as_deref_mut()?.health.take()
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.
@@ -302,6 +386,11 @@ impl fmt::Debug for Stopper {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
     use super::Stop;
 
     #[tokio::test]
@@ -327,10 +416,10 @@ mod tests {
     #[test]
     fn what_waits_for_the_end_of_what_lingers_is_run_in_order() {
         let (_stopper, stop) = Stop::pair();
-        let order = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let order = Arc::new(parking_lot::Mutex::new(Vec::new()));
         let (first, second) = (stop.linger(), stop.linger());
         for number in [1, 2] {
-            let order = std::sync::Arc::clone(&order);
+            let order = Arc::clone(&order);
             stop.once_gone(move || order.lock().push(number));
         }
         drop(first);
@@ -339,12 +428,106 @@ mod tests {
         assert_eq!(*order.lock(), [1, 2]);
     }
 
+    #[test]
+    fn all_who_wait_are_woken_and_only_those() {
+        let (stopper, stop) = Stop::pair();
+        let mut waits: Vec<_> = (0..4).map(|_| (Box::pin(stop.wait()), Wakes::new())).collect();
+        for (wait, wakes) in &mut waits {
+            assert!(wakes.poll(wait).is_pending());
+        }
+        let (given_up, silent) = waits.remove(1);
+        drop(given_up);
+
+        stopper.stop();
+
+        assert_eq!(silent.count(), 0);
+        for (wait, wakes) in &mut waits {
+            assert_eq!(wakes.count(), 1);
+            assert!(wakes.poll(wait).is_ready());
+        }
+    }
+
+    #[test]
+    fn who_waits_for_the_stop_is_still_woken_after_a_lost_input() {
+        let (stopper, stop) = Stop::pair();
+        let mut waits = [stop.wait(), stop.wait()].map(Box::pin);
+        let wakes = Wakes::new();
+        for wait in &mut waits {
+            assert!(wakes.poll(wait).is_pending());
+        }
+
+        stopper.lose_input();
+        for wait in &mut waits {
+            assert!(wakes.poll(wait).is_pending());
+        }
+        let before = wakes.count();
+        stopper.stop();
+
+        assert_eq!(wakes.count() - before, 2);
+    }
+
+    #[test]
+    fn who_is_polled_by_another_is_woken_there() {
+        let (stopper, stop) = Stop::pair();
+        let (former, latter) = (Wakes::new(), Wakes::new());
+        let mut wait = Box::pin(stop.wait());
+        assert!(former.poll(&mut wait).is_pending());
+        assert!(latter.poll(&mut wait).is_pending());
+
+        stopper.stop();
+
+        assert_eq!((former.count(), latter.count()), (0, 1));
+    }
+
+    #[test]
+    fn those_who_wait_no_longer_leave_nothing_behind() {
+        let (_stopper, stop) = Stop::pair();
+        let wakes = Wakes::new();
+        let mut stays = Box::pin(stop.wait());
+        assert!(wakes.poll(&mut stays).is_pending());
+
+        for _ in 0..1_000 {
+            let mut waits = [stop.wait(), stop.wait()].map(Box::pin);
+            for wait in &mut waits {
+                assert!(wakes.poll(wait).is_pending());
+            }
+        }
+
+        assert_eq!(stop.cell.state.lock().waiters.len(), 1);
+    }
+
     #[tokio::test]
     async fn a_lost_input_is_not_a_stop() {
         let (stopper, stop) = Stop::pair();
         stopper.lose_input();
         stop.input_lost().await;
         assert!(!stop.is_stopped());
+    }
+
+    /// Counts how often it is woken.
+    struct Wakes(Arc<AtomicUsize>);
+
+    struct Counted(Arc<AtomicUsize>);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Wakes {
+        fn new() -> Self {
+            Self(Arc::default())
+        }
+
+        fn count(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn poll<F: Future>(&self, future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+            let waker = Waker::from(Arc::new(Counted(Arc::clone(&self.0))));
+            future.as_mut().poll(&mut Context::from_waker(&waker))
+        }
     }
 
     /// Polls once and returns whether the future is pending.

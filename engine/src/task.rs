@@ -86,8 +86,7 @@ impl Launch {
         let guard = Guard::new(&mut self);
         let runtime = shared.runtime_of(guard.settings.as_deref());
         let stage = Stage::New { launch: Some((self.gifts, self.ctx)) };
-        let task =
-            Task { stage, steps, late: Late::default(), changes: None, wrapped: None, guard };
+        let task = Task { stage, steps, beside: None, guard };
         Some(runtime.spawn(task).abort_handle())
     }
 
@@ -99,11 +98,11 @@ impl Launch {
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
         let (gifts, ctx) = (self.gifts, self.ctx);
-        let runtime = guard.identity.shared.workers.clone();
+        let runtime = guard.identity().shared.workers.clone();
         let name = ctx.name().to_owned();
-        guard.if_dropped = || Finish::failed("cannot make a thread for it".to_owned());
+        guard.if_dropped = Some(|| Finish::failed("cannot make a thread for it".to_owned()));
         let body = move || {
-            guard.if_dropped = Finish::dropped;
+            guard.if_dropped = Some(Finish::dropped);
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
             let _entered = span.as_ref().map(|span| span.enter());
@@ -134,32 +133,31 @@ impl Launch {
 
 /// Tells a worker's end, whatever happens to its task.
 pub(crate) struct Guard {
-    identity: Identity,
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
     entry: Option<Box<Entry>>,
     /// Keeps an outer engine from taking this one for ended.
     linger: Option<Linger>,
-    is_told: bool,
-    /// What to tell if this is dropped before the worker has ended.
-    if_dropped: fn() -> Finish,
+    /// What to tell if this is dropped before the worker has ended; none once that was told.
+    if_dropped: Option<fn() -> Finish>,
 }
 
 impl Guard {
     fn new(launch: &mut Launch) -> Self {
-        let identity = launch.ctx.identity().clone();
         let observed = launch.ctx.observe();
         Self {
             stop: launch.ctx.stop().clone(),
-            settings: launch.settings.clone(),
+            settings: launch.settings.take(),
             observed,
             entry: launch.entry.take(),
-            linger: identity.shared.outer.as_ref().map(Stop::linger),
-            is_told: false,
-            if_dropped: Finish::dropped,
-            identity,
+            linger: launch.ctx.identity().shared.outer.as_ref().map(Stop::linger),
+            if_dropped: Some(Finish::dropped),
         }
+    }
+
+    fn identity(&self) -> &Identity {
+        self.stop.identity()
     }
 
     /// Passes what the worker must pass before its start.
@@ -189,14 +187,14 @@ impl Guard {
 
     /// Judges an outcome and tells it.
     fn finish(&mut self, outcome: Outcome) {
-        let (shared, settings) = (&self.identity.shared, self.settings.as_deref());
+        let (shared, settings) = (&self.identity().shared, self.settings.as_deref());
         let finish = catch_unwind(AssertUnwindSafe(|| Finish::judge(outcome, settings, shared)))
             .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
         self.tell(finish);
     }
 
     fn tell(&mut self, finish: Finish) {
-        self.is_told = true;
+        self.if_dropped = None;
         if let Some(observed) = &self.observed {
             let kind = match finish.kind {
                 EndKind::Done | EndKind::Dropped if self.stop.is_stopped() => EndKind::Stopped,
@@ -204,22 +202,28 @@ impl Guard {
             };
             observed.ended(kind);
         }
-        let Identity { shared, node, generation } = self.identity.clone();
         let (entry, linger) = (self.entry.take(), self.linger.take());
-        self.stop.once_gone(move || {
+        let tell = move |identity: &Identity| {
             if let Some(entry) = entry {
                 entry.leave();
             }
-            shared.send(Message::Ended { node, generation, finish });
+            let Identity { shared, node, generation, .. } = identity;
+            shared.send(Message::Ended { node: *node, generation: *generation, finish });
             drop(linger);
-        });
+        };
+        if self.stop.lingers() {
+            let identity = self.identity().clone();
+            self.stop.once_gone(move || tell(&identity));
+        } else {
+            tell(self.identity());
+        }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.is_told {
-            self.tell((self.if_dropped)());
+        if let Some(finish) = self.if_dropped {
+            self.tell(finish());
         }
     }
 }
@@ -234,12 +238,18 @@ pin_project! {
         #[pin]
         stage: Stage<F, R>,
         steps: Steps<M, B, P, N>,
-        late: Late,
-        changes: Option<Box<Changes>>,
         // Dropped after the worker's future and before its end is told.
-        wrapped: Option<Box<dyn Wrapped>>,
+        beside: Option<Box<Beside>>,
         guard: Guard,
     }
+}
+
+/// What stands beside few workers.
+#[derive(Default)]
+struct Beside {
+    late: Late,
+    changes: Changes,
+    wrapped: Option<Box<dyn Wrapped>>,
 }
 
 pin_project! {
@@ -249,6 +259,16 @@ pin_project! {
         Start { #[pin] start: F },
         Run { #[pin] run: R },
         Ended,
+    }
+}
+
+impl Beside {
+    /// Passes on the values of the outputs that change.
+    fn poll(&mut self, cx: &mut TaskContext<'_>) {
+        if let Some(changes) = self.late.take(cx) {
+            self.changes = changes;
+        }
+        self.changes.poll(cx);
     }
 }
 
@@ -275,13 +295,10 @@ where
             Err(payload) => Err(panicked(payload)),
         };
         let this = self.as_mut().project();
-        let mut stage = this.stage;
-        let (changes, late, wrapped) = (this.changes, this.late, this.wrapped);
+        let (mut stage, beside) = (this.stage, this.beside);
         let dropped = catch_unwind(AssertUnwindSafe(|| {
             stage.set(Stage::Ended);
-            *changes = None;
-            *late = Late::default();
-            *wrapped = None;
+            *beside = None;
         }));
         if let Err(payload) = dropped {
             outcome = Err(panicked(payload));
@@ -305,8 +322,9 @@ where
         let this = self.project();
         let step = match &*this.stage {
             Stage::New { launch: Some((gifts, ctx)) } => {
-                if this.wrapped.is_none() {
-                    *this.wrapped = this.guard.wrap(ctx, gifts, &*this.steps.manifold);
+                let beside = this.beside.get_or_insert_default();
+                if beside.wrapped.is_none() {
+                    beside.wrapped = this.guard.wrap(ctx, gifts, &*this.steps.manifold);
                 }
                 Step::Begin
             }
@@ -314,12 +332,13 @@ where
             Stage::Run { .. } => Step::Run,
             Stage::New { launch: None } | Stage::Ended => return Poll::Ready(None),
         };
-        this.wrapped.as_mut().map_or(Poll::Ready(None), |wrapped| wrapped.before(step, cx))
+        let wrapped = this.beside.as_mut().and_then(|beside| beside.wrapped.as_mut());
+        wrapped.map_or(Poll::Ready(None), |wrapped| wrapped.before(step, cx))
     }
 
     fn advance(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
         loop {
-            if self.guard.identity.shared.wrap.is_some()
+            if self.guard.identity().shared.wrap.is_some()
                 && let Some(outcome) = ready!(self.as_mut().ask_wrapped(cx))
             {
                 return Poll::Ready(outcome);
@@ -331,7 +350,12 @@ where
                     if let Err(exit) = this.guard.enter(&ctx) {
                         return Poll::Ready(Err(exit));
                     }
-                    match (this.steps.begin)(&this.steps.manifold, gifts, ctx, this.late) {
+                    let mut late = Late::default();
+                    let begun = (this.steps.begin)(&this.steps.manifold, gifts, ctx, &mut late);
+                    if late.is_awaited() {
+                        this.beside.get_or_insert_default().late = late;
+                    }
+                    match begun {
                         Begun::Start(start) => this.stage.set(Stage::Start { start }),
                         Begun::Run(_) if this.guard.stop.start_ended() => {
                             return Poll::Ready(Ok(()));
@@ -345,25 +369,24 @@ where
                         if this.guard.stop.start_ended() {
                             return Poll::Ready(Ok(()));
                         }
-                        let (manifold, identity) = (&this.steps.manifold, &this.guard.identity);
+                        let (manifold, identity) = (&this.steps.manifold, this.guard.identity());
                         let mut changes = Changes::default();
                         let born = (this.steps.bear)(manifold, &worker, identity, &mut changes);
-                        *this.changes = (!changes.is_empty()).then(|| Box::new(changes));
+                        if !changes.is_empty() {
+                            this.beside.get_or_insert_default().changes = changes;
+                        }
                         let run = (this.steps.run)(worker, this.guard.stop.clone());
                         this.stage.set(Stage::Run { run });
                         if let Some(observed) = &this.guard.observed {
                             observed.started();
                         }
-                        born.tell(&this.guard.identity);
+                        born.tell(this.guard.identity());
                     }
                 },
                 StageProjection::Run { run } => {
                     let outcome = run.poll(cx);
-                    if let Some(changes) = this.late.take(cx) {
-                        *this.changes = Some(Box::new(changes));
-                    }
-                    if let Some(changes) = this.changes {
-                        changes.poll(cx);
+                    if let Some(beside) = this.beside {
+                        beside.poll(cx);
                     }
                     return outcome;
                 }

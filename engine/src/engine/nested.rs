@@ -68,7 +68,7 @@ impl NestedEngine {
     fn overrun(&self, stop: Stop) {
         let (alive, gone) = oneshot::channel::<()>();
         stop.once_gone(move || drop(alive));
-        let Identity { shared, node, generation } = self.outer.clone();
+        let Identity { shared, node, generation, .. } = self.outer.clone();
         let told = async move {
             tokio::select! {
                 () = stop.wait() => shared.send(Message::Overrun { node, generation }),

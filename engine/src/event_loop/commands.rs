@@ -68,9 +68,8 @@ impl EventLoop {
         }
         slot.starts = slot.starts.saturating_add(1);
         slot.forget_health();
-        let (stopper, stop) = Stop::pair();
-        let identity = Identity { shared: Arc::clone(&self.shared), node, generation };
-        let ctx = Context::new(identity, slot.name().clone(), stop);
+        let (shared, name) = (Arc::clone(&self.shared), slot.name().clone());
+        let (stopper, stop) = Stop::of(Identity { shared, node, generation, name });
         slot.worker = Some(WorkerSlot {
             generation,
             stopper,
@@ -82,6 +81,7 @@ impl EventLoop {
             is_aborted: false,
         });
         self.note(node, None, || EventKind::Starting { generation });
+        let ctx = Context::new(stop);
         let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
         let task = manifold.blueprint.launch(launch, &self.shared);
         if let Some(worker) = &mut self.slots[node.index()].worker {
