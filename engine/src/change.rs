@@ -100,14 +100,11 @@ impl Change {
         self
     }
 
-    fn put<T>(self, name: &Name<T>, manifold: Manifold, mode: Mode) -> Self
+    fn put<T>(self, name: Name<T>, manifold: Manifold, mode: Mode) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.push(
-            name,
-            Action::Install { manifold: Some(manifold), expected: Kind::of::<T>(), mode },
-        )
+        self.put_part(name.into_text(), Kind::of::<T>(), manifold, mode)
     }
 
     /// Installs a manifold under a name that has none.
@@ -115,7 +112,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(&name, manifold, Mode::Nothing)
+        self.put(name, manifold, Mode::Nothing)
     }
 
     /// Replaces the manifold under a name; dependents bounce.
@@ -123,7 +120,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(&name, manifold, Mode::Something)
+        self.put(name, manifold, Mode::Something)
     }
 
     /// Installs a manifold, or replaces the one that is there.
@@ -131,7 +128,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(&name, manifold, Mode::Anything)
+        self.put(name, manifold, Mode::Anything)
     }
 
     /// Installs a nested engine under a name that has no manifold, with its imports and exports.
@@ -161,7 +158,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(&name, Manifold::provided(value), Mode::Provided)
+        self.put(name, Manifold::provided(value), Mode::Provided)
     }
 
     /// Takes a manifold out; its dependents lose their input and wait for it. A nested engine's

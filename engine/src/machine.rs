@@ -145,12 +145,12 @@ impl Machine {
 
     /// Keeps a name though nothing may use it.
     pub(crate) fn pin(&mut self, id: NodeId) {
-        self.graph[id].pins += 1;
+        self.graph[id].rare_mut().pins += 1;
     }
 
     /// Takes one pin back.
     pub(crate) fn unpin(&mut self, id: NodeId) {
-        self.graph[id].pins -= 1;
+        self.graph[id].rare_mut().pins -= 1;
         self.act_on(id);
     }
 
@@ -171,9 +171,8 @@ impl Machine {
         self.graph.link(id, edges);
         let node = &mut self.graph[id];
         node.is_installed = true;
-        node.policy = policy;
         node.failures = 0;
-        node.recent = None;
+        node.begin_policy(policy);
         self.recount(id);
         self.touch(id);
     }
@@ -184,7 +183,7 @@ impl Machine {
         let node = &mut self.graph[id];
         node.is_installed = false;
         node.is_parked = false;
-        node.policy = None;
+        node.begin_policy(None);
         if !node.is_live() {
             self.commands.push_back(Command::Removed(id));
         }
@@ -378,6 +377,6 @@ impl Machine {
     }
 
     fn policy_of(&self, id: NodeId) -> &Policy {
-        self.graph[id].policy.as_ref().unwrap_or(&self.policy)
+        self.graph[id].policy().unwrap_or(&self.policy)
     }
 }

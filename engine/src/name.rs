@@ -98,12 +98,12 @@ impl<T> Name<T> {
         Self { text, value: PhantomData }
     }
 
-    pub(crate) fn into_text(self) -> Text {
-        self.text
-    }
-
     pub(crate) fn text(&self) -> &Text {
         &self.text
+    }
+
+    pub(crate) fn into_text(self) -> Text {
+        self.text
     }
 }
 
@@ -147,6 +147,11 @@ pub(crate) enum Text {
 }
 
 impl Text {
+    /// Leaves an empty text.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Static(""))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Static(text) => text,

@@ -26,31 +26,33 @@ pub(super) struct Plan {
 }
 
 impl EventLoop {
-    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself.
+    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself. A name
+    /// that is new is taken from the op.
     pub(super) fn resolve(
         &mut self,
         plan: &mut Plan,
-        ops: &[Op],
+        ops: &mut [Op],
         at: usize,
     ) -> Result<(), ChangeError> {
-        let Op { name, action } = &ops[at];
-        let node = self.intern(name);
+        let is_group = ops.len() > 1;
+        let Op { name, action } = &mut ops[at];
+        let node = self.intern_taking(name);
         plan.nodes.push(node);
-        if ops.len() > 1 && !plan.changed.insert(node, at) {
-            return Err(ChangeError::NamedTwice { name: name.as_str().to_owned() });
+        if is_group && !plan.changed.insert(node, at) {
+            return Err(ChangeError::NamedTwice { name: self.name(node) });
         }
         let is_installed = self.machine.view(node).is_installed;
         // One that will use nothing counts too: it no longer uses what it does now.
         let is_linked = self.machine.inputs(node).len() > 0;
-        let Action::Install { manifold: Some(manifold), expected, mode } = action else {
+        let Action::Install { manifold: Some(manifold), expected, mode } = &*action else {
             plan.edges.push(Box::default());
             if is_linked && matches!(action, Action::Uninstall { .. }) {
                 plan.linked.push(at);
             }
-            return if is_installed { Ok(()) } else { Err(self.not_installed(name, action)) };
+            return if is_installed { Ok(()) } else { Err(self.not_installed(node, action)) };
         };
         if is_installed && *mode == Mode::Nothing {
-            return Err(ChangeError::AlreadyInstalled { name: name.as_str().to_owned() });
+            return Err(ChangeError::AlreadyInstalled { name: self.name(node) });
         }
         if *mode == Mode::Provided
             && self.slots[node.index()]
@@ -58,21 +60,27 @@ impl EventLoop {
                 .as_ref()
                 .is_some_and(|installed| !installed.blueprint.is_provided())
         {
-            return Err(ChangeError::NotProvided { name: name.as_str().to_owned() });
+            return Err(ChangeError::NotProvided { name: self.name(node) });
         }
         if is_installed && *mode == Mode::Part && !self.is_part_of_same(node, manifold) {
-            return Err(ChangeError::AlreadyInstalled { name: name.as_str().to_owned() });
+            return Err(ChangeError::AlreadyInstalled { name: self.name(node) });
         }
         if !is_installed && *mode == Mode::Something {
-            return Err(self.not_installed(name, action));
+            return Err(self.not_installed(node, action));
         }
+        let name = || self.name(node);
         check_manifold(name, manifold, expected, &self.shared.policy)?;
-        let edges = self.edges(name, manifold)?;
+        let edges = self.edges(node, manifold)?;
         if is_linked || !edges.is_empty() || self.machine.users(node).next().is_some() {
             plan.linked.push(at);
         }
         plan.edges.push(edges);
         Ok(())
+    }
+
+    /// Returns a name, for an error.
+    fn name(&self, node: NodeId) -> String {
+        self.slots[node.index()].name().as_str().to_owned()
     }
 
     /// Whether a manifold belongs to the same nested engine as the one that is installed there.
@@ -84,7 +92,7 @@ impl EventLoop {
         installed.is_some() && installed == nested(manifold)
     }
 
-    fn edges(&mut self, name: &Text, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {
+    fn edges(&mut self, node: NodeId, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {
         let declared = manifold.blueprint.inputs();
         let mut edges: Vec<Edge> = Vec::with_capacity(declared.len());
         let mut seen = Set::default();
@@ -96,7 +104,7 @@ impl EventLoop {
             };
             if !seen.insert((edge.target, edge.port)) {
                 return Err(ChangeError::DuplicateInput {
-                    name: name.as_str().to_owned(),
+                    name: self.name(node),
                     input: input.name.as_str().to_owned(),
                     kind: input.kind.name(),
                 });
@@ -108,8 +116,10 @@ impl EventLoop {
 
     /// Compares what a manifold asks of others, and others of it, with what is offered.
     pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize) -> Result<(), ChangeError> {
-        let Op { name, action } = &ops[at];
-        let Action::Install { manifold: Some(manifold), .. } = action else { return Ok(()) };
+        let Action::Install { manifold: Some(manifold), .. } = &ops[at].action else {
+            return Ok(());
+        };
+        let name = self.slots[plan.nodes[at].index()].name();
         for (input, edge) in manifold.blueprint.inputs().iter().zip(&plan.edges[at]) {
             if let Some(offers) = self.offers_after(plan, ops, edge.target) {
                 let asked = Asked { user: name, input: &input.name, kind: input.kind };
@@ -162,8 +172,7 @@ impl EventLoop {
             rewirings.iter().any(|(rewired, edges)| rewired == node && !edges.is_empty())
         });
         cycle.rotate_left(first.unwrap_or(0));
-        let name = |node: &NodeId| self.slots[node.index()].name().as_str().to_owned();
-        Err(ChangeError::Cycle { path: cycle.iter().map(name).collect() })
+        Err(ChangeError::Cycle { path: cycle.iter().map(|node| self.name(*node)).collect() })
     }
 
     /// Refuses what would make the asking worker wait for its own end.
@@ -187,8 +196,8 @@ impl EventLoop {
             if self.machine.bounced_with(&[*node]).contains(&asker) {
                 return Err(ChangeError::OwnEnd {
                     action: op.action.verb(),
-                    name: op.name.as_str().to_owned(),
-                    asker: self.slots[asker.index()].name().as_str().to_owned(),
+                    name: self.name(*node),
+                    asker: self.name(asker),
                 });
             }
         }
@@ -256,7 +265,7 @@ impl Changed {
 
 /// Checks a manifold by itself.
 fn check_manifold(
-    name: &Text,
+    name: impl Fn() -> String,
     manifold: &Manifold,
     expected: &'static Kind,
     policy: &Policy,
@@ -264,13 +273,12 @@ fn check_manifold(
     let offers = manifold.blueprint.offers();
     for (index, kind) in offers.iter().enumerate() {
         if offers[..index].iter().any(|other| other.is_same(kind)) {
-            let name = name.as_str().to_owned();
-            return Err(ChangeError::DuplicateOutput { name, kind: kind.name() });
+            return Err(ChangeError::DuplicateOutput { name: name(), kind: kind.name() });
         }
     }
     if !is_offered(expected, offers) {
         return Err(ChangeError::NameMismatch {
-            name: name.as_str().to_owned(),
+            name: name(),
             asked: expected.name(),
             offered: offers.iter().map(|kind| kind.name()).collect(),
         });
@@ -278,7 +286,7 @@ fn check_manifold(
     if let Some(settings) = &manifold.settings
         && let Err(source) = settings.policy(policy).validate()
     {
-        return Err(ChangeError::Settings { name: name.as_str().to_owned(), source });
+        return Err(ChangeError::Settings { name: name(), source });
     }
     Ok(())
 }

@@ -84,20 +84,29 @@ impl EventLoop {
     /// Returns the node of a name, adding it if it is new.
     pub(super) fn intern(&mut self, name: &Text) -> NodeId {
         let digest = self.names.digest(name.as_str());
-        if let Some(node) = self.names.find_by(digest, &self.slots, name.as_str()) {
-            return node;
-        }
+        let found = self.names.find_by(digest, &self.slots, name.as_str());
+        found.unwrap_or_else(|| self.add_name(digest, name.clone()))
+    }
+
+    /// Returns the node of a name, adding it if it is new; the text is then taken.
+    pub(super) fn intern_taking(&mut self, name: &mut Text) -> NodeId {
+        let digest = self.names.digest(name.as_str());
+        let found = self.names.find_by(digest, &self.slots, name.as_str());
+        found.unwrap_or_else(|| self.add_name(digest, name.take()))
+    }
+
+    fn add_name(&mut self, digest: u32, name: Text) -> NodeId {
         let node = self.machine.add();
         if node.index() == self.slots.len() {
             self.slots.push(Slot::default());
         }
-        self.slots[node.index()].name = Some(name.clone());
+        self.slots[node.index()].name = Some(name);
         self.names.insert(digest, node);
         node
     }
 
-    pub(super) fn not_installed(&self, name: &Text, action: &Action) -> ChangeError {
-        let name = name.as_str();
+    pub(super) fn not_installed(&self, node: NodeId, action: &Action) -> ChangeError {
+        let name = self.slots[node.index()].name().as_str();
         let action = action.verb();
         ChangeError::NotInstalled { action, name: name.to_owned(), nearest: self.nearest(name) }
     }

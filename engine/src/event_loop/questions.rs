@@ -52,7 +52,7 @@ impl EventLoop {
     fn preview(&mut self, mut ops: Ops) -> Result<Preview, ChangeError> {
         self.complete(&mut ops);
         self.machine.begin_group();
-        let plan = self.check_all(&ops);
+        let plan = self.check_all(&mut ops);
         self.machine.end_group();
         let Plan { nodes, edges, .. } = plan?;
         let mut preview = Preview::default();
@@ -213,7 +213,7 @@ impl EventLoop {
         }
     }
 
-    fn check_all(&mut self, ops: &[Op]) -> Result<Plan, ChangeError> {
+    fn check_all(&mut self, ops: &mut [Op]) -> Result<Plan, ChangeError> {
         let mut plan = Plan::default();
         for at in 0..ops.len() {
             self.resolve(&mut plan, ops, at)?;

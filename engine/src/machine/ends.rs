@@ -1,6 +1,5 @@
 //! What the end of a worker, and of a wait, leads to.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,13 +86,13 @@ impl Machine {
     }
 
     fn rest_after_bounce(&mut self, id: NodeId) {
-        let policy = self.graph[id].policy.as_ref().unwrap_or(&self.policy);
+        let policy = self.graph[id].policy().unwrap_or(&self.policy);
         let delay = policy.backoff.spread(policy.bounce_delay, &mut self.random);
         self.rest_for(id, Rest::Delay, delay);
     }
 
     fn rest_after_failure(&mut self, id: NodeId, end: End) {
-        let policy = Arc::clone(self.graph[id].policy.as_ref().unwrap_or(&self.policy));
+        let policy = Arc::clone(self.graph[id].policy().unwrap_or(&self.policy));
         let node = &mut self.graph[id];
         if end.ran >= policy.backoff.reset_after {
             node.failures = 0;
@@ -194,7 +193,7 @@ impl Machine {
 
 /// Counts the failures of the last period with the one now; keeps one more than the limit at most.
 fn count_recent(node: &mut Node, now: Duration, within: Duration, limit: usize) -> usize {
-    let recent = node.recent.get_or_insert_with(|| Box::new(VecDeque::new()));
+    let recent = &mut node.rare_mut().recent;
     while recent.front().is_some_and(|first| now.saturating_sub(*first) >= within) {
         recent.pop_front();
     }

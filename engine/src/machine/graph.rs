@@ -81,18 +81,22 @@ impl Graph {
     pub(super) fn keep_old(&mut self, id: NodeId, links: &[Link]) {
         let mut held: Box<[_]> = links.iter().filter(|link| link.held != 0).copied().collect();
         for (input, link) in held.iter_mut().enumerate() {
-            let users = &mut self[link.edge.target].old_users;
+            let users = self[link.edge.target].users_mut(Age::Old);
             link.back = u32::try_from(users.len()).expect("ids are 32 bits wide, and so are users");
             let input = u32::try_from(input).expect("a manifold has fewer inputs than ids");
             users.push(User { node: id, input });
         }
-        self[id].old_inputs = held;
+        if !held.is_empty() {
+            self[id].rare_mut().old_inputs = held;
+        }
     }
 
     /// Drops what the worker of a former manifold was started with.
     pub(super) fn drop_old(&mut self, id: NodeId) {
-        let mut links = std::mem::take(&mut self[id].old_inputs);
-        self.leave(id, &mut links, Age::Old);
+        if let Some(rare) = &mut self[id].rare {
+            let mut links = std::mem::take(&mut rare.old_inputs);
+            self.leave(id, &mut links, Age::Old);
+        }
     }
 
     /// Takes a node out of the users of each of its inputs.

@@ -83,9 +83,6 @@ pub(super) struct Link {
     pub(super) held: Generation,
 }
 
-/// When the last failures were.
-pub(super) type Recent = VecDeque<Duration>;
-
 /// One use of a node by another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct User {
@@ -159,17 +156,25 @@ pub(crate) enum Stage {
     Stuck,
 }
 
+/// What few nodes have, so that the others take less of the processor's cache.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node {
-    pub(super) inputs: Box<[Link]>,
-    pub(super) users: Vec<User>,
+pub(super) struct Rare {
     /// What the live worker of an earlier manifold still holds.
     pub(super) old_inputs: Box<[Link]>,
     /// Who holds or follows this node by the inputs of an earlier manifold.
     pub(super) old_users: Vec<User>,
     pub(super) policy: Option<Arc<Policy>>,
     /// When the last failures were, if an intensity is set.
-    pub(super) recent: Option<Box<Recent>>,
+    pub(super) recent: VecDeque<Duration>,
+    /// Reasons from outside to keep the name though nothing uses it.
+    pub(super) pins: u32,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node {
+    pub(super) inputs: Box<[Link]>,
+    pub(super) users: Vec<User>,
+    pub(super) rare: Option<Box<Rare>>,
     pub(super) generation: Generation,
     pub(super) token: Token,
     pub(super) failures: u32,
@@ -183,8 +188,6 @@ pub(super) struct Node {
     pub(super) holders: u32,
     /// Live workers that follow this node.
     pub(super) followers: u32,
-    /// Reasons from outside to keep the name though nothing uses it.
-    pub(super) pins: u32,
     pub(super) phase: Phase,
     pub(super) rest: Rest,
     pub(super) stage: Stage,
@@ -218,31 +221,52 @@ impl Node {
         self.phase != Phase::Idle
     }
 
+    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(super) fn pins(&self) -> u32 {
+        self.rare.as_ref().map_or(0, |rare| rare.pins)
+    }
+
+    pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
+        self.rare.as_ref()?.policy.as_ref()
+    }
+
+    /// Sets a policy of its own, or none, and forgets when the last failures were.
+    pub(super) fn begin_policy(&mut self, policy: Option<Arc<Policy>>) {
+        if self.rare.is_some() || policy.is_some() {
+            let rare = self.rare_mut();
+            rare.policy = policy;
+            rare.recent = VecDeque::new();
+        }
+    }
+
     pub(super) fn inputs(&self, age: Age) -> &[Link] {
         match age {
             Age::Current => &self.inputs,
-            Age::Old => &self.old_inputs,
+            Age::Old => self.rare.as_ref().map_or(&[], |rare| &rare.old_inputs),
         }
     }
 
     pub(super) fn users(&self, age: Age) -> &[User] {
         match age {
             Age::Current => &self.users,
-            Age::Old => &self.old_users,
+            Age::Old => self.rare.as_ref().map_or(&[], |rare| &rare.old_users),
         }
     }
 
     pub(super) fn inputs_mut(&mut self, age: Age) -> &mut [Link] {
         match age {
             Age::Current => &mut self.inputs,
-            Age::Old => &mut self.old_inputs,
+            Age::Old => &mut self.rare_mut().old_inputs,
         }
     }
 
     pub(super) fn users_mut(&mut self, age: Age) -> &mut Vec<User> {
         match age {
             Age::Current => &mut self.users,
-            Age::Old => &mut self.old_users,
+            Age::Old => &mut self.rare_mut().old_users,
         }
     }
 
@@ -283,8 +307,8 @@ impl Node {
             && !self.is_installed
             && !self.is_live()
             && self.users.is_empty()
-            && self.old_users.is_empty()
-            && self.pins == 0
+            && self.users(Age::Old).is_empty()
+            && self.pins() == 0
     }
 
     /// Whether something will happen to it without a further cause, failures aside.
