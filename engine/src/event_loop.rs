@@ -70,6 +70,10 @@ use crate::value::{Kind, Outputs, Value};
 /// longer than it takes to start as many workers as the processor's cache holds, so that they are
 /// polled, and their messages handled, while they are in it.
 const SLICE: Duration = Duration::from_micros(100);
+/// How many workers are started in a slice at most: each may be an engine with many in it.
+const LAUNCHES: usize = 32;
+/// How many turns others are given between two slices at most.
+const TURNS: usize = 4;
 /// How many messages are taken at once.
 const BATCH: usize = 256;
 /// How many steps are taken between two looks at the clock.
@@ -177,6 +181,8 @@ pub(crate) struct EventLoop {
     /// The same moment by the wall clock.
     wall_now: SystemTime,
     slice_ends: Instant,
+    /// How many workers were started in this slice.
+    launched: usize,
     is_finished: bool,
     /// A worker's task was dropped by its runtime.
     is_runtime_gone: bool,
@@ -236,6 +242,7 @@ impl EventLoop {
             now: 1,
             wall_now: shared.clock.wall,
             slice_ends: began,
+            launched: 0,
             is_finished: false,
             is_runtime_gone: false,
             kill_deadline,
@@ -259,8 +266,7 @@ impl EventLoop {
                 return self.finish().await;
             }
             if has_more {
-                // Let the other tasks of this thread run, and see what has come meanwhile.
-                tokio::task::yield_now().await;
+                self.let_others_run().await;
             } else {
                 tokio::select! {
                     biased;
@@ -274,6 +280,20 @@ impl EventLoop {
             self.take_messages(&mut batch);
             // After the messages, so that who asks finds what was told before.
             self.take_calls(first);
+        }
+    }
+
+    /// Lets the other tasks of this thread run, to see then what has come meanwhile.
+    ///
+    /// While not all that was started in this slice has told how its start went, they are given
+    /// another turn, a few at most: nested engines that start workers in their turn do so a few at a
+    /// time then, in the processor's cache, and not all of them side by side.
+    async fn let_others_run(&self) {
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+            if self.inbox.len() >= self.launched {
+                break;
+            }
         }
     }
 
@@ -304,6 +324,7 @@ impl EventLoop {
     fn begin_slice(&mut self) {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
+        self.launched = 0;
         self.now = stamp(now.duration_since(self.began));
         self.wall_now = self.wall(self.now);
     }
@@ -354,9 +375,9 @@ impl EventLoop {
                 Step::Command(command) => self.execute(command),
             }
             steps += 1;
-            if steps >= STEPS && !self.machine.has_commands() {
+            if (steps >= STEPS || self.launched >= LAUNCHES) && !self.machine.has_commands() {
                 steps = 0;
-                if self.is_slice_over() {
+                if self.launched >= LAUNCHES || self.is_slice_over() {
                     return true;
                 }
             }
