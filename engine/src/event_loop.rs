@@ -70,8 +70,8 @@ use crate::value::{Kind, Outputs, Value};
 /// longer than it takes to start as many workers as the processor's cache holds, so that they are
 /// polled, and their messages handled, while they are in it.
 const SLICE: Duration = Duration::from_micros(100);
-/// How many workers are started in a slice at most: each may be an engine with many in it.
-const LAUNCHES: usize = 32;
+/// How many nested engines are started in a slice at most: each has many workers to start.
+const NESTED: usize = 16;
 /// How many turns others are given between two slices at most.
 const TURNS: usize = 4;
 /// How many messages are taken at once.
@@ -181,8 +181,8 @@ pub(crate) struct EventLoop {
     /// The same moment by the wall clock.
     wall_now: SystemTime,
     slice_ends: Instant,
-    /// How many workers were started in this slice.
-    launched: usize,
+    /// How many nested engines were started in this slice.
+    nested_started: usize,
     is_finished: bool,
     /// A worker's task was dropped by its runtime.
     is_runtime_gone: bool,
@@ -242,7 +242,7 @@ impl EventLoop {
             now: 1,
             wall_now: shared.clock.wall,
             slice_ends: began,
-            launched: 0,
+            nested_started: 0,
             is_finished: false,
             is_runtime_gone: false,
             kill_deadline,
@@ -285,13 +285,13 @@ impl EventLoop {
 
     /// Lets the other tasks of this thread run, to see then what has come meanwhile.
     ///
-    /// While not all that was started in this slice has told how its start went, they are given
-    /// another turn, a few at most: nested engines that start workers in their turn do so a few at a
-    /// time then, in the processor's cache, and not all of them side by side.
+    /// While not all nested engines that were started in this slice have told that they are up, they
+    /// are given another turn, a few at most: they start their workers a few engines at a time then,
+    /// in the processor's cache, and not all of them side by side.
     async fn let_others_run(&self) {
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
-            if self.inbox.len() >= self.launched {
+            if self.inbox.len() >= self.nested_started {
                 break;
             }
         }
@@ -324,7 +324,7 @@ impl EventLoop {
     fn begin_slice(&mut self) {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
-        self.launched = 0;
+        self.nested_started = 0;
         self.now = stamp(now.duration_since(self.began));
         self.wall_now = self.wall(self.now);
     }
@@ -375,9 +375,10 @@ impl EventLoop {
                 Step::Command(command) => self.execute(command),
             }
             steps += 1;
-            if (steps >= STEPS || self.launched >= LAUNCHES) && !self.machine.has_commands() {
+            let is_enough = self.nested_started >= NESTED;
+            if (steps >= STEPS || is_enough) && !self.machine.has_commands() {
                 steps = 0;
-                if self.launched >= LAUNCHES || self.is_slice_over() {
+                if is_enough || self.is_slice_over() {
                     return true;
                 }
             }

@@ -134,6 +134,7 @@ impl Machine {
     /// Makes room for more names at once.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.graph.reserve(more);
+        self.acts.reserve(more);
     }
 
     /// Adds a name that nothing is installed at. It is freed once nothing installs, uses or pins it.

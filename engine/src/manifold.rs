@@ -179,6 +179,12 @@ impl Manifold {
         self.set(|settings| settings.part_of = Some(nested))
     }
 
+    /// Whether it is, under this name, a nested engine that was installed with its parts.
+    pub(crate) fn is_nested(&self, name: &Text) -> bool {
+        let nested = self.settings.as_ref().and_then(|settings| settings.part_of.as_ref());
+        nested.is_some_and(|nested| nested.as_str() == name.as_str())
+    }
+
     /// Says which worker in another engine hands over what it offers.
     pub(crate) fn handed_by(self, worker: HandedBy) -> Self {
         self.set(|settings| settings.handed_by = Some(worker))

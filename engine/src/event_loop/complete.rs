@@ -62,7 +62,7 @@ impl EventLoop {
     /// Remembers a nested engine that has taken itself out: its parts go before the next group.
     pub(super) fn take_out_parts(&mut self, node: NodeId, removed: Option<&Manifold>) {
         let name = self.slots[node.index()].name();
-        if removed.and_then(nested).is_some_and(|nested| nested.as_str() == name.as_str()) {
+        if removed.is_some_and(|removed| removed.is_nested(name)) {
             self.orphaned.push(name.clone());
         }
     }

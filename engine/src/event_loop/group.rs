@@ -10,6 +10,9 @@ use crate::event::{EventKind, Origin};
 use crate::machine::{Edge, Generation, NodeId};
 use crate::name::Text;
 
+/// For how many workers of a group room is made that they share with others.
+const AT_ONCE: usize = 64;
+
 /// A group that is being checked or applied.
 pub(super) struct Job {
     apply: Box<Apply>,
@@ -47,6 +50,9 @@ impl EventLoop {
             self.machine.reserve(count);
             self.names.reserve(count);
             self.slots.reserve(count);
+            self.timers.reserve(count.min(AT_ONCE));
+            // Each is installed and started.
+            self.events.reserve(2 * count.min(AT_ONCE));
         }
         self.machine.begin_group();
         let mut job = Job::new(apply);

@@ -43,15 +43,22 @@ impl Timers {
         }
     }
 
+    /// Makes room for more at once.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.queue.reserve(more);
+    }
+
     pub(super) fn arm(&mut self, machine: &Machine, at: Stamp, node: NodeId, token: Token) {
         self.clean(machine);
         self.sequence += 1;
         self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
     }
 
-    /// Forgets the stale timers if they are most of all.
+    /// Forgets the stale timers if they are most of all, and at once if all are.
     fn clean(&mut self, machine: &Machine) {
-        if self.queue.len() > 2 * machine.armed() + SLACK {
+        if machine.armed() == 0 {
+            self.queue.clear();
+        } else if self.queue.len() > 2 * machine.armed() + SLACK {
             self.queue.retain(|Reverse(timer)| machine.is_armed(timer.node, timer.token));
         }
     }

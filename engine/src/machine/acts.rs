@@ -24,6 +24,10 @@ pub(super) struct Acts {
 }
 
 impl Acts {
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.nodes.reserve(more);
+    }
+
     pub(super) fn push(&mut self, id: NodeId) {
         // What comes meanwhile is a part of the run: it is likely to be in the cache.
         self.run += usize::from(self.run > 0);
