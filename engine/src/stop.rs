@@ -457,13 +457,15 @@ mod tests {
         }
 
         stopper.lose_input();
+        let mut comes_between = Box::pin(stop.wait());
+        assert!(wakes.poll(&mut comes_between).is_pending());
         for wait in &mut waits {
             assert!(wakes.poll(wait).is_pending());
         }
         let before = wakes.count();
         stopper.stop();
 
-        assert_eq!(wakes.count() - before, 2);
+        assert_eq!(wakes.count() - before, 3);
     }
 
     #[test]
@@ -494,6 +496,29 @@ mod tests {
         }
 
         assert_eq!(stop.cell.state.lock().waiters.len(), 1);
+    }
+
+    #[test]
+    fn a_stop_that_is_told_while_one_begins_to_wait_is_not_missed() {
+        const ROUNDS: usize = 200_000;
+        let pairs: Vec<_> = (0..ROUNDS).map(|_| Stop::pair()).collect();
+        let begun = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (round, (_, stop)) in pairs.iter().enumerate() {
+                    begun.store(round + 1, Ordering::Release);
+                    stop.wait_blocking();
+                }
+            });
+            for (round, (stopper, _)) in pairs.iter().enumerate() {
+                while begun.load(Ordering::Acquire) <= round {
+                    std::thread::yield_now();
+                }
+                // At another moment of the wait each time.
+                (0..round % 64).for_each(|_| std::hint::spin_loop());
+                stopper.stop();
+            }
+        });
     }
 
     #[tokio::test]
