@@ -146,3 +146,19 @@ fn what_nobody_asked_for_is_passed_over_by_who_is_left() {
 
     assert_eq!(all(&mut second), ["2 2 /b started, generation 2"]);
 }
+
+#[tokio::test]
+async fn all_who_wait_are_woken_each_time_and_at_the_end() {
+    let log = Arc::new(Log::new(8));
+    let (mut first, mut second) = (log.subscribe(), log.subscribe());
+    for round in 0..3 {
+        let (one, two, ()) = tokio::join!(first.next(), second.next(), async {
+            // Both wait by now.
+            push(&log, 1, "/a", round..round + 1);
+        });
+        assert!(one.is_some() && two.is_some(), "in round {round}");
+    }
+
+    let (one, two, ()) = tokio::join!(first.next(), second.next(), async { log.close() });
+    assert!(one.is_none() && two.is_none());
+}
