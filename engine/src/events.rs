@@ -34,15 +34,38 @@ pub struct Events {
     log: Arc<Log>,
     /// The sequence number of the event that comes next.
     next: u64,
+    /// What was taken out of the ring and not given yet.
+    taken: Kept,
 }
 
 impl Events {
     /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<Notice> {
-        match self.log.ring.lock().get(&mut self.next) {
-            Found::Notice(notice) => Some(notice),
-            Found::End | Found::Nothing => None,
+        match self.taken.take(&mut self.next) {
+            Some(event) => Some(Notice::Event(event)),
+            None => self.look().ok(),
         }
+    }
+
+    /// Looks into the ring. Who follows alone is given what is there, not copies of it.
+    fn look(&mut self) -> Result<Notice, Nothing> {
+        let mut ring = self.log.ring.lock();
+        let first = ring.kept.first();
+        if self.next < first {
+            let missed = first - self.next;
+            self.next = first;
+            return Ok(Notice::Missed(missed));
+        }
+        // Who subscribes from now on begins with what is not in the ring yet.
+        let is_alone = self.log.followers.load(Ordering::Relaxed) == 1;
+        let event = if is_alone {
+            ring.hand_over(&mut self.taken);
+            self.taken.take(&mut self.next)
+        } else {
+            ring.kept.copy(&mut self.next)
+        };
+        let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
+        event.map(Notice::Event).ok_or(nothing)
     }
 
     /// Waits for the next event; `None` when the engine has ended and all its events were given.
@@ -54,10 +77,13 @@ impl Events {
         loop {
             let log = Arc::clone(&self.log);
             let pushed = log.pushed.notified();
-            match log.ring.lock().get(&mut self.next) {
-                Found::Notice(notice) => return Some(notice),
-                Found::End => return None,
-                Found::Nothing => {}
+            if let Some(event) = self.taken.take(&mut self.next) {
+                return Some(Notice::Event(event));
+            }
+            match self.look() {
+                Ok(notice) => return Some(notice),
+                Err(Nothing::Ever) => return None,
+                Err(Nothing::Yet) => {}
             }
             pushed.await;
         }
@@ -96,59 +122,62 @@ struct Moment {
     engine: Arc<str>,
 }
 
-#[derive(Debug)]
-struct Ring {
+/// Events in a row.
+#[derive(Debug, Default)]
+struct Kept {
     records: VecDeque<Record>,
     /// What the records have in common, the oldest first.
     moments: VecDeque<Moment>,
-    capacity: usize,
-    /// The sequence number of the event that comes next: they are numbered as they enter the ring.
+    /// The sequence number of the event that comes after them.
     next: u64,
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// The newest: events are numbered as they enter the ring.
+    kept: Kept,
+    capacity: usize,
     is_closed: bool,
 }
 
-/// What a subscriber finds.
-enum Found {
-    Notice(Notice),
-    Nothing,
-    End,
+/// What a subscriber finds where there is no event.
+enum Nothing {
+    Yet,
+    Ever,
 }
 
-impl Ring {
-    fn get(&self, next: &mut u64) -> Found {
-        let first = self.first();
-        if *next < first {
-            let missed = first - *next;
-            *next = first;
-            return Found::Notice(Notice::Missed(missed));
-        }
-        match self.event(*next) {
-            Some(event) => {
-                *next += 1;
-                Found::Notice(Notice::Event(event))
-            }
-            None if self.is_closed => Found::End,
-            None => Found::Nothing,
-        }
-    }
-
-    /// The sequence number of the oldest event that is kept.
+impl Kept {
+    /// The sequence number of the oldest event.
     fn first(&self) -> u64 {
         self.next - self.records.len() as u64
     }
 
-    fn event(&self, sequence: u64) -> Option<Event> {
-        let index = usize::try_from(sequence - self.first()).ok()?;
+    /// Returns a copy of the next event.
+    fn copy(&self, next: &mut u64) -> Option<Event> {
+        let index = usize::try_from(*next - self.first()).ok()?;
         let Record { kind, origin, name } = self.records.get(index)?;
-        let Moment { at, engine, .. } = self.moment_of(sequence)?;
-        Some(Event {
-            sequence,
-            at: Timestamp(*at),
-            kind: kind.clone(),
-            origin: origin.clone(),
-            engine: Arc::clone(engine),
-            name: name.clone(),
-        })
+        let Moment { at, engine, .. } = self.moment_of(*next)?;
+        let (at, engine) = (Timestamp(*at), Arc::clone(engine));
+        let (kind, origin, name) = (kind.clone(), origin.clone(), name.clone());
+        let sequence = *next;
+        *next += 1;
+        Some(Event { sequence, at, kind, origin, engine, name })
+    }
+
+    /// Takes the next event out, and those before it, which nobody will ask for.
+    fn take(&mut self, next: &mut u64) -> Option<Event> {
+        while self.first() < *next {
+            self.records.pop_front()?;
+        }
+        let Record { kind, origin, name } = self.records.pop_front()?;
+        let sequence = *next;
+        while self.moments.get(1).is_some_and(|moment| moment.first <= sequence) {
+            self.moments.pop_front();
+        }
+        let Moment { at, engine, .. } = self.moments.front()?;
+        let (at, engine) = (Timestamp(*at), Arc::clone(engine));
+        *next += 1;
+        Some(Event { sequence, at, kind, origin, engine, name })
     }
 
     fn moment_of(&self, sequence: u64) -> Option<&Moment> {
@@ -158,17 +187,6 @@ impl Ring {
             let later = self.moments.partition_point(|moment| has_begun(&moment));
             self.moments.get(later.checked_sub(1)?)
         })
-    }
-
-    /// Enters a record, in the place of the oldest one if there is no more room.
-    fn push(&mut self, record: Record) {
-        self.next += 1;
-        if self.records.len() >= self.capacity {
-            self.records.pop_front();
-        }
-        if self.capacity > 0 {
-            self.records.push_back(record);
-        }
     }
 
     /// Forgets the moments of which no record is left.
@@ -181,16 +199,44 @@ impl Ring {
     }
 }
 
+impl Ring {
+    /// Gives away all that is kept, for the room of what was given away before.
+    fn hand_over(&mut self, taken: &mut Kept) {
+        if self.kept.records.is_empty() {
+            return;
+        }
+        // The next ones are put where the last were, in memory that is near.
+        taken.records.clear();
+        taken.moments.clear();
+        if taken.records.capacity() == 0 {
+            taken.records.reserve(self.kept.records.len());
+        }
+        taken.next = self.kept.next;
+        std::mem::swap(taken, &mut self.kept);
+    }
+
+    /// Enters a record, in the place of the oldest one if there is no more room.
+    fn push(&mut self, record: Record) {
+        self.kept.next += 1;
+        if self.kept.records.len() >= self.capacity {
+            self.kept.records.pop_front();
+        }
+        if self.capacity > 0 {
+            self.kept.records.push_back(record);
+        }
+    }
+}
+
 impl Log {
     pub(crate) fn new(capacity: usize) -> Self {
-        let (records, moments) = (VecDeque::new(), VecDeque::new());
-        let ring = Ring { records, moments, capacity, next: 0, is_closed: false };
+        let ring = Ring { kept: Kept::default(), capacity, is_closed: false };
         Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
         self.followers.fetch_add(1, Ordering::Relaxed);
-        Events { log: Arc::clone(self), next: self.ring.lock().next }
+        let next = self.ring.lock().kept.next;
+        Events { log: Arc::clone(self), next, taken: Kept::default() }
     }
 
     /// Whether anyone follows the events. Who comes later misses what was not kept for nobody.
@@ -204,16 +250,16 @@ impl Log {
             return;
         }
         let mut ring = self.ring.lock();
-        if ring.records.capacity() == 0 {
+        if ring.kept.records.capacity() == 0 {
             let capacity = ring.capacity.min(AT_ONCE);
-            ring.records.reserve_exact(capacity);
+            ring.kept.records.reserve_exact(capacity);
         }
-        let first = ring.next;
-        ring.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
+        let first = ring.kept.next;
+        ring.kept.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
         for record in records.drain(..) {
             ring.push(record);
         }
-        ring.forget_moments();
+        ring.kept.forget_moments();
         drop(ring);
         self.pushed.notify_waiters();
     }

@@ -1,3 +1,4 @@
+mod alarms;
 mod broken;
 mod chaos;
 mod faults;
@@ -10,6 +11,7 @@ mod view;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{EngineBuilder, Panicked};
@@ -22,6 +24,7 @@ pub use setup::Setup;
 pub use trace::{Tally, Trace};
 pub use view::View;
 
+use alarms::Alarms;
 use run::{Baseline, Bounds, Found, Run};
 
 /// Runs manifolds of your own among faults, again and again, each run as its seed decides.
@@ -251,29 +254,29 @@ impl<'a> Simulation<'a> {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without threads can be made");
         let entered = runtime.enter();
-        let notes = Notes::new();
+        let (notes, alarms) = (Notes::new(), Arc::new(Alarms::new()));
         drop(entered);
-        let faults = among_faults.as_ref().map_or_else(Faults::none, |_| self.faults.clone());
-        let life = self.live(seed, faults, notes.clone(), among_faults);
-        let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(life)));
+        let life = self.live(seed, notes.clone(), Arc::clone(&alarms), among_faults);
+        let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(alarms.during(life))));
         let lived = lived.unwrap_or_else(|payload| {
             Err(format!("the simulation itself {}", Panicked::from_payload(payload)))
         });
         match lived {
-            Ok(baseline) => Ok((baseline, notes.trace())),
-            Err(what) => Err(Broken::new(seed, mode, what, notes.trace())),
+            Ok(baseline) => Ok((baseline, notes.take_trace())),
+            Err(what) => Err(Broken::new(seed, mode, what, notes.take_trace())),
         }
     }
 
     async fn live(
         &self,
         seed: u64,
-        faults: Faults,
         notes: Notes,
+        alarms: Arc<Alarms>,
         among_faults: Option<Option<Baseline>>,
     ) -> Found<Baseline> {
+        let faults = among_faults.as_ref().map_or_else(Faults::none, |_| self.faults.clone());
         faults.validate().map_err(|error| format!("the faults cannot be used: {error}"))?;
-        let mut run = Run::begin(self, seed, faults.clone(), notes).await?;
+        let mut run = Run::begin(self, seed, faults.clone(), notes, alarms).await?;
         let Some(baseline) = among_faults else {
             let baseline = run.baseline().await?;
             run.end().await?;

@@ -1,7 +1,5 @@
 //! Puts the faults around the workers.
 
-use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -9,11 +7,10 @@ use std::time::Duration;
 
 use crankcase_engine::{Context, Exit, Outcome, Step, Stop as Told, Wrap, Wrapped, WrappedInput};
 use parking_lot::Mutex;
-use tokio::time::{Sleep, sleep};
 
+use super::alarms::{Alarm, Alarms};
 use super::faults::{Faults, Plan, Run, Start, Stop};
-use super::judge::{Seen, join};
-use super::record::Notes;
+use super::record::{Begun, Notes};
 
 /// After how many steps of workers events are entered at the latest.
 const STEPS: u32 = 64;
@@ -24,59 +21,40 @@ pub(super) struct Chaos {
     faults: Faults,
     spared: Vec<String>,
     notes: Notes,
+    alarms: Arc<Alarms>,
     is_calm: AtomicBool,
     /// How many steps workers have taken.
     steps: AtomicU32,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    paths: HashMap<Arc<str>, Lives, foldhash::fast::FixedState>,
-    /// Room for a path.
-    path: String,
     /// Who is held up until the faults stop.
-    held: Vec<Waker>,
-}
-
-/// The workers that one path has had.
-struct Lives {
-    path: Arc<str>,
-    count: u64,
-    /// The number of the one that lives, and its generation.
-    live: Option<(u64, u32)>,
+    held: Mutex<Vec<Waker>>,
 }
 
 impl Chaos {
-    pub(super) fn new(seed: u64, faults: Faults, spared: Vec<String>, notes: Notes) -> Arc<Self> {
+    pub(super) fn new(
+        seed: u64,
+        faults: Faults,
+        spared: Vec<String>,
+        notes: Notes,
+        alarms: Arc<Alarms>,
+    ) -> Arc<Self> {
         let (is_calm, steps) = (AtomicBool::new(false), AtomicU32::new(0));
-        Arc::new(Self { seed, faults, spared, notes, is_calm, steps, state: Mutex::default() })
+        let held = Mutex::default();
+        Arc::new(Self { seed, faults, spared, notes, alarms, is_calm, steps, held })
     }
 
     /// Lets no fault strike any more, and all go on that are held up.
     pub(super) fn calm(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
-        let held = std::mem::take(&mut self.state.lock().held);
+        let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().for_each(Waker::wake);
-    }
-
-    /// Enters a new worker: returns its path, its number, and who else of its path lives.
-    fn enter(&self, ctx: &Context, generation: u32) -> (Arc<str>, u64, Option<(u64, u32)>) {
-        let State { paths, path, .. } = &mut *self.state.lock();
-        join(path, ctx.engine(), Some(ctx.name()));
-        if !paths.contains_key(path.as_str()) {
-            let path: Arc<str> = path.as_str().into();
-            paths.insert(Arc::clone(&path), Lives { path, count: 0, live: None });
-        }
-        let lives = paths.get_mut(path.as_str()).expect("it is there by now");
-        lives.count += 1;
-        let nth = lives.count;
-        (Arc::clone(&lives.path), nth, lives.live.replace((nth, generation)))
     }
 
     /// A worker takes a step, and may make events.
     fn step(&self) {
-        if self.steps.fetch_add(1, Ordering::Relaxed) % STEPS == STEPS - 1 {
+        // Most workers are on one thread, and of others a step may be lost.
+        let steps = self.steps.load(Ordering::Relaxed).wrapping_add(1);
+        self.steps.store(steps, Ordering::Relaxed);
+        if steps.is_multiple_of(STEPS) {
             self.notes.enter();
         }
     }
@@ -91,18 +69,12 @@ pub(super) struct Around(pub(super) Arc<Chaos>);
 
 impl Wrap for Around {
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
-        let generation = ctx.generation();
-        let (path, nth, other) = self.0.enter(ctx, generation);
-        if let Some((_, other)) = other {
-            self.0.notes.seen(Seen::Twice { path: &path, other, generation });
-        }
-        self.0.notes.seen(Seen::Begun { path: &path, generation, inputs });
-        let is_spared = self.0.spared.iter().any(|spared| **spared == *path);
-        let plan = (!is_spared).then(|| self.0.faults.plan(self.0.seed, &path, nth));
+        let begun = self.0.notes.begun(ctx, inputs);
+        let is_spared = self.0.spared.iter().any(|spared| **spared == *begun.path);
+        let plan = (!is_spared).then(|| self.0.faults.plan(self.0.seed, &begun.path, begun.nth));
         Box::new(Player {
             chaos: Arc::clone(&self.0),
-            path,
-            nth,
+            begun,
             plan,
             told: ctx.stop().clone(),
             polls: 0,
@@ -116,8 +88,7 @@ impl Wrap for Around {
 /// Plays one worker's faults.
 struct Player {
     chaos: Arc<Chaos>,
-    path: Arc<str>,
-    nth: u64,
+    begun: Begun,
     plan: Option<Plan>,
     told: Told,
     polls: u32,
@@ -131,9 +102,9 @@ enum PlayerState {
     /// Nothing has struck yet that lasts.
     Free,
     /// It runs, and its fault strikes then.
-    Armed(Pin<Box<Sleep>>),
+    Armed(Alarm),
     /// It is held up until then.
-    Slow(Pin<Box<Sleep>>),
+    Slow(Alarm),
     /// It is held up until the faults stop.
     Held,
 }
@@ -151,12 +122,10 @@ impl Wrapped for Player {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        match &mut self.state {
+        match self.state {
             PlayerState::Held => return self.hold(cx),
-            PlayerState::Slow(sleep) => match sleep.as_mut().poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) => self.state = PlayerState::Free,
-            },
+            PlayerState::Slow(alarm) if !self.chaos.alarms.is_due(alarm) => return Poll::Pending,
+            PlayerState::Slow(_) => self.state = PlayerState::Free,
             PlayerState::Free | PlayerState::Armed(_) => {}
         }
         if step != Step::Run {
@@ -195,12 +164,11 @@ impl Player {
 
     fn run(&mut self, plan: &Plan, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let Some((run, after)) = plan.run else { return Poll::Ready(None) };
-        if !matches!(self.state, PlayerState::Armed(_)) {
-            self.state = PlayerState::Armed(Box::pin(sleep(after)));
-        }
-        if let PlayerState::Armed(sleep) = &mut self.state
-            && sleep.as_mut().poll(cx).is_pending()
-        {
+        let PlayerState::Armed(alarm) = self.state else {
+            self.state = PlayerState::Armed(self.chaos.alarms.set(after, cx.waker()));
+            return Poll::Ready(None);
+        };
+        if !self.chaos.alarms.is_due(alarm) {
             return Poll::Ready(None);
         }
         match run {
@@ -242,7 +210,7 @@ impl Player {
     }
 
     fn strikes(&self, text: &'static str) {
-        self.chaos.notes.fault(&self.path, text);
+        self.chaos.notes.fault(self.begun.path.clone(), text);
     }
 
     /// Panics without the message of a panic hook: it is wanted.
@@ -252,29 +220,29 @@ impl Player {
     }
 
     fn hold(&mut self, cx: &TaskContext<'_>) -> Poll<Option<Outcome>> {
+        self.disarm();
         self.state = PlayerState::Held;
-        self.chaos.state.lock().held.push(cx.waker().clone());
+        self.chaos.held.lock().push(cx.waker().clone());
         Poll::Pending
     }
 
-    fn slow(&mut self, delay: Duration, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
-        let mut sleep = Box::pin(sleep(delay));
-        let polled = sleep.as_mut().poll(cx);
-        self.state = match polled {
-            Poll::Pending => PlayerState::Slow(sleep),
-            Poll::Ready(()) => PlayerState::Free,
-        };
-        polled.map(|()| None)
+    fn slow(&mut self, delay: Duration, cx: &TaskContext<'_>) -> Poll<Option<Outcome>> {
+        // What it was armed with will not strike any more.
+        self.disarm();
+        self.state = PlayerState::Slow(self.chaos.alarms.set(delay, cx.waker()));
+        Poll::Pending
+    }
+
+    fn disarm(&self) {
+        if let PlayerState::Armed(alarm) | PlayerState::Slow(alarm) = self.state {
+            self.chaos.alarms.cancel(alarm);
+        }
     }
 }
 
 impl Drop for Player {
     fn drop(&mut self) {
-        let mut state = self.chaos.state.lock();
-        if let Some(lives) = state.paths.get_mut(&self.path)
-            && lives.live.is_some_and(|(nth, _)| nth == self.nth)
-        {
-            lives.live = None;
-        }
+        self.disarm();
+        self.chaos.notes.gone(&self.begun);
     }
 }

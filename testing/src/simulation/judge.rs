@@ -3,18 +3,21 @@
 
 mod compare;
 mod order;
+mod places;
 mod rest;
 mod seat;
 mod status;
 mod wave;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
-use crankcase_engine::{Event, EventKind, Policy, WrappedInput};
+use crankcase_engine::{EventKind, Policy};
 
 pub(super) use seat::{Need, Phase, Seat};
 
+use super::trace::About;
+use places::Places;
 use rest::{Next, Rest};
 use status::Known;
 
@@ -33,67 +36,63 @@ use ensure;
 /// What tokio panics with where a runtime has no driver of real input and output.
 const NO_IO: &str = "A Tokio 1.x context was found, but IO is disabled";
 
-/// What was seen in the workers' tasks.
-#[derive(Clone, Copy)]
-pub(super) enum Seen<'a> {
-    /// A worker's start is about to be called.
-    Begun { path: &'a str, generation: u32, inputs: &'a [WrappedInput<'a>] },
-    /// It is while another worker of the same path lives.
-    Twice { path: &'a str, other: u32, generation: u32 },
-}
-
 #[derive(Default)]
 pub(super) struct Judge {
     pub(super) seats: Vec<Seat>,
-    index: HashMap<String, usize, foldhash::fast::FixedState>,
-    killed: BTreeMap<String, bool>,
+    places: Places,
     /// The outermost engine was at rest when it was killed.
     pub(super) is_killed_at_rest: bool,
     /// Users whose input has ended by itself, and who must be told at once: user and input.
     owed: Vec<(usize, usize)>,
     /// By which waits are judged, where that was demanded.
-    pub(super) policies: HashMap<String, Policy, foldhash::fast::FixedState>,
+    pub(super) policies: HashMap<String, Policy>,
     /// How many events there were.
     pub(super) count: u64,
     at: Duration,
     /// Where the clock has jumped to last.
     jumped_to: Duration,
-    /// Who has no worker, and some who got one at this moment.
+    /// Who is installed and has no worker, and some of whom that is so no more.
     idle: Vec<usize>,
     /// Whose worker has ended, and of whom it is not yet judged what must follow.
     due: Vec<usize>,
-    /// Room for what a look at the statuses finds, for inputs, and for a path.
+    /// Room for what a look at the statuses finds, and for inputs.
     known: Known,
     declared: Vec<(usize, Need)>,
-    joined: String,
-}
-
-/// Writes the path of an engine's worker, or the engine's own.
-pub(super) fn join(path: &mut String, engine: &str, worker: Option<&str>) {
-    path.clear();
-    path.push_str(engine);
-    if engine.is_empty() || worker.is_some() {
-        path.push('/');
-    }
-    path.push_str(worker.unwrap_or_default());
 }
 
 impl Judge {
     /// Returns what is known of a path.
     pub(super) fn seat(&self, path: &str) -> Option<&Seat> {
-        self.index.get(path).map(|index| &self.seats[*index])
+        self.places.find(path).map(|index| &self.seats[index])
     }
 
-    fn index_of(&mut self, path: &str) -> usize {
-        if let Some(index) = self.index.get(path) {
-            return *index;
+    /// Returns the path of a seat, for the trace.
+    pub(super) fn path(&self, index: usize) -> About {
+        self.seats[index].path.clone()
+    }
+
+    /// Returns the seat of a name in an engine.
+    pub(super) fn index_of(&mut self, engine: &str, name: &str) -> usize {
+        if let Some(index) = self.places.recent(name)
+            && self.seats[index].is_at(engine, name)
+        {
+            return index;
+        }
+        let engine = self.places.engine(engine);
+        let index = self.index_in(engine, name);
+        self.places.keep(name, index);
+        index
+    }
+
+    fn index_in(&mut self, engine: usize, name: &str) -> usize {
+        if let Some(index) = self.places.seat(engine, name) {
+            return index;
         }
         let index = self.seats.len();
-        let engine = path.rsplit_once('/').map_or("", |(engine, _)| engine);
-        let seat = Seat { path: path.to_owned(), engine: engine.to_owned(), ..Seat::default() };
-        self.seats.push(seat);
-        self.note_idle(index);
-        self.index.insert(path.to_owned(), index);
+        let path = About::new(&[self.places.path(engine), "/", name].concat());
+        let policy = self.policies.get(&*path).cloned().map(Box::new);
+        self.seats.push(Seat { path, engine, policy, ..Seat::default() });
+        self.places.put(engine, name, index);
         index
     }
 
@@ -104,12 +103,17 @@ impl Judge {
     }
 
     fn is_killed(&self, index: usize) -> bool {
-        !self.killed.is_empty()
-            && self.killed.get(&self.seats[index].engine).is_some_and(|killed| *killed)
+        self.places.is_killed(self.seats[index].engine)
     }
 
-    /// Enters an event and judges it.
-    pub(super) fn event(&mut self, at: Duration, event: &Event, path: &str) -> Judged {
+    /// Enters an event of an engine, or of one of its workers, and judges it.
+    pub(super) fn event(
+        &mut self,
+        at: Duration,
+        engine: &str,
+        worker: Option<usize>,
+        kind: &EventKind,
+    ) -> Judged {
         if at > self.at {
             // All that an engine does at one moment is done before the clock goes on.
             self.judge_owed()?;
@@ -117,16 +121,16 @@ impl Judge {
             self.at = at;
         }
         self.count += 1;
-        match event.kind {
-            EventKind::Killed => {
-                self.killed.insert(path.trim_end_matches('/').to_owned(), true);
-                return Ok(());
+        match (kind, worker) {
+            (EventKind::Killed, _) => {
+                let engine = self.places.engine(engine);
+                self.places.set_killed(engine, true);
+                Ok(())
             }
-            EventKind::Finished => return self.finished(path.trim_end_matches('/')),
-            _ => {}
+            (EventKind::Finished, _) => self.finished(engine),
+            (_, Some(index)) => self.worker_event(index, kind),
+            (_, None) => Ok(()),
         }
-        let index = self.index_of(path);
-        self.worker_event(index, &event.kind)
     }
 
     fn worker_event(&mut self, index: usize, kind: &EventKind) -> Judged {
@@ -143,6 +147,7 @@ impl Judge {
                 if seat.phase == Phase::Idle {
                     seat.generation = 0;
                 }
+                self.note_idle(index);
                 self.rewired(index);
             }
             EventKind::Replaced => self.rewired(index),
@@ -188,19 +193,11 @@ impl Judge {
         Ok(())
     }
 
-    /// Enters what was seen in a worker's task, after the events that led to it.
-    pub(super) fn seen(&mut self, seen: Seen<'_>) -> Judged {
-        match seen {
-            Seen::Twice { path, other, generation } => Err(format!(
-                "P1: {path} has two workers at once: generation {generation} begins while \
-                 generation {other} lives"
-            )),
-            Seen::Begun { path, generation, inputs } => self.begun(path, generation, inputs),
-        }
-    }
-
     /// Enters that the clock has jumped: what was due meanwhile comes now.
     pub(super) fn jumped(&mut self, to: Duration) {
         self.jumped_to = to;
     }
 }
+
+#[cfg(test)]
+mod tests;

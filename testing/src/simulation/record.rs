@@ -1,16 +1,17 @@
 //! What happens in a run, in its order: entered into the trace, and judged at once.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::task::{Poll, Waker};
+use std::time::{Duration, SystemTime};
 
-use crankcase_engine::{Events, Notice, Policy};
+use crankcase_engine::{Context, Event, Events, Notice, Policy, WrappedInput};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::judge::{Judge, Judged, Seen, join};
-use super::trace::{Trace, What};
+use super::judge::{Judge, Judged};
+use super::trace::{About, Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
 ///
@@ -19,51 +20,93 @@ use super::trace::{Trace, What};
 pub struct Notes {
     record: Arc<Mutex<Record>>,
     began: Instant,
-    /// Notified when something is found.
-    broken: Arc<Notify>,
 }
 
 struct Record {
     trace: Trace,
     /// Away while someone looks at it.
     judge: Option<Box<Judge>>,
-    /// The engine's events, and the wall clock when it began.
-    source: Option<(Events, SystemTime)>,
+    source: Option<Source>,
+    /// The workers that each path has had, by its seat.
+    lives: Vec<Lives>,
     /// No fault strikes, not yet or not any more.
     is_calm: bool,
     /// What was found first, and who waits for it.
     found: Option<String>,
-    broken: Arc<Notify>,
+    waiter: Option<Waker>,
     /// How many events there may be.
     most_events: u64,
-    /// Room for a path.
-    path: String,
+}
+
+/// The workers that one path has had, as their tasks tell.
+#[derive(Clone, Copy, Default)]
+struct Lives {
+    count: u64,
+    /// The number of the one that lives, and its generation.
+    live: Option<(u64, u32)>,
+}
+
+/// Which worker has begun: the path and its seat, and how many it has had with this one.
+pub(super) struct Begun {
+    pub(super) path: About,
+    seat: usize,
+    pub(super) nth: u64,
+}
+
+/// The engine's events.
+struct Source {
+    events: Events,
+    /// The wall clock when the engine began.
+    wall: SystemTime,
+    /// The time of the last event, by the wall clock and since the beginning: many have the same.
+    last: (SystemTime, Duration),
+}
+
+impl Source {
+    /// Returns how long after the beginning something was.
+    fn since(&mut self, at: SystemTime) -> Duration {
+        if self.last.0 != at {
+            self.last = (at, at.duration_since(self.wall).unwrap_or_default());
+        }
+        self.last.1
+    }
 }
 
 impl Record {
     /// Enters the events that have come.
     fn catch_up(&mut self) {
-        let (Some((events, wall)), Some(judge)) = (&mut self.source, &mut self.judge) else {
-            return;
-        };
-        while let Some(notice) = events.try_next() {
+        let (Some(source), Some(judge)) = (&mut self.source, &mut self.judge) else { return };
+        while let Some(notice) = source.events.try_next() {
             let judged = match notice {
                 Notice::Event(event) => {
-                    let at = event.at.0.duration_since(*wall).unwrap_or_default();
-                    join(&mut self.path, event.engine(), event.worker());
-                    let judged = judge.event(at, &event, &self.path);
-                    self.trace.push(at, What::Event(event), &self.path);
-                    let (count, most) = (judge.count, self.most_events);
-                    judged.and_then(|()| within(count, most))
+                    let at = source.since(event.at.0);
+                    let judged = enter(judge, &mut self.trace, at, event);
+                    judged.and_then(|()| within(judge.count, self.most_events))
                 }
                 Notice::Missed(missed) => Err(format!("{missed} events were missed")),
             };
             if let Err(found) = judged {
-                self.found.get_or_insert(found);
-                self.broken.notify_one();
+                find(&mut self.found, &mut self.waiter, found);
             }
         }
     }
+}
+
+/// Keeps what was found first, and wakes who waits for it.
+fn find(first: &mut Option<String>, waiter: &mut Option<Waker>, found: String) {
+    first.get_or_insert(found);
+    if let Some(waiter) = waiter.take() {
+        waiter.wake();
+    }
+}
+
+/// Judges an event, and enters it into the trace.
+fn enter(judge: &mut Judge, trace: &mut Trace, at: Duration, event: Event) -> Judged {
+    let worker = event.worker().map(|name| judge.index_of(event.engine(), name));
+    let judged = judge.event(at, event.engine(), worker, &event.kind);
+    let about = worker.map_or_else(|| About::new(&event.path()), |index| judge.path(index));
+    trace.push(at, Some(about), What::Event(event.kind));
+    judged
 }
 
 fn within(count: u64, most: u64) -> Judged {
@@ -75,23 +118,22 @@ fn within(count: u64, most: u64) -> Judged {
 
 impl Notes {
     pub(super) fn new() -> Self {
-        let broken = Arc::new(Notify::new());
         let record = Record {
             trace: Trace::new(),
             judge: Some(Box::default()),
             source: None,
+            lives: Vec::new(),
             is_calm: false,
             found: None,
-            broken: Arc::clone(&broken),
+            waiter: None,
             most_events: u64::MAX,
-            path: String::new(),
         };
-        Self { record: Arc::new(Mutex::new(record)), began: Instant::now(), broken }
+        Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
     }
 
     /// Follows an engine, whose wall clock began at this moment.
     pub(super) fn follow(&self, events: Events, wall: SystemTime) {
-        self.record.lock().source = Some((events, wall));
+        self.record.lock().source = Some(Source { events, wall, last: (wall, Duration::ZERO) });
     }
 
     /// Says how many events there may be.
@@ -99,11 +141,20 @@ impl Notes {
         self.record.lock().most_events = most_events;
     }
 
-    /// Waits until something is found that does not hold.
+    /// Waits until something is found that does not hold. One waits at a time.
     ///
     /// Cancel safe: what was found is not forgotten.
-    pub(super) async fn is_broken(&self) {
-        self.broken.notified().await;
+    pub(super) fn is_broken(&self) -> impl Future<Output = ()> {
+        poll_fn(|cx| {
+            let Record { found, waiter, .. } = &mut *self.record.lock();
+            if found.is_some() {
+                return Poll::Ready(());
+            }
+            if waiter.as_ref().is_none_or(|waiter| !waiter.will_wake(cx.waker())) {
+                *waiter = Some(cx.waker().clone());
+            }
+            Poll::Pending
+        })
     }
 
     /// Returns whether no fault strikes: they have stopped, or the run has none. What fails by itself,
@@ -118,26 +169,52 @@ impl Notes {
 
     /// Writes a line.
     pub fn note(&self, line: impl Into<String>) {
-        self.push(What::Note(line.into()), "");
+        self.push(None, What::Note(line.into()));
     }
 
-    pub(super) fn fault(&self, path: &Arc<str>, text: &'static str) {
-        self.push(What::Fault(Arc::clone(path), text), path);
+    pub(super) fn fault(&self, about: About, text: &'static str) {
+        self.push(Some(about), What::Fault(text));
     }
 
     /// Enters something after all events that have come before it.
-    fn push(&self, what: What, path: &str) {
+    fn push(&self, about: Option<About>, what: What) {
+        let at = self.began.elapsed();
         let mut record = self.record.lock();
         record.catch_up();
-        record.trace.push(self.began.elapsed(), what, path);
+        record.trace.push(at, about, what);
     }
 
-    /// Judges what was seen in a worker's task, after the events that have led to it.
-    pub(super) fn seen(&self, seen: Seen<'_>) {
-        self.enter();
-        if let Err(found) = self.with(|judge| judge.seen(seen)) {
-            self.record.lock().found.get_or_insert(found);
-            self.broken.notify_one();
+    /// Enters that a worker's start is about to be called, after the events that have led to it.
+    pub(super) fn begun(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Begun {
+        let mut record = self.record.lock();
+        record.catch_up();
+        let Record { judge, lives, found: first, waiter, .. } = &mut *record;
+        let judge = judge.as_mut().expect("nobody looks while a worker begins");
+        let (seat, generation) = (judge.index_of(ctx.engine(), ctx.name()), ctx.generation());
+        if lives.len() <= seat {
+            lives.resize(seat + 1, Lives::default());
+        }
+        lives[seat].count += 1;
+        let begun = Begun { path: judge.path(seat), seat, nth: lives[seat].count };
+        let judged = match lives[seat].live.replace((begun.nth, generation)) {
+            None => judge.begun(seat, generation, inputs),
+            Some((_, other)) => Err(format!(
+                "P1: {} has two workers at once: generation {generation} begins while generation \
+                 {other} lives",
+                begun.path
+            )),
+        };
+        if let Err(found) = judged {
+            find(first, waiter, found);
+        }
+        begun
+    }
+
+    /// Enters that a worker's future is gone.
+    pub(super) fn gone(&self, begun: &Begun) {
+        let lives = &mut self.record.lock().lives[begun.seat];
+        if lives.live.is_some_and(|(nth, _)| nth == begun.nth) {
+            lives.live = None;
         }
     }
 
@@ -190,13 +267,13 @@ impl Notes {
     }
 
     /// Returns the time since the beginning.
-    pub(super) fn elapsed(&self) -> std::time::Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Returns all that was written so far.
-    pub(super) fn trace(&self) -> Trace {
-        self.record.lock().trace.clone()
+    /// Takes all that was written.
+    pub(super) fn take_trace(&self) -> Trace {
+        std::mem::replace(&mut self.record.lock().trace, Trace::new())
     }
 }
 

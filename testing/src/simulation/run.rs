@@ -15,11 +15,13 @@ use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Simulation;
+use super::alarms::Alarms;
 use super::chaos::{Around, Chaos};
 use super::faults::{Faults, about};
 use super::judge::{Phase, Seat};
 use super::record::Notes;
 use super::setup::{Invariant, Put, SendValue, Setup};
+use super::trace::About;
 use super::view::View;
 use calls::Asked;
 
@@ -58,10 +60,9 @@ enum Missing {
 
 pub(super) struct Run {
     engine: Engine,
-    /// Wakes when something has happened.
-    woken: Events,
-    /// The engine has ended, and all its events were entered.
-    is_over: bool,
+    /// Wakes when something has happened, for the invariants; nothing without any, and when the engine
+    /// has ended and all its events were entered.
+    woken: Option<Events>,
     chaos: Arc<Chaos>,
     notes: Notes,
     invariants: Vec<Invariant>,
@@ -80,13 +81,14 @@ impl Run {
         seed: u64,
         faults: Faults,
         notes: Notes,
+        alarms: Arc<Alarms>,
     ) -> Found<Self> {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
         let Setup { change, invariants, recovered, inputs, spared, policies, puts, .. } = setup;
         notes.judge_waits(policies);
         notes.allow(simulation.bounds.most_events);
-        let chaos = Chaos::new(seed, faults, spared, notes.clone());
+        let chaos = Chaos::new(seed, faults, spared, notes.clone(), alarms);
         let builder = (simulation.configure)(Engine::builder()).seed(seed).event_capacity(CAPACITY);
         let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
         let engine = built.map_err(|error| format!("the engine cannot be built: {error}"))?;
@@ -94,8 +96,8 @@ impl Run {
         notes.follow(events, engine.report().await.at.0);
         let mut run = Self {
             engine: engine.clone(),
-            woken: engine.events(),
-            is_over: false,
+            // Who follows the events alone need not copy them.
+            woken: (!invariants.is_empty()).then(|| engine.events()),
             chaos,
             notes,
             invariants,
@@ -118,9 +120,10 @@ impl Run {
             tokio::select! {
                 biased;
                 () = self.notes.is_broken() => self.catch_up()?,
-                // Without invariants nobody has to look whenever events come.
-                woken = self.woken.next(), if !self.is_over && !self.invariants.is_empty() => {
-                    self.on_woken(woken.is_none())?;
+                is_over = next(&mut self.woken), if self.woken.is_some() => {
+                    self.catch_up()?;
+                    // What has come so far is entered, and need not wake this again.
+                    self.woken = (!is_over).then(|| self.engine.events());
                 }
                 done = &mut work => {
                     self.catch_up()?;
@@ -128,15 +131,6 @@ impl Run {
                 }
             }
         }
-    }
-
-    /// Something has happened, or nothing will any more.
-    fn on_woken(&mut self, is_over: bool) -> Found {
-        self.is_over = is_over;
-        self.catch_up()?;
-        // What has come so far is entered, and need not wake this again.
-        self.woken = self.engine.events();
-        Ok(())
     }
 
     /// Enters what has happened, then looks at the invariants.
@@ -191,7 +185,7 @@ impl Run {
     }
 
     fn strikes(&self, path: &str, text: &'static str) {
-        self.notes.fault(&path.into(), text);
+        self.notes.fault(About::new(path), text);
     }
 
     fn send_value(&mut self) {
@@ -278,7 +272,7 @@ impl Run {
         self.notes.calm();
         self.rest().await?;
         let known = |seat: &Seat| {
-            (seat.is_up() || seat.is_done()).then(|| (seat.path.clone(), seat.is_up()))
+            (seat.is_up() || seat.is_done()).then(|| (seat.path.to_string(), seat.is_up()))
         };
         Ok(self.notes.look(|judge| judge.seats.iter().filter_map(known).collect()))
     }
@@ -290,18 +284,21 @@ impl Run {
         self.chaos.calm();
         self.put_back();
         let end = Instant::now() + self.bounds.settles_within;
+        let mut woken = self.engine.events();
         loop {
+            self.catch_up()?;
             while let Some(missing) = self.missing(baseline) {
                 if Instant::now() >= end {
                     return Err(self.not_recovered(missing).await);
                 }
                 let is_over = tokio::select! {
                     biased;
-                    woken = self.woken.next() => woken.is_none(),
+                    notice = woken.next() => notice.is_none(),
                     // What the simulation's own stubs do is no event.
                     () = sleep(LOOK) => false,
                 };
-                self.on_woken(is_over)?;
+                self.catch_up()?;
+                woken = self.engine.events();
                 if is_over {
                     return Err("P5: the engine has ended after the faults have stopped".to_owned());
                 }
@@ -371,7 +368,7 @@ impl Run {
         let Ok(ended) = ended else {
             let live: Vec<_> = self.notes.look(|judge| {
                 let live = judge.seats.iter().filter(|seat| seat.phase != Phase::Idle);
-                live.map(|seat| seat.path.clone()).collect()
+                live.map(|seat| seat.path.to_string()).collect()
             });
             return Err(format!("P6: it has not ended within {limit:?}: {}", live.join(", ")));
         };
@@ -379,5 +376,13 @@ impl Run {
         let report = engine.report().await;
         self.catch_up()?;
         self.judge(&report, false)
+    }
+}
+
+/// Waits for the next event; returns whether none will come.
+async fn next(events: &mut Option<Events>) -> bool {
+    match events {
+        Some(events) => events.next().await.is_none(),
+        None => std::future::pending().await,
     }
 }

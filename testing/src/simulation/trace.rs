@@ -1,12 +1,12 @@
 use std::collections::VecDeque;
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Event, EventKind};
-use foldhash::fast::FixedState;
+use crankcase_engine::EventKind;
 
 /// How many entries are kept: the last ones.
 const KEPT: usize = 4096;
@@ -21,8 +21,41 @@ const SHOWN: usize = 60;
 pub struct Trace {
     entries: VecDeque<Entry>,
     count: u64,
-    digest: u64,
+    digest: Digest,
     pub(super) tally: Tally,
+}
+
+/// Takes in all that happened, in few steps: it tells runs apart, and nobody wants it to be the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.write_u64(word.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)));
+        }
+        for byte in words.remainder() {
+            self.write_u8(*byte);
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Odd, so that no two numbers lead to the same.
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// How much happened.
@@ -54,53 +87,85 @@ impl std::ops::AddAssign for Tally {
 #[derive(Debug, Clone)]
 struct Entry {
     at: Duration,
+    /// What it is about; nothing if it is a note.
+    about: Option<About>,
     what: What,
+}
+
+/// A path that something is about.
+#[derive(Debug, Clone, Default)]
+pub(super) struct About {
+    path: Arc<str>,
+    /// The path as a digest has it: few paths are in many entries.
+    mark: u64,
+}
+
+impl About {
+    pub(super) fn new(path: &str) -> Self {
+        let mut digest = Digest(0);
+        path.hash(&mut digest);
+        Self { path: path.into(), mark: digest.finish() }
+    }
+}
+
+impl Deref for About {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.path
+    }
+}
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self)
+    }
 }
 
 #[derive(Debug, Clone)]
 pub(super) enum What {
-    Event(Event),
-    Fault(Arc<str>, &'static str),
+    Event(EventKind),
+    Fault(&'static str),
     Note(String),
 }
 
 impl Trace {
     pub(super) fn new() -> Self {
-        Self { entries: VecDeque::new(), count: 0, digest: 0, tally: Tally::default() }
+        let digest = Digest(0);
+        Self { entries: VecDeque::new(), count: 0, digest, tally: Tally::default() }
     }
 
-    /// Enters something about a path.
-    pub(super) fn push(&mut self, at: Duration, what: What, path: &str) {
+    /// Enters something about a path, or a note.
+    pub(super) fn push(&mut self, at: Duration, about: Option<About>, what: What) {
         self.count_in(&what);
-        let mut hasher = FixedState::with_seed(self.digest).build_hasher();
-        (at, path).hash(&mut hasher);
+        let hasher = &mut self.digest;
+        (at, about.as_ref().map_or(0, |about| about.mark)).hash(hasher);
         match &what {
-            What::Event(event) => {
-                discriminant(&event.kind).hash(&mut hasher);
-                match &event.kind {
-                    EventKind::Starting { generation } => generation.hash(&mut hasher),
-                    EventKind::Waiting { delay, .. } => delay.hash(&mut hasher),
-                    EventKind::Ended { end, error, .. } => (end, error).hash(&mut hasher),
-                    EventKind::Health { degraded } => degraded.hash(&mut hasher),
+            What::Event(kind) => {
+                discriminant(kind).hash(hasher);
+                match kind {
+                    EventKind::Starting { generation } => generation.hash(hasher),
+                    EventKind::Waiting { delay, .. } => delay.hash(hasher),
+                    EventKind::Ended { end, error, .. } => (end, error).hash(hasher),
+                    EventKind::Health { degraded } => degraded.hash(hasher),
                     _ => {}
                 }
             }
-            What::Fault(_, text) => text.hash(&mut hasher),
-            What::Note(text) => text.hash(&mut hasher),
+            What::Fault(text) => text.hash(hasher),
+            What::Note(text) => text.hash(hasher),
         }
-        self.digest = hasher.finish();
         self.count += 1;
         self.tally.lasted = at;
         if self.entries.len() == KEPT {
             self.entries.pop_front();
         }
-        self.entries.push_back(Entry { at, what });
+        self.entries.push_back(Entry { at, about, what });
     }
 
     fn count_in(&mut self, what: &What) {
         let counter = match what {
             What::Fault(..) => &mut self.tally.faults,
-            What::Event(event) => match event.kind {
+            What::Event(kind) => match kind {
                 EventKind::Started { .. } => &mut self.tally.starts,
                 EventKind::Ended { .. } => &mut self.tally.ends,
                 EventKind::Waiting { .. } => &mut self.tally.waits,
@@ -138,7 +203,7 @@ impl Trace {
 impl PartialEq for Trace {
     /// Compares all that happened, also what is not kept.
     fn eq(&self, other: &Self) -> bool {
-        (self.count, self.digest) == (other.count, other.digest)
+        (self.count, &self.digest) == (other.count, &other.digest)
     }
 }
 
@@ -153,9 +218,10 @@ impl fmt::Display for Trace {
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:>10.3} s  ", self.at.as_secs_f64())?;
+        let path = self.about.as_ref().map_or("", |about| &**about);
         match &self.what {
-            What::Event(event) => write!(f, "{} {}", event.path(), event.kind),
-            What::Fault(path, text) => write!(f, "! {path} {text}"),
+            What::Event(kind) => write!(f, "{path} {kind}"),
+            What::Fault(text) => write!(f, "! {path} {text}"),
             What::Note(text) => write!(f, "# {text}"),
         }
     }

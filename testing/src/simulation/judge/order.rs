@@ -5,7 +5,7 @@ use crankcase_engine::{EndKind, WrappedInput};
 
 use super::rest::Next;
 use super::seat::{Hold, Need, Phase, Up};
-use super::{Judge, Judged, ensure, join};
+use super::{Judge, Judged, ensure};
 
 impl Judge {
     pub(super) fn starting(&mut self, index: usize, generation: u32) -> Judged {
@@ -101,7 +101,7 @@ impl Judge {
         seat.follows.clear();
         self.note_idle(index);
         if matches!(end, EndKind::Fatal | EndKind::Dropped) {
-            self.killed.insert(self.seats[index].engine.clone(), true);
+            self.places.set_killed(self.seats[index].engine, true);
         }
     }
 
@@ -119,13 +119,9 @@ impl Judge {
                 seat.next = Next::Whatever;
             }
         }
-        for index in 0..self.seats.len() {
-            if self.seats[index].phase == Phase::Idle {
-                self.note_idle(index);
-            }
-        }
         // The next engine with this path is another one.
-        self.killed.remove(engine);
+        let engine = self.places.engine(engine);
+        self.places.set_killed(engine, false);
         Ok(())
     }
 
@@ -140,17 +136,18 @@ impl Judge {
         }
     }
 
-    pub(super) fn begun(
+    /// Enters that the start of a path's worker is about to be called, after the events that have led
+    /// to it.
+    pub(in crate::simulation) fn begun(
         &mut self,
-        path: &str,
+        index: usize,
         generation: u32,
         inputs: &[WrappedInput<'_>],
     ) -> Judged {
-        let index = self.index_of(path);
         let mut declared = std::mem::take(&mut self.declared);
         declared.clear();
-        for input in inputs {
-            declared.push((self.input_of(index, input.name), Need::of(input)));
+        for (nth, input) in inputs.iter().enumerate() {
+            declared.push((self.input_of(index, nth, input.name), Need::of(input)));
         }
         let judged = self.begun_with(index, generation, &declared);
         self.declared = declared;
@@ -158,11 +155,14 @@ impl Judge {
     }
 
     /// Returns an input of a path, which it is known to use from now on.
-    fn input_of(&mut self, index: usize, name: &str) -> usize {
-        let mut path = std::mem::take(&mut self.joined);
-        join(&mut path, &self.seats[index].engine, Some(name));
-        let input = self.index_of(&path);
-        self.joined = path;
+    fn input_of(&mut self, index: usize, nth: usize, name: &str) -> usize {
+        // Most often it is what its last worker had.
+        if let Some((input, _)) = self.seats[index].declared_at(nth)
+            && self.seats[input].is_called(name)
+        {
+            return input;
+        }
+        let input = self.index_in(self.seats[index].engine, name);
         let users = &mut self.seats[input].users;
         if !users.contains(&index) {
             users.push(index);

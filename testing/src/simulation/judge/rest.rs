@@ -132,7 +132,7 @@ impl Judge {
             (seat.rest, seat.next) = (Rest::Ready, Next::Nothing);
             return;
         }
-        let reset_after = self.policies.get(&seat.path).map(|policy| policy.backoff.reset_after);
+        let reset_after = seat.policy.as_ref().map(|policy| policy.backoff.reset_after);
         match &mut seat.next {
             Next::Nothing if end == EndKind::Done => seat.failures = 0,
             Next::Backoff(failures) if reset_after.is_some_and(|after| ran >= after) => {
@@ -146,7 +146,7 @@ impl Judge {
     pub(super) fn waiting(&mut self, index: usize, delay: Duration, failures: u32) -> Judged {
         let until = self.at + delay;
         let seat = &mut self.seats[index];
-        let policy = self.policies.get(&seat.path);
+        let policy = seat.policy.as_deref();
         let path = &seat.path;
         match std::mem::take(&mut seat.next) {
             Next::Whatever => {}
@@ -190,9 +190,10 @@ impl Judge {
     /// Judges whether an engine that says so at this moment has settled: nobody in it has been under
     /// way since an earlier one.
     pub(in crate::simulation) fn judge_settled(&self, engine: &str, at: Duration) -> Judged {
+        let Some(engine) = self.places.number(engine) else { return Ok(()) };
         for seat in self.seats.iter().filter(|seat| seat.engine == engine && seat.turned < at) {
             let what = match (seat.phase, seat.rest) {
-                _ if seat.is_stuck || self.killed.contains_key(engine) => continue,
+                _ if seat.is_stuck || self.places.is_killed(engine) => continue,
                 (Phase::Starting, _) => "is starting",
                 (Phase::Running, _) if seat.is_told => "is stopping",
                 (Phase::Idle, Rest::Delay(until))
@@ -217,7 +218,7 @@ impl Judge {
         if next == Next::Whatever {
             return Ok(());
         }
-        let Some(policy) = self.policies.get(&seat.path) else { return Ok(()) };
+        let Some(policy) = seat.policy.as_deref() else { return Ok(()) };
         let failures = match next {
             Next::Delay => 0,
             Next::Backoff(failures) => failures,

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{EndKind, WrappedInput};
+use crankcase_engine::{EndKind, Policy, WrappedInput};
 
 use super::rest::{Next, Rest};
+use crate::simulation::trace::About;
 
 /// How a worker depends on an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +63,11 @@ pub(super) struct Hold {
 /// What is known of one path.
 #[derive(Debug, Default)]
 pub(in crate::simulation) struct Seat {
-    pub(in crate::simulation) path: String,
-    pub(super) engine: String,
+    pub(in crate::simulation) path: About,
+    /// The number of its engine.
+    pub(super) engine: usize,
+    /// By which its waits are judged, where that was demanded.
+    pub(super) policy: Option<Box<Policy>>,
     pub(super) is_installed: bool,
     pub(super) is_parked: bool,
     pub(in crate::simulation) phase: Phase,
@@ -107,13 +111,26 @@ pub(in crate::simulation) struct Seat {
     pub(super) freed: Option<Duration>,
     pub(super) rest: Rest,
     pub(super) next: Next,
-    /// It stands in the list of those without a worker.
+    /// It stands in the list of those that are installed and have no worker.
     pub(super) is_listed: bool,
     /// How many times in a row it has failed.
     pub(super) failures: u32,
 }
 
 impl Seat {
+    /// Whether its path is that of this name in the engine with this path.
+    pub(super) fn is_at(&self, engine: &str, name: &str) -> bool {
+        self.is_called(name)
+            && self.path.len() == engine.len() + 1 + name.len()
+            // To compare nothing with nothing is slow where memory is read by masks.
+            && (engine.is_empty() || self.path.starts_with(engine))
+    }
+
+    /// Whether its path ends with this name.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'))
+    }
+
     pub(super) fn is_live(&self) -> bool {
         self.phase != Phase::Idle && !self.is_stuck
     }

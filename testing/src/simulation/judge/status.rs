@@ -64,7 +64,7 @@ impl Judge {
         let seats = &mut self.seats;
         self.idle.retain(|index| {
             let seat = &mut seats[*index];
-            seat.is_listed = seat.phase == Phase::Idle;
+            seat.is_listed = seat.phase == Phase::Idle && seat.is_installed;
             seat.is_listed
         });
         self.with_known(|judge, known| {

@@ -230,11 +230,11 @@ impl Judge {
     /// Returns who would be stopped if a worker were, itself included, sorted; `None` if too little
     /// is known.
     pub(in crate::simulation) fn bounced_with(&self, path: &str) -> Option<Vec<String>> {
-        let mut stack = vec![*self.index.get(path)?];
+        let mut stack = vec![self.places.find(path)?];
         let mut found = BTreeSet::new();
         while let Some(index) = stack.pop() {
             let seat = &self.seats[index];
-            if !found.insert(seat.path.clone()) {
+            if !found.insert(seat.path.to_string()) {
                 continue;
             }
             for user in &seat.users {
@@ -253,14 +253,14 @@ impl Judge {
 
     /// Returns who uses a path, and who uses those, as far as that is known.
     pub(in crate::simulation) fn users_of(&self, path: &str) -> Vec<String> {
-        let mut stack: Vec<_> = self.index.get(path).copied().into_iter().collect();
+        let mut stack: Vec<_> = self.places.find(path).into_iter().collect();
         let mut found = BTreeSet::new();
         while let Some(index) = stack.pop() {
             for user in &self.seats[index].users {
                 let seat = &self.seats[*user];
                 let is_it = |(input, _): &(usize, Need)| *input == index;
                 let uses = seat.declared.as_ref().is_some_and(|all| all.iter().any(is_it));
-                if seat.is_installed && uses && found.insert(seat.path.clone()) {
+                if seat.is_installed && uses && found.insert(seat.path.to_string()) {
                     stack.push(*user);
                 }
             }

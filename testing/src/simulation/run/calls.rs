@@ -12,6 +12,9 @@ use super::{Found, Run, Seat};
 /// What a name begins with that nothing is ever installed at.
 const NOBODY: &str = "nobody-";
 
+/// How many such names there are: what is known of a path is kept, so there is an end to them.
+const NOBODIES: u32 = 64;
+
 /// What was asked for by hand, and is put back when the faults stop.
 #[derive(Default)]
 pub(super) struct Asked {
@@ -20,7 +23,7 @@ pub(super) struct Asked {
     changed: BTreeSet<usize>,
     /// Those of them that are to be put back first.
     away: VecDeque<usize>,
-    /// How many names were used that nothing is installed at.
+    /// The number of the last name that was used that nothing is installed at.
     nobodies: u32,
 }
 
@@ -87,7 +90,7 @@ impl Run {
             let count = judge.seats.iter().filter(|seat| holds(seat)).count();
             let nth = (count > 0).then(|| random.random_range(0..count))?;
             let seat = judge.seats.iter().filter(|seat| holds(seat)).nth(nth)?;
-            Some((seat.path.clone(), look(seat)))
+            Some((seat.path.to_string(), look(seat)))
         })
     }
 
@@ -100,7 +103,7 @@ impl Run {
         self.went(index);
         let other = match self.random.random_range(0..4) {
             0 => {
-                self.asked.nobodies += 1;
+                self.asked.nobodies = (self.asked.nobodies + 1) % NOBODIES;
                 format!("{NOBODY}{}", self.asked.nobodies)
             }
             _ => self.puts[self.random.random_range(0..self.puts.len())].0.clone(),

@@ -1,0 +1,133 @@
+//! Wakes those who wait for a moment of the paused clock.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context as TaskContext, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Of how many milliseconds the moments are multiples, but for those that come sooner.
+///
+/// The runtime keeps what is further away by the slots of a wheel, which are as long as this, and
+/// lets the clock go on to the begin of a slot, to look at what is in it. What is to come at the begin
+/// comes without a second look. That two come at one moment is a little likelier, which is no loss.
+const STEP: u64 = 64;
+
+/// When it is next looked whether someone waits, if nobody does.
+const NEVER: Duration = Duration::from_secs(1 << 30);
+
+/// Wakes whoever waits for a moment. The runtime has one timer for all of them: most who wait are
+/// gone before their moment, and a timer of each one's own would cost more than all else about it.
+pub(super) struct Alarms {
+    began: Instant,
+    /// The moment up to which all were woken.
+    rung: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Who waits, by the moments, and those of one moment in the order in which they came.
+    waiting: BTreeMap<Alarm, Waker>,
+    count: u64,
+    sleep: Pin<Box<Sleep>>,
+    /// The moment for which the timer is set.
+    next: u64,
+}
+
+/// A moment that someone waits for, in milliseconds since the beginning, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Alarm {
+    at: u64,
+    nth: u64,
+}
+
+impl Alarms {
+    /// Must be called on the runtime whose clock it is, before the clock goes on.
+    pub(super) fn new() -> Self {
+        let began = Instant::now();
+        let sleep = Box::pin(sleep_until(began + NEVER));
+        let state = State { waiting: BTreeMap::new(), count: 0, sleep, next: u64::MAX };
+        Self { began, rung: AtomicU64::new(0), state: Mutex::new(state) }
+    }
+
+    /// Has a task be woken after this time, or a little sooner.
+    pub(super) fn set(&self, after: Duration, waker: &Waker) -> Alarm {
+        let now = millis(self.began.elapsed());
+        let at = in_step(now, after);
+        let mut state = self.state.lock();
+        state.count += 1;
+        let alarm = Alarm { at, nth: state.count };
+        state.waiting.insert(alarm, waker.clone());
+        if at < state.next {
+            self.aim(&mut state, at);
+        }
+        alarm
+    }
+
+    /// Whether a moment has come.
+    pub(super) fn is_due(&self, alarm: Alarm) -> bool {
+        alarm.at <= self.rung.load(Ordering::Relaxed)
+    }
+
+    /// Wakes nobody for a moment, if it has not come yet.
+    pub(super) fn cancel(&self, alarm: Alarm) {
+        let mut state = self.state.lock();
+        if state.waiting.remove(&alarm).is_some() && alarm.at == state.next {
+            let next = state.next();
+            self.aim(&mut state, next);
+        }
+    }
+
+    /// Does something, and meanwhile wakes all when their moments come.
+    pub(super) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let both = |cx: &mut TaskContext<'_>| {
+            while self.state.lock().sleep.as_mut().poll(cx).is_ready() {
+                self.wake();
+            }
+            work.as_mut().poll(cx)
+        };
+        poll_fn(both).await
+    }
+
+    fn wake(&self) {
+        let now = millis(self.began.elapsed());
+        self.rung.store(now, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        while let Some(entry) = state.waiting.first_entry().filter(|entry| entry.key().at <= now) {
+            entry.remove().wake();
+        }
+        let next = state.next();
+        self.aim(&mut state, next);
+    }
+
+    fn aim(&self, state: &mut State, next: u64) {
+        state.next = next;
+        let after = if next == u64::MAX { NEVER } else { Duration::from_millis(next) };
+        state.sleep.as_mut().reset(self.began + after);
+    }
+}
+
+impl State {
+    fn next(&self) -> u64 {
+        self.waiting.first_key_value().map_or(u64::MAX, |(alarm, _)| alarm.at)
+    }
+}
+
+/// Returns a moment after this time, or a little sooner if it is one at which the clock stops anyway.
+fn in_step(now: u64, after: Duration) -> u64 {
+    let at = now.saturating_add(millis(after));
+    let step = at - at % STEP;
+    if step > now { step } else { at }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;
