@@ -74,6 +74,8 @@ const SLICE: Duration = Duration::from_micros(100);
 const NESTED: usize = 16;
 /// How many turns others are given between two slices at most.
 const TURNS: usize = 4;
+/// How long these turns may take before there is no further one.
+const PATIENCE: Duration = Duration::from_micros(500);
 /// How many messages are taken at once.
 const BATCH: usize = 256;
 /// How many steps are taken between two looks at the clock.
@@ -285,13 +287,15 @@ impl EventLoop {
 
     /// Lets the other tasks of this thread run, to see then what has come meanwhile.
     ///
-    /// While not all nested engines that were started in this slice have told that they are up, they
-    /// are given another turn, a few at most: they start their workers a few engines at a time then,
-    /// in the processor's cache, and not all of them side by side.
+    /// While fewer messages wait than nested engines were started in this slice, they are given another
+    /// turn: they start their workers a few engines at a time then, in the processor's cache, and not
+    /// all of them side by side. It ends after a few turns, and at once for who calls.
     async fn let_others_run(&self) {
+        let began = Instant::now();
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
-            if self.inbox.len() >= self.nested_started {
+            let have_all_told = self.inbox.len() >= self.nested_started;
+            if have_all_told || !self.called.is_empty() || began.elapsed() >= PATIENCE {
                 break;
             }
         }

@@ -146,12 +146,12 @@ impl Machine {
 
     /// Keeps a name though nothing may use it.
     pub(crate) fn pin(&mut self, id: NodeId) {
-        self.graph[id].rare_mut().pins += 1;
+        self.graph[id].pins += 1;
     }
 
     /// Takes one pin back.
     pub(crate) fn unpin(&mut self, id: NodeId) {
-        self.graph[id].rare_mut().pins -= 1;
+        self.graph[id].pins -= 1;
         self.act_on(id);
     }
 

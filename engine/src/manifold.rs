@@ -179,10 +179,14 @@ impl Manifold {
         self.set(|settings| settings.part_of = Some(nested))
     }
 
-    /// Whether it is, under this name, a nested engine that was installed with its parts.
-    pub(crate) fn is_nested(&self, name: &Text) -> bool {
-        let nested = self.settings.as_ref().and_then(|settings| settings.part_of.as_ref());
-        nested.is_some_and(|nested| nested.as_str() == name.as_str())
+    /// Returns the nested engine that it was installed with; its own name if it is that.
+    pub(crate) fn owner(&self) -> Option<&Text> {
+        self.settings.as_ref()?.part_of.as_ref()
+    }
+
+    /// Whether it was installed with the nested engine of this name, or is that.
+    pub(crate) fn belongs_to(&self, nested: &Text) -> bool {
+        self.owner().is_some_and(|owner| owner.as_str() == nested.as_str())
     }
 
     /// Says which worker in another engine hands over what it offers.

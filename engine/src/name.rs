@@ -147,7 +147,7 @@ pub(crate) enum Text {
 }
 
 impl Text {
-    /// Leaves an empty text.
+    /// Returns the text, and leaves an empty one.
     pub(crate) fn take(&mut self) -> Self {
         std::mem::replace(self, Self::Static(""))
     }

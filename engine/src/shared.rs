@@ -74,6 +74,11 @@ impl Shared {
         drop(self.calls.send(call));
     }
 
+    /// Whether it is one of the engines of its tree: a nested engine that has ended is not.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.outer.is_none() || !self.calls.is_closed()
+    }
+
     /// Returns where a worker with these settings runs.
     pub(crate) fn runtime_of(&self, settings: Option<&Settings>) -> &Handle {
         let is_beside = settings.is_some_and(|settings| settings.is_beside_engine);

@@ -10,11 +10,12 @@
 //! 3. A worker's end is told only when none of its lingering parts is left.
 //! 4. No foreign code runs under the lock, and nothing of users' is dropped there.
 
+mod wait;
 mod waiters;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -24,7 +25,8 @@ use parking_lot::Mutex;
 
 use crate::context::Identity;
 use crate::exit::Panicked;
-use waiters::{Place, Waiters};
+use wait::Wait;
+use waiters::Waiters;
 
 const STOPPED: u8 = 1;
 const LOST: u8 = 2;
@@ -74,59 +76,7 @@ impl Cell {
     }
 
     fn wait_for(&self, flags: u8) -> Wait<'_> {
-        Wait { cell: self, flags, place: None }
-    }
-}
-
-/// Waits until one of some flags is set.
-struct Wait<'a> {
-    cell: &'a Cell,
-    flags: u8,
-    place: Option<Place>,
-}
-
-impl Future for Wait<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { cell, flags, place } = &mut *self;
-        if cell.has(*flags) {
-            return Poll::Ready(());
-        }
-        let is_known =
-            place.is_some_and(|place| cell.state.lock().waiters.is_in(place, cx.waker()));
-        if is_known {
-            // A flag that is set from now on finds the waker.
-            return if cell.has(*flags) { Poll::Ready(()) } else { Poll::Pending };
-        }
-        let waker = cx.waker().clone();
-        let mut state = cell.state.lock();
-        if cell.has(*flags) {
-            drop(state);
-            return Poll::Ready(());
-        }
-        let before = match place {
-            Some(place) => state.waiters.put(*place, waker),
-            None => {
-                *place = Some(state.waiters.add(waker));
-                None
-            }
-        };
-        drop(state);
-        drop(before);
-        Poll::Pending
-    }
-}
-
-impl Drop for Wait<'_> {
-    fn drop(&mut self) {
-        // After a stop nobody comes to wait any more, and no place is given again.
-        if let Some(place) = self.place
-            && !self.cell.has(STOPPED)
-        {
-            let waker = self.cell.state.lock().waiters.remove(place);
-            drop(waker);
-        }
+        Wait::new(self, flags)
     }
 }
 
@@ -385,182 +335,4 @@ impl fmt::Debug for Stopper {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::pin::Pin;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll, Wake, Waker};
-
-    use super::Stop;
-
-    #[tokio::test]
-    async fn every_clone_is_told() {
-        let (stopper, stop) = Stop::pair();
-        let clone = stop.clone();
-        stopper.stop();
-        stop.wait().await;
-        clone.wait().await;
-        assert!(clone.is_stopped() && !clone.is_input_lost());
-    }
-
-    #[tokio::test]
-    #[expect(clippy::disallowed_methods, reason = "the test waits for the task's end")]
-    async fn a_waiter_that_waits_first_is_woken() {
-        let (stopper, stop) = Stop::pair();
-        let mut wait = tokio::spawn(async move { stop.wait().await });
-        assert!(futures_pending(&mut wait).await);
-        stopper.stop();
-        wait.await.unwrap();
-    }
-
-    #[test]
-    fn what_waits_for_the_end_of_what_lingers_is_run_in_order() {
-        let (_stopper, stop) = Stop::pair();
-        let order = Arc::new(parking_lot::Mutex::new(Vec::new()));
-        let (first, second) = (stop.linger(), stop.linger());
-        for number in [1, 2] {
-            let order = Arc::clone(&order);
-            stop.once_gone(move || order.lock().push(number));
-        }
-        drop(first);
-        assert!(order.lock().is_empty());
-        drop(second);
-        assert_eq!(*order.lock(), [1, 2]);
-    }
-
-    #[test]
-    fn all_who_wait_are_woken_and_only_those() {
-        let (stopper, stop) = Stop::pair();
-        let mut waits: Vec<_> = (0..4).map(|_| (Box::pin(stop.wait()), Wakes::new())).collect();
-        for (wait, wakes) in &mut waits {
-            assert!(wakes.poll(wait).is_pending());
-        }
-        let (given_up, silent) = waits.remove(1);
-        drop(given_up);
-
-        stopper.stop();
-
-        assert_eq!(silent.count(), 0);
-        for (wait, wakes) in &mut waits {
-            assert_eq!(wakes.count(), 1);
-            assert!(wakes.poll(wait).is_ready());
-        }
-    }
-
-    #[test]
-    fn who_waits_for_the_stop_is_still_woken_after_a_lost_input() {
-        let (stopper, stop) = Stop::pair();
-        let mut waits = [stop.wait(), stop.wait()].map(Box::pin);
-        let wakes = Wakes::new();
-        for wait in &mut waits {
-            assert!(wakes.poll(wait).is_pending());
-        }
-
-        stopper.lose_input();
-        let mut comes_between = Box::pin(stop.wait());
-        assert!(wakes.poll(&mut comes_between).is_pending());
-        for wait in &mut waits {
-            assert!(wakes.poll(wait).is_pending());
-        }
-        let before = wakes.count();
-        stopper.stop();
-
-        assert_eq!(wakes.count() - before, 3);
-    }
-
-    #[test]
-    fn who_is_polled_by_another_is_woken_there() {
-        let (stopper, stop) = Stop::pair();
-        let (former, latter) = (Wakes::new(), Wakes::new());
-        let mut wait = Box::pin(stop.wait());
-        assert!(former.poll(&mut wait).is_pending());
-        assert!(latter.poll(&mut wait).is_pending());
-
-        stopper.stop();
-
-        assert_eq!((former.count(), latter.count()), (0, 1));
-    }
-
-    #[test]
-    fn those_who_wait_no_longer_leave_nothing_behind() {
-        let (_stopper, stop) = Stop::pair();
-        let wakes = Wakes::new();
-        let mut stays = Box::pin(stop.wait());
-        assert!(wakes.poll(&mut stays).is_pending());
-
-        for _ in 0..1_000 {
-            let mut waits = [stop.wait(), stop.wait()].map(Box::pin);
-            for wait in &mut waits {
-                assert!(wakes.poll(wait).is_pending());
-            }
-        }
-
-        assert_eq!(stop.cell.state.lock().waiters.len(), 1);
-    }
-
-    #[test]
-    fn a_stop_that_is_told_while_one_begins_to_wait_is_not_missed() {
-        const ROUNDS: usize = 200_000;
-        let pairs: Vec<_> = (0..ROUNDS).map(|_| Stop::pair()).collect();
-        let begun = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for (round, (_, stop)) in pairs.iter().enumerate() {
-                    begun.store(round + 1, Ordering::Release);
-                    stop.wait_blocking();
-                }
-            });
-            for (round, (stopper, _)) in pairs.iter().enumerate() {
-                while begun.load(Ordering::Acquire) <= round {
-                    std::thread::yield_now();
-                }
-                // At another moment of the wait each time.
-                (0..round % 64).for_each(|_| std::hint::spin_loop());
-                stopper.stop();
-            }
-        });
-    }
-
-    #[tokio::test]
-    async fn a_lost_input_is_not_a_stop() {
-        let (stopper, stop) = Stop::pair();
-        stopper.lose_input();
-        stop.input_lost().await;
-        assert!(!stop.is_stopped());
-    }
-
-    /// Counts how often it is woken.
-    struct Wakes(Arc<AtomicUsize>);
-
-    struct Counted(Arc<AtomicUsize>);
-
-    impl Wake for Counted {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    impl Wakes {
-        fn new() -> Self {
-            Self(Arc::default())
-        }
-
-        fn count(&self) -> usize {
-            self.0.load(Ordering::Relaxed)
-        }
-
-        fn poll<F: Future>(&self, future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-            let waker = Waker::from(Arc::new(Counted(Arc::clone(&self.0))));
-            future.as_mut().poll(&mut Context::from_waker(&waker))
-        }
-    }
-
-    /// Polls once and returns whether the future is pending.
-    async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
-        tokio::select! {
-            biased;
-            _ = future => false,
-            () = tokio::task::yield_now() => true,
-        }
-    }
-}
+mod tests;

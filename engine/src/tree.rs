@@ -9,7 +9,8 @@ use parking_lot::Mutex;
 
 use crate::shared::Shared;
 
-/// An engine and those nested in it. It keeps none of them alive.
+/// An engine and those nested in it. It keeps none of them alive, and shows no nested one that has
+/// ended: what was one of its workers may hold it still.
 ///
 /// A handle is never dropped under the lock: the last one takes it.
 #[derive(Default)]
@@ -33,7 +34,8 @@ impl Tree {
 
     /// Returns the engine that has this path.
     pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
-        self.engines.lock().get(path).and_then(Weak::upgrade)
+        let engine = self.engines.lock().get(path).and_then(Weak::upgrade);
+        engine.filter(|engine| engine.is_listed())
     }
 
     /// Returns the engines directly in the one with this path, by path.
@@ -43,12 +45,17 @@ impl Tree {
         let below = engines.range::<str, _>((Bound::Excluded(&*folder), Bound::Unbounded));
         let below = below.take_while(|(path, _)| path.starts_with(&folder));
         let direct = below.filter(|(path, _)| !path[folder.len()..].contains('/'));
-        direct.filter_map(|(_, engine)| engine.upgrade()).collect()
+        let mut direct: Vec<_> = direct.filter_map(|(_, engine)| engine.upgrade()).collect();
+        drop(engines);
+        direct.retain(|engine| engine.is_listed());
+        direct
     }
 
     /// Returns all engines, by path.
     pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
-        self.engines.lock().values().filter_map(Weak::upgrade).collect()
+        let mut engines: Vec<_> = self.engines.lock().values().filter_map(Weak::upgrade).collect();
+        engines.retain(|engine| engine.is_listed());
+        engines
     }
 }
 

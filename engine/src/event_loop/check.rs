@@ -85,11 +85,9 @@ impl EventLoop {
 
     /// Whether a manifold belongs to the same nested engine as the one that is installed there.
     fn is_part_of_same(&self, node: NodeId, manifold: &Manifold) -> bool {
-        fn nested(manifold: &Manifold) -> Option<&str> {
-            manifold.settings.as_ref()?.part_of.as_ref().map(Text::as_str)
-        }
-        let installed = self.slots[node.index()].manifold.as_ref().and_then(nested);
-        installed.is_some() && installed == nested(manifold)
+        let installed = self.slots[node.index()].manifold.as_ref().and_then(Manifold::owner);
+        let [installed, own] = [installed, manifold.owner()].map(|owner| owner.map(Text::as_str));
+        installed.is_some() && installed == own
     }
 
     fn edges(&mut self, node: NodeId, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {

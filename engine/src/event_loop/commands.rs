@@ -67,7 +67,7 @@ impl EventLoop {
             slot.rare_mut().note_present(&present);
         }
         slot.starts = slot.starts.saturating_add(1);
-        self.nested_started += usize::from(manifold.is_nested(slot.name()));
+        self.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
         let (shared, name) = (Arc::clone(&self.shared), slot.name().clone());
         let (stopper, stop) = Stop::of(Identity { shared, node, generation, name });

@@ -8,7 +8,6 @@ use crate::engine::Caller;
 use crate::hash::{Map, Set};
 use crate::machine::NodeId;
 use crate::manifold::Manifold;
-use crate::name::Text;
 
 impl EventLoop {
     /// Adds what goes with the names of a group.
@@ -34,9 +33,7 @@ impl EventLoop {
             let Some(node) = self.names.find(&self.slots, name.as_str()) else { continue };
             let is_part = |other: &NodeId| {
                 let manifold = self.slots[other.index()].manifold.as_ref();
-                let settings = manifold.and_then(|manifold| manifold.settings.as_ref());
-                let nested = settings.and_then(|settings| settings.part_of.as_ref());
-                nested.is_some_and(|nested| nested.as_str() == name.as_str())
+                manifold.is_some_and(|manifold| manifold.belongs_to(name))
             };
             let users = self.machine.users(node).map(|(user, _)| user);
             let inputs = self.machine.inputs(node).map(|(edge, _)| edge.target);
@@ -62,7 +59,7 @@ impl EventLoop {
     /// Remembers a nested engine that has taken itself out: its parts go before the next group.
     pub(super) fn take_out_parts(&mut self, node: NodeId, removed: Option<&Manifold>) {
         let name = self.slots[node.index()].name();
-        if removed.is_some_and(|removed| removed.is_nested(name)) {
+        if removed.is_some_and(|removed| removed.belongs_to(name)) {
             self.orphaned.push(name.clone());
         }
     }
@@ -76,8 +73,7 @@ impl EventLoop {
                 continue;
             }
             let parts = self.names.iter().map(|part| &self.slots[part.index()]).filter(|slot| {
-                let owner = slot.manifold.as_ref().and_then(nested);
-                owner.is_some_and(|owner| owner.as_str() == name.as_str())
+                slot.manifold.as_ref().is_some_and(|manifold| manifold.belongs_to(&name))
             });
             let action = || Action::Uninstall { with_dependents: false };
             let ops: Ops =
@@ -113,9 +109,4 @@ impl EventLoop {
             }
         }
     }
-}
-
-/// Returns the nested engine that a manifold belongs to.
-fn nested(manifold: &Manifold) -> Option<&Text> {
-    manifold.settings.as_ref()?.part_of.as_ref()
 }

@@ -8,7 +8,6 @@ use super::{Apply, EventLoop};
 use crate::change::{Action, ChangeError};
 use crate::event::{EventKind, Origin};
 use crate::machine::{Edge, Generation, NodeId};
-use crate::name::Text;
 
 /// For how many workers of a group room is made that they share with others.
 const AT_ONCE: usize = 64;
@@ -51,8 +50,10 @@ impl EventLoop {
             self.names.reserve(count);
             self.slots.reserve(count);
             self.timers.reserve(count.min(AT_ONCE));
-            // Each is installed and started.
-            self.events.reserve(2 * count.min(AT_ONCE));
+            if self.shared.log.is_followed() {
+                // Each is installed and started.
+                self.events.reserve(2 * count.min(AT_ONCE));
+            }
         }
         self.machine.begin_group();
         let mut job = Job::new(apply);
@@ -117,8 +118,8 @@ impl EventLoop {
                 if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
                     job.ending.push((node, view.generation));
                 }
-                // While it is in the processor's cache: the slot has it too.
-                ops[at].name = Text::Static("");
+                // Let go while it is in the processor's cache: the slot has it too.
+                drop(ops[at].name.take());
                 Stage::Apply(at + 1)
             }
             Stage::Apply(_) => return Ok(true),

@@ -96,6 +96,10 @@ impl Graph {
         if let Some(rare) = &mut self[id].rare {
             let mut links = std::mem::take(&mut rare.old_inputs);
             self.leave(id, &mut links, Age::Old);
+            self[id].trim();
+            for link in &links {
+                self[link.edge.target].trim();
+            }
         }
     }
 

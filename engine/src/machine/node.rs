@@ -166,8 +166,15 @@ pub(super) struct Rare {
     pub(super) policy: Option<Arc<Policy>>,
     /// When the last failures were, if an intensity is set.
     pub(super) recent: VecDeque<Duration>,
-    /// Reasons from outside to keep the name though nothing uses it.
-    pub(super) pins: u32,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.old_inputs.is_empty()
+            && self.old_users.is_empty()
+            && self.policy.is_none()
+            && self.recent.is_empty()
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -188,6 +195,8 @@ pub(super) struct Node {
     pub(super) holders: u32,
     /// Live workers that follow this node.
     pub(super) followers: u32,
+    /// Reasons from outside to keep the name though nothing uses it.
+    pub(super) pins: u32,
     pub(super) phase: Phase,
     pub(super) rest: Rest,
     pub(super) stage: Stage,
@@ -225,8 +234,9 @@ impl Node {
         self.rare.get_or_insert_default()
     }
 
-    pub(super) fn pins(&self) -> u32 {
-        self.rare.as_ref().map_or(0, |rare| rare.pins)
+    /// Gives back the room of what is rare, if nothing is there any more.
+    pub(super) fn trim(&mut self) {
+        self.rare = self.rare.take().filter(|rare| !rare.is_empty());
     }
 
     pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
@@ -239,6 +249,7 @@ impl Node {
             let rare = self.rare_mut();
             rare.policy = policy;
             rare.recent = VecDeque::new();
+            self.trim();
         }
     }
 
@@ -308,7 +319,7 @@ impl Node {
             && !self.is_live()
             && self.users.is_empty()
             && self.users(Age::Old).is_empty()
-            && self.pins() == 0
+            && self.pins == 0
     }
 
     /// Whether something will happen to it without a further cause, failures aside.

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crankcase_engine::{Detail, Engine, Manifold, Name};
+use crankcase_engine::{Change, Detail, Engine, Manifold, Name, Nested};
 use tokio::time::timeout;
 
 const SITE: Name<()> = Name::new("site");
@@ -59,6 +59,36 @@ async fn a_nested_engine_that_was_bounced_is_found_anew() -> Result<(), Box<dyn 
 
     let after = engine.engine_at("/agent/site").ok_or("it is not found")?;
     after.running(&PAGE).await?;
+    Ok(engine.stop().await?)
+}
+
+#[tokio::test]
+async fn an_engine_that_has_ended_is_not_listed_though_a_stop_of_it_is_kept()
+-> Result<(), Box<dyn Error>> {
+    let engine = Engine::builder().build()?;
+    let (hand_out, mut handed_out) = tokio::sync::mpsc::unbounded_channel();
+    let contents = move || {
+        let page = Manifold::builder().offers::<()>().run_with(
+            hand_out.clone(),
+            |hand_out, (), up| async move {
+                let stop = up.ready(());
+                hand_out.send(stop.clone())?;
+                stop.wait().await;
+                Ok(())
+            },
+        );
+        Change::new().install(PAGE, page)
+    };
+    let site = SITE.output::<Engine>();
+    engine.install_nested(site.clone(), Nested::new(contents)).await?;
+    let kept = handed_out.recv().await.ok_or("no page was started")?;
+    assert_eq!(engine.engines().len(), 2);
+
+    engine.uninstall(&site).await?;
+
+    assert!(kept.is_stopped());
+    assert_eq!(engine.engines().iter().map(Engine::path).collect::<Vec<_>>(), ["/"]);
+    assert!(engine.engine_at("/site").is_none());
     Ok(engine.stop().await?)
 }
 

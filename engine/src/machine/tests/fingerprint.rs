@@ -25,7 +25,7 @@ fn node(machine: &Machine, id: NodeId) -> u64 {
         })
         .collect();
     let counters = (node.unmet, node.blocked, node.awaited, node.holders, node.followers);
-    let kind = (node.phase, node.rest, node.stage, node.shown, node.pins());
+    let kind = (node.phase, node.rest, node.stage, node.shown, node.pins);
     hash(&(inputs, counters, kind, flags(node)))
 }
 

@@ -1,0 +1,65 @@
+//! The future of one who waits for a flag of a worker's cell.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::waiters::Place;
+use super::{Cell, STOPPED};
+
+/// Waits until one of some flags is set.
+pub(super) struct Wait<'a> {
+    cell: &'a Cell,
+    flags: u8,
+    place: Option<Place>,
+}
+
+impl<'a> Wait<'a> {
+    pub(super) fn new(cell: &'a Cell, flags: u8) -> Self {
+        Self { cell, flags, place: None }
+    }
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { cell, flags, place } = &mut *self;
+        if cell.has(*flags) {
+            return Poll::Ready(());
+        }
+        let is_known =
+            place.is_some_and(|place| cell.state.lock().waiters.is_in(place, cx.waker()));
+        if is_known {
+            // A flag that is set from now on finds the waker.
+            return if cell.has(*flags) { Poll::Ready(()) } else { Poll::Pending };
+        }
+        let waker = cx.waker().clone();
+        let mut state = cell.state.lock();
+        if cell.has(*flags) {
+            drop(state);
+            return Poll::Ready(());
+        }
+        let before = match place {
+            Some(place) => state.waiters.put(*place, waker),
+            None => {
+                *place = Some(state.waiters.add(waker));
+                None
+            }
+        };
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        // After a stop nobody comes to wait any more, and no place is given again.
+        if let Some(place) = self.place
+            && !self.cell.has(STOPPED)
+        {
+            let waker = self.cell.state.lock().waiters.remove(place);
+            drop(waker);
+        }
+    }
+}
