@@ -28,7 +28,8 @@ pub enum Notice {
 
 /// Follows the events of an engine and of those nested in it.
 ///
-/// A slow subscriber holds up nobody: it misses the oldest events, and is told how many.
+/// A slow subscriber holds up nobody: it misses events, and is told how many and where. Who follows
+/// alone takes what there is at once, and may be behind by as much again before it misses any.
 #[derive(Debug)]
 pub struct Events {
     log: Arc<Log>,
@@ -56,15 +57,17 @@ impl Events {
             self.next = first;
             return Ok(Notice::Missed(missed));
         }
+        let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
         // Who subscribes from now on begins with what is not in the ring yet.
         let is_alone = self.log.followers.load(Ordering::Relaxed) == 1;
         let event = if is_alone {
             ring.hand_over(&mut self.taken);
+            // What is passed over is dropped without the lock.
+            drop(ring);
             self.taken.take(&mut self.next)
         } else {
             ring.kept.copy(&mut self.next)
         };
-        let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
         event.map(Notice::Event).ok_or(nothing)
     }
 
@@ -97,6 +100,9 @@ impl Drop for Events {
 }
 
 /// The events of a tree of engines: a ring of the newest, shared by all who follow them.
+///
+/// Followers are counted before they read where they begin, which is done under the ring's lock: who
+/// is found alone under that lock is the only one for whom there is anything in the ring.
 #[derive(Debug)]
 pub(crate) struct Log {
     ring: Mutex<Ring>,

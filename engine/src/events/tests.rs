@@ -96,6 +96,23 @@ fn who_follows_alone_is_given_what_is_not_kept_any_longer() {
 }
 
 #[test]
+fn who_lags_alone_is_told_where_events_are_missed() {
+    let log = Arc::new(Log::new(8));
+    let mut events = log.subscribe();
+    push(&log, 1, "/a", 0..8);
+    assert!(events.try_next().is_some());
+
+    push(&log, 2, "/b", 8..28);
+
+    let told = all(&mut events);
+    assert_eq!(told.len(), 7 + 1 + 8);
+    assert_eq!(
+        told[6..9],
+        ["7 1 /a started, generation 7", "missed 12", "20 2 /b started, generation 20",]
+    );
+}
+
+#[test]
 fn what_was_taken_is_given_before_what_another_one_came_for() {
     let log = Arc::new(Log::new(8));
     let mut first = log.subscribe();
