@@ -12,9 +12,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Of how many milliseconds the moments are multiples, but for those that come sooner.
 ///
-/// The runtime keeps what is further away by the slots of a wheel, which are as long as this, and
-/// lets the clock go on to the begin of a slot, to look at what is in it. What is to come at the begin
-/// comes without a second look. That two come at one moment is a little likelier, which is no loss.
+/// The runtime keeps what is up to four seconds away by the slots of a wheel, which are as long as
+/// this, and lets the clock go on to the begin of a slot, to look at what is in it. What is to come at
+/// the begin comes without a second look.
+///
+/// Two come at one moment more often so: more races are tried, and of some the judge cannot say who
+/// was first, and judges less.
 const STEP: u64 = 64;
 
 /// When it is next looked whether someone waits, if nobody does.
@@ -22,6 +25,11 @@ const NEVER: Duration = Duration::from_secs(1 << 30);
 
 /// Wakes whoever waits for a moment. The runtime has one timer for all of them: most who wait are
 /// gone before their moment, and a timer of each one's own would cost more than all else about it.
+///
+/// Invariants:
+/// 1. The timer is set for the first moment that someone waits for.
+/// 2. `rung` has reached a moment before anyone is woken for it.
+/// 3. A waker goes when it is woken or gives up.
 pub(super) struct Alarms {
     began: Instant,
     /// The moment up to which all were woken.
@@ -107,8 +115,11 @@ impl Alarms {
 
     fn aim(&self, state: &mut State, next: u64) {
         state.next = next;
-        let after = if next == u64::MAX { NEVER } else { Duration::from_millis(next) };
-        state.sleep.as_mut().reset(self.began + after);
+        let at = match next {
+            u64::MAX => Instant::now() + NEVER,
+            next => self.began + Duration::from_millis(next),
+        };
+        state.sleep.as_mut().reset(at);
     }
 }
 

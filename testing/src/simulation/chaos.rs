@@ -1,5 +1,6 @@
 //! Puts the faults around the workers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
@@ -25,8 +26,14 @@ pub(super) struct Chaos {
     is_calm: AtomicBool,
     /// How many steps workers have taken.
     steps: AtomicU32,
-    /// Who is held up until the faults stop.
-    held: Mutex<Vec<Waker>>,
+    held: Mutex<Held>,
+}
+
+/// Who is held up until the faults stop, in the order in which they began.
+#[derive(Default)]
+struct Held {
+    wakers: BTreeMap<u64, Waker>,
+    count: u64,
 }
 
 impl Chaos {
@@ -45,8 +52,8 @@ impl Chaos {
     /// Lets no fault strike any more, and all go on that are held up.
     pub(super) fn calm(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
-        let held = std::mem::take(&mut *self.held.lock());
-        held.into_iter().for_each(Waker::wake);
+        let held = std::mem::take(&mut self.held.lock().wakers);
+        held.into_values().for_each(Waker::wake);
     }
 
     /// A worker takes a step, and may make events.
@@ -105,8 +112,8 @@ enum PlayerState {
     Armed(Alarm),
     /// It is held up until then.
     Slow(Alarm),
-    /// It is held up until the faults stop.
-    Held,
+    /// It is held up until the faults stop; its number among those who are.
+    Held(u64),
 }
 
 impl Wrapped for Player {
@@ -123,7 +130,7 @@ impl Wrapped for Player {
             return Poll::Pending;
         }
         match self.state {
-            PlayerState::Held => return self.hold(cx),
+            PlayerState::Held(_) => return self.hold(cx),
             PlayerState::Slow(alarm) if !self.chaos.alarms.is_due(alarm) => return Poll::Pending,
             PlayerState::Slow(_) => self.state = PlayerState::Free,
             PlayerState::Free | PlayerState::Armed(_) => {}
@@ -220,9 +227,18 @@ impl Player {
     }
 
     fn hold(&mut self, cx: &TaskContext<'_>) -> Poll<Option<Outcome>> {
-        self.disarm();
-        self.state = PlayerState::Held;
-        self.chaos.held.lock().push(cx.waker().clone());
+        let number = match self.state {
+            PlayerState::Held(number) => number,
+            _ => {
+                self.disarm();
+                let mut held = self.chaos.held.lock();
+                held.count += 1;
+                held.count
+            }
+        };
+        self.state = PlayerState::Held(number);
+        let before = self.chaos.held.lock().wakers.insert(number, cx.waker().clone());
+        drop(before);
         Poll::Pending
     }
 
@@ -234,8 +250,14 @@ impl Player {
     }
 
     fn disarm(&self) {
-        if let PlayerState::Armed(alarm) | PlayerState::Slow(alarm) = self.state {
-            self.chaos.alarms.cancel(alarm);
+        match self.state {
+            PlayerState::Free => {}
+            PlayerState::Armed(alarm) | PlayerState::Slow(alarm) => self.chaos.alarms.cancel(alarm),
+            PlayerState::Held(number) => {
+                // Dropped without the lock: it may be the last of its task.
+                let waker = self.chaos.held.lock().wakers.remove(&number);
+                drop(waker);
+            }
         }
     }
 }

@@ -33,9 +33,9 @@ pub struct Faults {
     pub stop_ignored: f64,
     /// How many workers fail when they are told to stop. Default 0.05.
     pub stop_error: f64,
-    /// Within how long of a worker's run its fault strikes. Default 30 s.
+    /// Within how long of a worker's run its fault strikes, in steps of 64 ms. Default 30 s.
     pub within: Duration,
-    /// How long what is slow takes at most. Default 5 s.
+    /// How long what is slow takes at most, in steps of 64 ms. Default 5 s.
     pub slow: Duration,
     /// How many times each step of a worker lets others go first, at most: it shuffles the order of
     /// tasks. Default 3.

@@ -124,7 +124,7 @@ impl Judge {
         match (kind, worker) {
             (EventKind::Killed, _) => {
                 let engine = self.places.engine(engine);
-                self.places.set_killed(engine, true);
+                self.places.kill(engine);
                 Ok(())
             }
             (EventKind::Finished, _) => self.finished(engine),

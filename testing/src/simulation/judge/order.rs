@@ -101,7 +101,7 @@ impl Judge {
         seat.follows.clear();
         self.note_idle(index);
         if matches!(end, EndKind::Fatal | EndKind::Dropped) {
-            self.places.set_killed(self.seats[index].engine, true);
+            self.places.kill(self.seats[index].engine);
         }
     }
 
@@ -121,7 +121,7 @@ impl Judge {
         }
         // The next engine with this path is another one.
         let engine = self.places.engine(engine);
-        self.places.set_killed(engine, false);
+        self.places.finish(engine);
         Ok(())
     }
 

@@ -77,9 +77,14 @@ impl Places {
         self.engines[engine].is_killed
     }
 
-    /// Says whether an engine was killed, and has not finished yet.
-    pub(super) fn set_killed(&mut self, engine: usize, is_killed: bool) {
-        self.engines[engine].is_killed = is_killed;
+    /// Says that an engine was killed, and has not finished yet.
+    pub(super) fn kill(&mut self, engine: usize) {
+        self.engines[engine].is_killed = true;
+    }
+
+    /// Says that an engine has finished.
+    pub(super) fn finish(&mut self, engine: usize) {
+        self.engines[engine].is_killed = false;
     }
 }
 

@@ -16,6 +16,7 @@ fn a_name_is_told_from_another_one_at_its_place_in_memory() {
 
     let second = judge.index_of("/site", &name);
     assert_ne!(first, second);
+    assert_ne!(judge.index_of("/sitf", &name), second);
     assert_ne!(judge.index_of("", &name), second);
     assert_ne!(judge.index_of("/site/er", "worker-1"), first);
     assert_eq!(judge.index_of("/site", "worker-1"), first);

@@ -13,7 +13,7 @@ use super::{Found, Run, Seat};
 const NOBODY: &str = "nobody-";
 
 /// How many such names there are: what is known of a path is kept, so there is an end to them.
-const NOBODIES: u32 = 64;
+const NOBODIES: u32 = 1024;
 
 /// What was asked for by hand, and is put back when the faults stop.
 #[derive(Default)]
