@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::check::Plan;
+use super::slice::STEPS;
 use super::waiting::answer;
 use super::{Apply, EventLoop};
 use crate::change::{Action, ChangeError};
@@ -87,7 +88,7 @@ impl EventLoop {
                 }
             }
             steps += 1;
-            if steps % super::STEPS == 0 && self.is_slice_over() {
+            if steps % STEPS == 0 && self.is_slice_over() {
                 return Some(job);
             }
         }
