@@ -33,7 +33,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
+use tokio::task::coop::cooperative;
 use tokio::time::Instant;
 
 use ending::Fatal;
@@ -59,6 +60,7 @@ use crate::finish::Finish;
 use crate::follow;
 use crate::graph::Graph;
 use crate::hash::Map;
+use crate::inbox::Unread;
 use crate::machine::{Generation, Machine, NodeId, Port, Step};
 use crate::name::Text;
 use crate::nested::HandedBy;
@@ -67,7 +69,7 @@ use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
 
-/// How many messages are taken at once.
+/// How many messages, and how many calls, are looked at in one turn.
 const BATCH: usize = 256;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
@@ -147,8 +149,8 @@ pub(crate) struct Followed {
 
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
-    inbox: mpsc::UnboundedReceiver<Message>,
-    called: mpsc::UnboundedReceiver<Call>,
+    /// What was taken out of the inbox and not looked at yet.
+    unread: Unread,
     life: watch::Sender<Life>,
     machine: Machine,
     names: Names,
@@ -187,8 +189,6 @@ pub(crate) struct EventLoop {
 /// What a loop begins with.
 pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) inbox: mpsc::UnboundedReceiver<Message>,
-    pub(crate) called: mpsc::UnboundedReceiver<Call>,
     pub(crate) life: watch::Sender<Life>,
     pub(crate) seed: u64,
     pub(crate) kill_deadline: Option<Duration>,
@@ -199,6 +199,7 @@ pub(crate) struct Beginning {
 /// behind that nobody supervises.
 impl Drop for EventLoop {
     fn drop(&mut self) {
+        let unread = self.shared.inbox.close();
         for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
             worker.end();
         }
@@ -208,12 +209,13 @@ impl Drop for EventLoop {
             self.reaper.take_ops(apply.ops);
         }
         self.reaper.flush();
+        drop(unread);
     }
 }
 
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { shared, inbox, called, life, seed, kill_deadline, linger } = beginning;
+        let Beginning { shared, life, seed, kill_deadline, linger } = beginning;
         let began = shared.clock.began;
         Self {
             machine: Machine::new(Arc::clone(&shared.policy), seed),
@@ -240,17 +242,14 @@ impl EventLoop {
             killed_until: None,
             linger,
             events: Vec::new(),
+            unread: Unread::default(),
             shared,
-            inbox,
-            called,
             life,
         }
     }
 
     pub(crate) async fn run(mut self) {
-        let mut batch = Vec::new();
         loop {
-            let mut first = None;
             let has_more = self.work() | self.advance_walks();
             self.flush();
             if self.is_finished {
@@ -258,38 +257,35 @@ impl EventLoop {
             }
             if has_more {
                 self.let_others_run().await;
-            } else {
+            } else if self.unread.is_empty() {
                 tokio::select! {
                     biased;
-                    _ = self.inbox.recv_many(&mut batch, BATCH) => {}
-                    call = self.called.recv() => first = call,
+                    () = cooperative(self.shared.inbox.wait()) => {}
                     () = self.timers.wait(&self.machine, self.killed_until) => {}
                 }
+            } else {
+                tokio::task::consume_budget().await;
             }
             self.begin_slice();
             self.fire_timers();
-            self.take_messages(&mut batch);
+            self.shared.inbox.take(&mut self.unread);
+            self.take_messages();
             // After the messages, so that who asks finds what was told before.
-            self.take_calls(first);
+            self.take_calls();
         }
     }
 
-    fn take_messages(&mut self, batch: &mut Vec<Message>) {
-        while batch.len() < BATCH
-            && let Ok(message) = self.inbox.try_recv()
-        {
-            batch.push(message);
-        }
-        for message in batch.drain(..) {
+    fn take_messages(&mut self) {
+        for _ in 0..BATCH {
+            let Some(message) = self.unread.messages.pop_front() else { return };
             self.receive(message);
             self.carry_out_commands();
         }
     }
 
-    fn take_calls(&mut self, first: Option<Call>) {
-        let mut next = first;
+    fn take_calls(&mut self) {
         for _ in 0..BATCH {
-            let Some(call) = next.take().or_else(|| self.called.try_recv().ok()) else { return };
+            let Some(call) = self.unread.calls.pop_front() else { return };
             match call {
                 Call::Kill(origin) => self.kill(origin.as_ref()),
                 Call::Apply(apply) => self.queue.push_back(apply),

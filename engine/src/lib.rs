@@ -64,6 +64,7 @@ mod finish;
 mod follow;
 mod graph;
 mod hash;
+mod inbox;
 mod input;
 mod live;
 mod machine;

@@ -4,13 +4,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::engine::Life;
 use crate::event::Timestamp;
 use crate::event_loop::{Call, LastReport, Message};
 use crate::events::Log;
+use crate::inbox::Inbox;
 use crate::machine::NodeId;
 use crate::manifold::{Classifier, Filter, Settings, Wrap};
 use crate::observe::Metrics;
@@ -20,12 +21,7 @@ use crate::tree::Tree;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
-    /// What workers tell. Unbounded, because it is sent to from `drop`, and because a worker has
-    /// only a few messages under way.
-    pub(crate) messages: mpsc::UnboundedSender<Message>,
-    /// What is asked from outside: a queue of its own, so that no answer waits behind the messages
-    /// of a hundred thousand workers. Unbounded, because every caller waits for its answer.
-    pub(crate) calls: mpsc::UnboundedSender<Call>,
+    pub(crate) inbox: Inbox,
     /// The engine's path: empty for one that has no name.
     pub(crate) path: Arc<str>,
     pub(crate) policy: Arc<Policy>,
@@ -66,17 +62,17 @@ impl Clock {
 impl Shared {
     /// Tells the loop something. After the loop has ended nobody cares.
     pub(crate) fn send(&self, message: Message) {
-        drop(self.messages.send(message));
+        self.inbox.send(message);
     }
 
     /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
     pub(crate) fn call(&self, call: Call) {
-        drop(self.calls.send(call));
+        self.inbox.call(call);
     }
 
     /// Whether it is one of the engines of its tree: a nested engine that has ended is not.
     pub(crate) fn is_listed(&self) -> bool {
-        self.outer.is_none() || !self.calls.is_closed()
+        self.outer.is_none() || !self.inbox.is_closed()
     }
 
     /// Returns where a worker with these settings runs.

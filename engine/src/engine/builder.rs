@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::nested::NestedEngine;
@@ -15,6 +15,7 @@ use crate::error::ConfigError;
 use crate::event_loop::{Beginning, EventLoop, LastReport};
 use crate::events::Log;
 use crate::exit::{Exit, Outcome};
+use crate::inbox::Inbox;
 use crate::manifold::{Classifier, Filter, Severity, Wrap, no_classifier};
 use crate::name::Name;
 use crate::observe::Metrics;
@@ -186,8 +187,6 @@ impl EngineBuilder {
         if event_capacity == 0 {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
-        let (messages, inbox) = mpsc::unbounded_channel();
-        let (calls, called) = mpsc::unbounded_channel();
         let (life, life_receiver) = watch::channel(Life::Running);
         let current = || Handle::current();
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
@@ -198,8 +197,7 @@ impl EngineBuilder {
         let outer = self.outer;
         let wall = outer.as_ref().map_or_else(wall_clock, |outer| outer.wall);
         let shared = Arc::new(Shared {
-            messages,
-            calls,
+            inbox: Inbox::default(),
             path,
             policy: Arc::new(self.policy),
             filter: self.filter,
@@ -227,8 +225,6 @@ impl EngineBuilder {
         shared.tree.enter(&shared);
         let beginning = Beginning {
             shared: Arc::clone(&shared),
-            inbox,
-            called,
             life,
             seed: self.seed,
             kill_deadline: self.kill_deadline,

@@ -92,8 +92,10 @@ impl EventLoop {
 
     /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
     fn refuse_calls(&mut self) {
-        self.called.close();
-        while let Ok(call) = self.called.try_recv() {
+        let late = self.shared.inbox.close();
+        self.unread.messages.extend(late.messages);
+        let calls = std::mem::take(&mut self.unread.calls);
+        for call in calls.into_iter().chain(late.calls) {
             match call {
                 Call::Apply(apply) => self.queue.push_back(apply),
                 Call::Ask(question) => {

@@ -63,8 +63,10 @@ impl EventLoop {
         let began = Instant::now();
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
-            let have_all_told = self.inbox.len() >= self.nested_started;
-            if have_all_told || !self.called.is_empty() || began.elapsed() >= PATIENCE {
+            let (messages, calls) = self.shared.inbox.count();
+            let have_all_told = self.unread.messages.len() + messages >= self.nested_started;
+            let is_called = calls > 0 || !self.unread.calls.is_empty();
+            if have_all_told || is_called || began.elapsed() >= PATIENCE {
                 break;
             }
         }

@@ -1,0 +1,234 @@
+//! What an engine's loop is told by its workers, and what is asked of it from outside.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::mem;
+use std::task::{Poll, Waker};
+
+use parking_lot::Mutex;
+
+use crate::event_loop::{Call, Message};
+
+/// For how many messages and calls room is kept.
+const KEPT: usize = 4096;
+
+/// What waits for an engine's loop: two queues under one lock.
+///
+/// Neither is bounded: workers tell from `drop` and have only a few messages under way each, and
+/// every caller waits for its answer. Calls have a queue of their own, so that no answer waits
+/// behind the messages of a hundred thousand workers.
+#[derive(Default)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    unread: Unread,
+    /// The loop, while it waits.
+    waker: Option<Waker>,
+    is_closed: bool,
+}
+
+/// Messages and calls that the loop has not looked at, the oldest first.
+#[derive(Default)]
+pub(crate) struct Unread {
+    pub(crate) messages: VecDeque<Message>,
+    pub(crate) calls: VecDeque<Call>,
+}
+
+impl Inbox {
+    /// Tells the loop something. After the loop has ended nobody cares.
+    pub(crate) fn send(&self, message: Message) {
+        self.put(|unread| unread.messages.push_back(message));
+    }
+
+    /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
+    pub(crate) fn call(&self, call: Call) {
+        self.put(|unread| unread.calls.push_back(call));
+    }
+
+    /// Puts something in and wakes the loop. What comes too late is dropped, like the waker is
+    /// woken, without the lock.
+    fn put(&self, put: impl FnOnce(&mut Unread)) {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return;
+        }
+        put(&mut state.unread);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Hands over what has come, as far as what was handed over before has all been read.
+    pub(crate) fn take(&self, read: &mut Unread) {
+        let mut state = self.state.lock();
+        take_all(&mut state.unread.messages, &mut read.messages);
+        take_all(&mut state.unread.calls, &mut read.calls);
+    }
+
+    /// How many messages, and how many calls, have come.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.unread.messages.len(), state.unread.calls.len())
+    }
+
+    /// Waits until something has come. Only one may wait.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: nothing is taken.
+    pub(crate) async fn wait(&self) {
+        poll_fn(|cx| {
+            let mut state = self.state.lock();
+            if !state.unread.is_empty() {
+                return Poll::Ready(());
+            }
+            if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                state.waker = Some(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Takes nothing more, and returns what was not handed over.
+    pub(crate) fn close(&self) -> Unread {
+        let (unread, waker) = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            (mem::take(&mut state.unread), state.waker.take())
+        };
+        // It may be the last thing that keeps the loop's task.
+        drop(waker);
+        unread
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().is_closed
+    }
+}
+
+impl Unread {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.calls.is_empty()
+    }
+}
+
+/// Exchanges a queue that is read to its end for what has come. A large one is not kept.
+fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
+    if read.is_empty() && !unread.is_empty() {
+        read.shrink_to(KEPT);
+        mem::swap(unread, read);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Wake};
+
+    use super::*;
+    use crate::machine::NodeId;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn message(number: usize) -> Message {
+        Message::Unpin(NodeId::from_index(number))
+    }
+
+    /// Takes what has come and reads so many messages.
+    fn read(inbox: &Inbox, unread: &mut Unread, count: usize) -> Vec<usize> {
+        inbox.take(unread);
+        let number = |message| match message {
+            Message::Unpin(node) => node.index(),
+            _ => panic!("only pins are let go here"),
+        };
+        let count = count.min(unread.messages.len());
+        unread.messages.drain(..count).map(number).collect()
+    }
+
+    #[test]
+    fn messages_are_read_in_the_order_they_came() {
+        let (inbox, mut unread) = (Inbox::default(), Unread::default());
+        for number in 0..3 {
+            inbox.send(message(number));
+        }
+        assert_eq!(read(&inbox, &mut unread, 2), [0, 1]);
+        inbox.send(message(3));
+        assert_eq!(read(&inbox, &mut unread, 9), [2]);
+        assert_eq!(read(&inbox, &mut unread, 9), [3]);
+    }
+
+    #[test]
+    fn a_call_is_handed_over_though_messages_are_unread() {
+        let (inbox, mut unread) = (Inbox::default(), Unread::default());
+        inbox.send(message(0));
+        inbox.take(&mut unread);
+        inbox.call(Call::Kill(None));
+        inbox.take(&mut unread);
+        assert_eq!((unread.messages.len(), unread.calls.len()), (1, 1));
+    }
+
+    #[test]
+    fn who_waits_is_woken_once_by_what_comes_and_never_when_something_is_there() {
+        let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let mut wait = pin!(inbox.wait());
+
+        assert!(wait.as_mut().poll(&mut cx).is_pending());
+        inbox.send(message(0));
+        inbox.send(message(1));
+
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert!(wait.as_mut().poll(&mut cx).is_ready());
+        assert!(pin!(inbox.wait()).poll(&mut cx).is_ready());
+    }
+
+    #[test]
+    fn a_closed_inbox_takes_nothing_and_keeps_no_waker() {
+        let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
+        {
+            let waker = Waker::from(Arc::clone(&wakes));
+            let mut wait = pin!(inbox.wait());
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        assert_eq!(Arc::strong_count(&wakes), 2);
+
+        assert!(inbox.close().is_empty());
+        inbox.send(message(0));
+        inbox.call(Call::Kill(None));
+
+        assert_eq!((inbox.count(), inbox.is_closed()), ((0, 0), true));
+        assert_eq!(Arc::strong_count(&wakes), 1);
+    }
+
+    #[test]
+    fn the_room_of_a_large_queue_is_let_go() {
+        let (inbox, mut unread) = (Inbox::default(), Unread::default());
+        for number in 0..2 * KEPT {
+            inbox.send(message(number));
+        }
+        assert_eq!(read(&inbox, &mut unread, 2 * KEPT).len(), 2 * KEPT);
+
+        inbox.send(message(0));
+        inbox.take(&mut unread);
+
+        let room = inbox.state.lock().unread.messages.capacity();
+        assert!(room <= KEPT, "room for {room} is kept");
+    }
+}
