@@ -29,10 +29,10 @@ use crate::value::{Kind, without_modules};
 #[derive(Debug, Default)]
 #[must_use = "a change does nothing until it is applied"]
 pub struct Change {
-    pub(crate) ops: Ops,
+    ops: Vec<Op>,
 }
 
-/// The ops of a change. Most changes are about one name.
+/// The ops of a change that is asked for. Most are about one name.
 pub(crate) type Ops = SmallVec<[Op; 1]>;
 
 /// What a change does to one name.
@@ -43,6 +43,35 @@ pub(crate) struct Op {
 }
 
 impl Op {
+    /// Puts a manifold under a name.
+    pub(crate) fn put<T>(name: Name<T>, manifold: Manifold, mode: Mode) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let action = Action::Install { manifold: Some(manifold), expected: Kind::of::<T>(), mode };
+        Self { name: name.into_text(), action }
+    }
+
+    /// Hands in a value under a name.
+    pub(crate) fn provide<T>(name: Name<T>, value: T) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        Self::put(name, Manifold::provided(value), Mode::Provided)
+    }
+
+    /// Does something with what is under a name.
+    pub(crate) fn about<T>(name: &Name<T>, action: Action) -> Self {
+        Self { name: name.text().clone(), action }
+    }
+
+    /// Puts a manifold that belongs to a nested engine under its name.
+    fn put_part(part: Part, mode: Mode) -> Self {
+        let Part { name, kind, manifold } = part;
+        let action = Action::Install { manifold: Some(manifold), expected: kind, mode };
+        Self { name, action }
+    }
+
     /// Whether a manifold is in it that was not installed.
     pub(crate) fn has_manifold(&self) -> bool {
         matches!(self.action, Action::Install { manifold: Some(_), .. })
@@ -83,28 +112,21 @@ impl Change {
         Self::default()
     }
 
-    fn push<T>(mut self, name: &Name<T>, action: Action) -> Self {
-        self.ops.push(Op { name: name.text().clone(), action });
+    /// Returns what is to be done, in the order it was asked for.
+    pub(crate) fn into_ops(self) -> Ops {
+        self.ops.into()
+    }
+
+    // A change in parts is moved from call to call, unless these are one.
+    #[inline]
+    fn with(mut self, op: Op) -> Self {
+        self.ops.push(op);
         self
     }
 
     /// Adds a manifold that belongs to a nested engine.
     pub(crate) fn add(self, part: Part) -> Self {
-        let Part { name, kind, manifold } = part;
-        self.put_part(name, kind, manifold, Mode::Nothing)
-    }
-
-    fn put_part(mut self, name: Text, kind: &'static Kind, manifold: Manifold, mode: Mode) -> Self {
-        let action = Action::Install { manifold: Some(manifold), expected: kind, mode };
-        self.ops.push(Op { name, action });
-        self
-    }
-
-    fn put<T>(self, name: Name<T>, manifold: Manifold, mode: Mode) -> Self
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        self.put_part(name.into_text(), Kind::of::<T>(), manifold, mode)
+        self.with(Op::put_part(part, Mode::Nothing))
     }
 
     /// Installs a manifold under a name that has none.
@@ -112,7 +134,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(name, manifold, Mode::Nothing)
+        self.with(Op::put(name, manifold, Mode::Nothing))
     }
 
     /// Replaces the manifold under a name; dependents bounce.
@@ -120,7 +142,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(name, manifold, Mode::Something)
+        self.with(Op::put(name, manifold, Mode::Something))
     }
 
     /// Installs a manifold, or replaces the one that is there.
@@ -128,7 +150,7 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(name, manifold, Mode::Anything)
+        self.with(Op::put(name, manifold, Mode::Anything))
     }
 
     /// Installs a nested engine under a name that has no manifold, with its imports and exports.
@@ -148,7 +170,7 @@ impl Change {
     {
         let (manifold, beside) = nested.parts(name.text());
         beside.into_iter().fold(self.replace(name, manifold), |change, part| {
-            change.put_part(part.name, part.kind, part.manifold, Mode::Part)
+            change.with(Op::put_part(part, Mode::Part))
         })
     }
 
@@ -158,34 +180,34 @@ impl Change {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.put(name, Manifold::provided(value), Mode::Provided)
+        self.with(Op::provide(name, value))
     }
 
     /// Takes a manifold out; its dependents lose their input and wait for it. A nested engine's
     /// imports and exports go with it.
     pub fn uninstall<T>(self, name: &Name<T>) -> Self {
-        self.push(name, Action::Uninstall { with_dependents: false })
+        self.with(Op::about(name, Action::Uninstall { with_dependents: false }))
     }
 
     /// Takes a manifold out with all that depend on it, through any number of others.
     pub fn uninstall_with_dependents<T>(self, name: &Name<T>) -> Self {
-        self.push(name, Action::Uninstall { with_dependents: true })
+        self.with(Op::about(name, Action::Uninstall { with_dependents: true }))
     }
 
     /// Stops a worker and starts it again with fresh inputs; ends a backoff and every other wait
     /// but a bounce delay.
     pub fn bounce<T>(self, name: &Name<T>) -> Self {
-        self.push(name, Action::Bounce)
+        self.with(Op::about(name, Action::Bounce))
     }
 
     /// Stops a worker and keeps it stopped until it is unparked.
     pub fn park<T>(self, name: &Name<T>) -> Self {
-        self.push(name, Action::Park)
+        self.with(Op::about(name, Action::Park))
     }
 
     /// Lets a parked worker start again.
     pub fn unpark<T>(self, name: &Name<T>) -> Self {
-        self.push(name, Action::Unpark)
+        self.with(Op::about(name, Action::Unpark))
     }
 }
 

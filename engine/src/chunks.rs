@@ -1,6 +1,7 @@
 //! A vector that never moves more than a chunk of what it holds: to grow costs the same whatever its
 //! length, so that no install waits for a hundred thousand others to be copied.
 
+use std::iter;
 use std::ops::{Index, IndexMut};
 
 /// How many items are allocated at once; a power of two, so that a place is found with a shift.
@@ -19,15 +20,15 @@ impl<T> Default for Chunks<T> {
 }
 
 impl<T> Chunks<T> {
-    pub(crate) fn push(&mut self, item: T) {
-        match self.chunks.last_mut() {
-            Some(last) if last.len() < CHUNK => last.push(item),
+    /// Adds an item, which is made where it will stand.
+    pub(crate) fn push_with(&mut self, make: impl FnOnce() -> T) {
+        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
             // A small engine does not pay for a whole chunk.
-            last => {
-                let mut chunk = Vec::with_capacity(if last.is_some() { CHUNK } else { 0 });
-                chunk.push(item);
-                self.chunks.push(chunk);
-            }
+            let capacity = if self.chunks.is_empty() { 0 } else { CHUNK };
+            self.chunks.push(Vec::with_capacity(capacity));
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            last.extend(iter::once_with(make));
         }
     }
 
@@ -75,7 +76,7 @@ mod tests {
         for count in 0..3 * CHUNK + 1 {
             assert_eq!(chunks.len(), count);
             chunks.reserve(count % 3);
-            chunks.push(count);
+            chunks.push_with(|| count);
         }
 
         chunks[CHUNK] = 7;

@@ -9,6 +9,7 @@ mod output;
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::smallvec;
 use tokio::sync::oneshot;
 
 pub use applied::Applied;
@@ -17,7 +18,7 @@ pub use error::{EngineError, SharedError};
 pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
 
-use crate::change::{Change, ChangeError, Preview};
+use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
 use crate::context::Identity;
 use crate::detail::Detail;
 use crate::event::Origin;
@@ -170,8 +171,17 @@ impl Engine {
     ///
     /// When the group was refused as a whole; nothing has changed then.
     pub fn apply(&self, change: Change) -> Applied {
+        self.carry_out(change.into_ops())
+    }
+
+    /// Applies a group of one.
+    fn apply_one(&self, op: Op) -> Applied {
+        self.carry_out(smallvec![op])
+    }
+
+    fn carry_out(&self, ops: Ops) -> Applied {
         let (reply, answer) = oneshot::channel();
-        let apply = Apply { ops: change.ops, caller: self.caller.clone(), reply };
+        let apply = Apply { ops, caller: self.caller.clone(), reply };
         self.shared.call(Call::Apply(Box::new(apply)));
         Applied::new(answer)
     }
@@ -182,7 +192,7 @@ impl Engine {
     ///
     /// When the group would be refused.
     pub async fn preview(&self, change: Change) -> Result<Preview, ChangeError> {
-        self.ask(|reply| Question::Preview(change.ops, reply))
+        self.ask(|reply| Question::Preview(change.into_ops(), reply))
             .await
             .unwrap_or(Err(ChangeError::Stopped))
     }
@@ -196,7 +206,7 @@ impl Engine {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply(Change::new().install(name, manifold))
+        self.apply_one(Op::put(name, manifold, Mode::Nothing))
     }
 
     /// Replaces a manifold; over when the new one is in force and the old worker gone.
@@ -208,7 +218,7 @@ impl Engine {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply(Change::new().replace(name, manifold))
+        self.apply_one(Op::put(name, manifold, Mode::Something))
     }
 
     /// Installs a nested engine with its imports and exports; over when it stands in the graph and was
@@ -243,7 +253,7 @@ impl Engine {
     ///
     /// When the name has no manifold.
     pub fn uninstall<T>(&self, name: &Name<T>) -> Applied {
-        self.apply(Change::new().uninstall(name))
+        self.apply_one(Op::about(name, Action::Uninstall { with_dependents: false }))
     }
 
     /// Bounces a worker; over when the old one is gone.
@@ -252,7 +262,7 @@ impl Engine {
     ///
     /// When the name has no manifold.
     pub fn bounce<T>(&self, name: &Name<T>) -> Applied {
-        self.apply(Change::new().bounce(name))
+        self.apply_one(Op::about(name, Action::Bounce))
     }
 
     /// Parks a worker; over when it is gone.
@@ -261,7 +271,7 @@ impl Engine {
     ///
     /// When the name has no manifold.
     pub fn park<T>(&self, name: &Name<T>) -> Applied {
-        self.apply(Change::new().park(name))
+        self.apply_one(Op::about(name, Action::Park))
     }
 
     /// Lets a parked worker start again.
@@ -270,7 +280,7 @@ impl Engine {
     ///
     /// When the name has no manifold.
     pub fn unpark<T>(&self, name: &Name<T>) -> Applied {
-        self.apply(Change::new().unpark(name))
+        self.apply_one(Op::about(name, Action::Unpark))
     }
 
     /// Hands in a value from outside, under a name of its own.
@@ -284,7 +294,7 @@ impl Engine {
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply(Change::new().provide(name, value))
+        self.apply_one(Op::provide(name, value))
     }
 
     /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.

@@ -40,7 +40,7 @@ impl Finish {
             },
         );
         match outcome {
-            Ok(()) => Self { kind: EndKind::Done, failure: None },
+            Ok(()) => Self::done(),
             Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },
             Err(Exit::Uninstall) => Self { kind: EndKind::Uninstall, failure: None },
             Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, reason, false),
@@ -50,6 +50,11 @@ impl Finish {
                 Self::of_error(exit, severity)
             }
         }
+    }
+
+    /// The end of a worker that is done: there is nothing to judge.
+    pub(crate) fn done() -> Self {
+        Self { kind: EndKind::Done, failure: None }
     }
 
     fn of_error(exit: Exit, severity: Severity) -> Self {

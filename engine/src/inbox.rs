@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::mem;
 use std::task::{Poll, Waker};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::event_loop::{Call, Message};
 
@@ -40,26 +40,20 @@ pub(crate) struct Unread {
 impl Inbox {
     /// Tells the loop something. After the loop has ended nobody cares.
     pub(crate) fn send(&self, message: Message) {
-        self.put(|unread| unread.messages.push_back(message));
+        // What comes too late is dropped after the lock, which is declared later.
+        let mut state = self.state.lock();
+        if !state.is_closed {
+            state.unread.messages.push_back(message);
+            wake(state);
+        }
     }
 
     /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
     pub(crate) fn call(&self, call: Call) {
-        self.put(|unread| unread.calls.push_back(call));
-    }
-
-    /// Puts something in and wakes the loop. What comes too late is dropped, like the waker is
-    /// woken, without the lock.
-    fn put(&self, put: impl FnOnce(&mut Unread)) {
         let mut state = self.state.lock();
-        if state.is_closed {
-            return;
-        }
-        put(&mut state.unread);
-        let waker = state.waker.take();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
+        if !state.is_closed {
+            state.unread.calls.push_back(call);
+            wake(state);
         }
     }
 
@@ -115,6 +109,15 @@ impl Inbox {
 impl Unread {
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.calls.is_empty()
+    }
+}
+
+/// Wakes the loop, without the lock.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 

@@ -153,6 +153,7 @@ impl Manifold {
         Builder::new()
     }
 
+    #[inline]
     fn new<B: Body>(offers: Kinds, body: B) -> Self {
         let mut declared = Declared::default();
         body.inputs().declare(&mut declared);

@@ -31,6 +31,8 @@ use waiters::Waiters;
 const STOPPED: u8 = 1;
 const LOST: u8 = 2;
 const STARTED: u8 = 4;
+/// Something has outlived the worker's future, or will.
+const LINGERED: u8 = 8;
 
 #[derive(Default)]
 struct Cell {
@@ -108,10 +110,12 @@ impl Stop {
     }
 
     /// Returns the stop of a worker of an engine, with the handle that tells it.
+    #[inline]
     pub(crate) fn of(identity: Identity) -> (Stopper, Self) {
         Self::pair_of(Some(identity))
     }
 
+    #[inline]
     fn pair_of(identity: Option<Identity>) -> (Stopper, Self) {
         let cell = Arc::new(Cell { identity, ..Cell::default() });
         (Stopper { cell: Arc::clone(&cell) }, Self { cell })
@@ -185,6 +189,7 @@ impl Stop {
     /// It is for what outlives the worker's future, such as tasks of its own that end a moment after
     /// it was dropped: the worker is not started again before they have.
     pub fn linger(&self) -> Linger {
+        self.cell.flags.fetch_or(LINGERED, Ordering::AcqRel);
         self.cell.state.lock().rare.get_or_insert_default().parts += 1;
         Linger { cell: Arc::clone(&self.cell) }
     }
@@ -206,8 +211,11 @@ impl Stop {
 
     /// Returns whether something lingers that the worker's end waits for.
     pub(crate) fn lingers(&self) -> bool {
-        let state = self.cell.state.lock();
-        state.rare.as_ref().is_some_and(|rare| rare.parts > 0 && !rare.is_let_go)
+        // Most never had anything that lingers, and need no lock to say so.
+        self.cell.has(LINGERED) && {
+            let state = self.cell.state.lock();
+            state.rare.as_ref().is_some_and(|rare| rare.parts > 0 && !rare.is_let_go)
+        }
     }
 
     /// Has the worker's end be told as soon as its future has ended, whatever lingers.

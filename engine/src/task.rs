@@ -187,6 +187,9 @@ impl Guard {
 
     /// Judges an outcome and tells it.
     fn finish(&mut self, outcome: Outcome) {
+        if outcome.is_ok() {
+            return self.tell(Finish::done());
+        }
         let (shared, settings) = (&self.identity().shared, self.settings.as_deref());
         let finish = catch_unwind(AssertUnwindSafe(|| Finish::judge(outcome, settings, shared)))
             .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
@@ -203,21 +206,27 @@ impl Guard {
             observed.ended(kind);
         }
         let (entry, linger) = (self.entry.take(), self.linger.take());
-        let tell = move |identity: &Identity| {
-            if let Some(entry) = entry {
-                entry.leave();
-            }
-            let Identity { shared, node, generation, .. } = identity;
-            shared.send(Message::Ended { node: *node, generation: *generation, finish });
-            drop(linger);
-        };
         if self.stop.lingers() {
             let identity = self.identity().clone();
-            self.stop.once_gone(move || tell(&identity));
+            self.stop.once_gone(move || tell_end(&identity, finish, entry, linger));
         } else {
-            tell(self.identity());
+            tell_end(self.identity(), finish, entry, linger);
         }
     }
+}
+
+fn tell_end(
+    identity: &Identity,
+    finish: Finish,
+    entry: Option<Box<Entry>>,
+    linger: Option<Linger>,
+) {
+    if let Some(entry) = entry {
+        entry.leave();
+    }
+    let Identity { shared, node, generation, .. } = identity;
+    shared.send(Message::Ended { node: *node, generation: *generation, finish });
+    drop(linger);
 }
 
 impl Drop for Guard {

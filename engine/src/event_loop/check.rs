@@ -92,6 +92,9 @@ impl EventLoop {
 
     fn edges(&mut self, node: NodeId, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {
         let declared = manifold.blueprint.inputs();
+        if declared.is_empty() {
+            return Ok(Box::default());
+        }
         let mut edges: Vec<Edge> = Vec::with_capacity(declared.len());
         let mut seen = Set::default();
         for input in declared {

@@ -60,7 +60,8 @@ impl EventLoop {
     }
 
     fn start(&mut self, node: NodeId, generation: Generation) {
-        let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
+        // Taken for the while: to clone it would cost two atomic operations.
+        let Some(manifold) = self.slots[node.index()].manifold.take() else { return };
         let (gifts, present) = self.gifts(node, &manifold);
         let slot = &mut self.slots[node.index()];
         if !present.is_empty() {
@@ -83,9 +84,11 @@ impl EventLoop {
         });
         self.note(node, None, || EventKind::Starting { generation });
         let ctx = Context::new(stop);
-        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
-        let task = manifold.blueprint.launch(launch, &self.shared);
-        if let Some(worker) = &mut self.slots[node.index()].worker {
+        let launch = Launch { gifts, ctx, settings: manifold.settings.clone(), entry: None };
+        let task = manifold.blueprint.clone().launch(launch, &self.shared);
+        let slot = &mut self.slots[node.index()];
+        slot.manifold = Some(manifold);
+        if let Some(worker) = &mut slot.worker {
             worker.task = task;
         }
     }
@@ -93,6 +96,9 @@ impl EventLoop {
     /// Returns what a worker is started with, and which of it was there.
     fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Vec<Gift>, Present) {
         let declared = manifold.blueprint.inputs();
+        if declared.is_empty() {
+            return (Vec::new(), Present::new());
+        }
         let edges: SmallVec<[_; FEW]> = self.machine.inputs(node).collect();
         let mut gifts = Vec::with_capacity(edges.len());
         let mut present = Present::new();

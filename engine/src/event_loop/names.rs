@@ -98,7 +98,7 @@ impl EventLoop {
     fn add_name(&mut self, digest: u32, name: Text) -> NodeId {
         let node = self.machine.add();
         if node.index() == self.slots.len() {
-            self.slots.push(Slot::default());
+            self.slots.push_with(Slot::default);
         }
         self.slots[node.index()].name = Some(name);
         self.names.insert(digest, node);

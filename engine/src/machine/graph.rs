@@ -36,7 +36,7 @@ impl Graph {
             return id;
         }
         let id = NodeId::from_index(self.nodes.len());
-        self.nodes.push(Node::default());
+        self.nodes.push_with(Node::default);
         id
     }
 

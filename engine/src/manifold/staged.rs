@@ -55,6 +55,7 @@ where
     S: Start<I::Values, W>,
     W: Worker,
 {
+    #[inline]
     pub(super) fn new(inputs: I, start: S) -> Self {
         let (outputs, reporter) = (SmallVec::new(), None);
         let staged = Staged { inputs, start, outputs, reporter, worker: PhantomData };
@@ -64,6 +65,7 @@ where
     /// Offers a value under the manifold's name. Each output has a type of its own.
     ///
     /// The value belongs to one generation. It is cloned for each user: make it cheap to clone.
+    #[inline]
     pub fn output<T>(self, output: impl Fn(&W) -> T + Send + Sync + 'static) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -115,10 +117,12 @@ where
     }
 
     /// Returns the manifold.
+    #[inline]
     pub fn build(self) -> Manifold {
         Manifold::new(self.offers, self.staged)
     }
 
+    #[inline]
     fn offer<T: Clone + Send + Sync + 'static>(mut self, output: Output<W>) -> Self {
         self.offers.push(Kind::of::<T>());
         self.staged.outputs.push(output);

@@ -81,10 +81,12 @@ impl Waiters {
     /// its waker there again.
     pub(super) fn take(&mut self) -> Woken {
         let take = |waker: &mut Waker| mem::replace(waker, Waker::noop().clone());
-        let others = self.others.iter_mut().flat_map(|others| others.iter_mut());
+        let take_others = |others: &mut Box<Slab<Waker>>| {
+            others.iter_mut().map(|(_, waker)| take(waker)).collect()
+        };
         Woken {
             first: self.first.as_mut().map(take),
-            others: others.map(|(_, waker)| take(waker)).collect(),
+            others: self.others.as_mut().map_or_else(Vec::new, take_others),
         }
     }
 
