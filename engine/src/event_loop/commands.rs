@@ -64,9 +64,7 @@ impl EventLoop {
         let Some(manifold) = self.slots[node.index()].manifold.take() else { return };
         let (gifts, present) = self.gifts(node, &manifold);
         let slot = &mut self.slots[node.index()];
-        if !present.is_empty() {
-            slot.rare_mut().note_present(&present);
-        }
+        slot.note_present(&present);
         slot.starts = slot.starts.saturating_add(1);
         self.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();

@@ -28,6 +28,8 @@ pub(super) struct Slot {
     pub(super) manifold: Option<Manifold>,
     pub(super) worker: Option<WorkerSlot>,
     pub(super) starts: u32,
+    /// Which of the first inputs were there at the last start, a bit each, from the lowest.
+    present: u32,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     /// When its present timer ends.
@@ -41,19 +43,8 @@ pub(super) struct Rare {
     pub(super) channels: Vec<Channel>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<String>,
-    /// Which inputs were there at the last start.
-    pub(super) present: Box<[bool]>,
-}
-
-impl Rare {
-    /// Remembers which inputs are there.
-    pub(super) fn note_present(&mut self, present: &[bool]) {
-        if self.present.len() == present.len() {
-            self.present.copy_from_slice(present);
-        } else {
-            self.present = present.into();
-        }
-    }
+    /// Which inputs were there at the last start, of those for which the slot has no bit.
+    present: Box<[bool]>,
 }
 
 pub(super) struct WorkerSlot {
@@ -120,6 +111,27 @@ impl Slot {
 
     pub(super) fn is_followed(&self) -> bool {
         self.rare().is_some_and(|rare| !rare.channels.is_empty())
+    }
+
+    /// Remembers which inputs are there.
+    pub(super) fn note_present(&mut self, present: &[bool]) {
+        let (first, others) = present.split_at(present.len().min(u32::BITS as usize));
+        let bits = first.iter().enumerate().map(|(index, is_there)| u32::from(*is_there) << index);
+        self.present = bits.sum();
+        if !others.is_empty() {
+            self.rare_mut().present = others.into();
+        }
+    }
+
+    /// Returns whether an input was there at the last start.
+    pub(super) fn was_present(&self, index: usize) -> bool {
+        match index.checked_sub(u32::BITS as usize) {
+            None => self.present & (1 << index) != 0,
+            Some(other) => {
+                let others = self.rare().map_or(&[][..], |rare| &rare.present);
+                others.get(other).is_some_and(|is_there| *is_there)
+            }
+        }
     }
 
     /// A new worker begins in good health.

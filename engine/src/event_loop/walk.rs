@@ -194,10 +194,7 @@ impl EventLoop {
                 need: edge.need.as_str(),
                 output: input.kind.name(),
                 state: state_of(&self.machine.view(edge.target)),
-                was_present: slot
-                    .rare()
-                    .and_then(|rare| rare.present.get(index))
-                    .is_some_and(|was_present| *was_present),
+                was_present: slot.was_present(index),
             }
         };
         inputs.map(report).collect()
