@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::context::Context;
 use crate::engine::Engine;
 use crate::follow;
@@ -112,9 +114,12 @@ pub(crate) enum Gift {
     Live(follow::Receiver<Option<Value>>),
 }
 
+/// What one start is given. Most manifolds have one input at most.
+pub(crate) type Gifts = SmallVec<[Gift; 1]>;
+
 /// The values that one start is given, in the order of its inputs.
 pub struct Given {
-    gifts: std::vec::IntoIter<Gift>,
+    gifts: smallvec::IntoIter<[Gift; 1]>,
     ctx: Context,
 }
 
@@ -130,7 +135,7 @@ impl Gift {
 }
 
 impl Given {
-    pub(crate) fn new(gifts: Vec<Gift>, ctx: Context) -> Self {
+    pub(crate) fn new(gifts: Gifts, ctx: Context) -> Self {
         Self { gifts: gifts.into_iter(), ctx }
     }
 

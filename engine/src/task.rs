@@ -20,7 +20,7 @@ use crate::detail::Reporter;
 use crate::event_loop::Message;
 use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::finish::Finish;
-use crate::input::{FEW, Gift};
+use crate::input::{FEW, Gift, Gifts};
 use crate::manifold::{Blueprint, Entry, Settings, Step, Wrapped, WrappedInput};
 use crate::observe::Observed;
 use crate::shared::Shared;
@@ -29,7 +29,7 @@ use crate::value::Outputs;
 
 /// What a worker is started with.
 pub(crate) struct Launch {
-    pub(crate) gifts: Vec<Gift>,
+    pub(crate) gifts: Gifts,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
     /// What it must pass first, if anything.
@@ -79,7 +79,7 @@ impl Launch {
         M: Blueprint + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
-        B: Fn(&M, Vec<Gift>, Context, &mut Late) -> Begun<F, R> + Send + 'static,
+        B: Fn(&M, Gifts, Context, &mut Late) -> Begun<F, R> + Send + 'static,
         P: Fn(&M, &W, &Identity, &mut Changes) -> Born + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
@@ -94,7 +94,7 @@ impl Launch {
     pub(crate) fn spawn_thread(
         mut self,
         manifold: Arc<dyn Blueprint>,
-        run: impl FnOnce(Vec<Gift>, Context) -> Outcome + Send + 'static,
+        run: impl FnOnce(Gifts, Context) -> Outcome + Send + 'static,
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
         let (gifts, ctx) = (self.gifts, self.ctx);
@@ -264,7 +264,7 @@ struct Beside {
 pin_project! {
     #[project = StageProjection]
     enum Stage<F, R> {
-        New { launch: Option<(Vec<Gift>, Context)> },
+        New { launch: Option<(Gifts, Context)> },
         Start { #[pin] start: F },
         Run { #[pin] run: R },
         Ended,
@@ -286,7 +286,7 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Vec<Gift>, Context, &mut Late) -> Begun<F, R>,
+    B: Fn(&M, Gifts, Context, &mut Late) -> Begun<F, R>,
     P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
@@ -322,7 +322,7 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Vec<Gift>, Context, &mut Late) -> Begun<F, R>,
+    B: Fn(&M, Gifts, Context, &mut Late) -> Begun<F, R>,
     P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {

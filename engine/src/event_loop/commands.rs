@@ -12,7 +12,7 @@ use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
 use crate::detail::Reporter;
 use crate::event::EventKind;
-use crate::input::{FEW, Gift};
+use crate::input::{FEW, Gift, Gifts};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
 use crate::manifold::Manifold;
 use crate::stop::Stop;
@@ -92,13 +92,13 @@ impl EventLoop {
     }
 
     /// Returns what a worker is started with, and which of it was there.
-    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Vec<Gift>, Present) {
+    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Gifts, Present) {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
-            return (Vec::new(), Present::new());
+            return (Gifts::new(), Present::new());
         }
         let edges: SmallVec<[_; FEW]> = self.machine.inputs(node).collect();
-        let mut gifts = Vec::with_capacity(edges.len());
+        let mut gifts = Gifts::with_capacity(edges.len());
         let mut present = Present::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();

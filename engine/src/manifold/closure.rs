@@ -15,7 +15,7 @@ use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
 use crate::context::{Context, Identity};
 use crate::exit::{Exit, Outcome};
-use crate::input::{Gift, Given, Inputs};
+use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
@@ -243,7 +243,7 @@ where
     fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
-            begin: |plan: &Plan<Self>, gifts: Vec<Gift>, ctx: Context, late: &mut Late| {
+            begin: |plan: &Plan<Self>, gifts: Gifts, ctx: Context, late: &mut Late| {
                 let mut given = Given::new(gifts, ctx);
                 let values = plan.body.inputs.take(&mut given);
                 if O::CHANGES {

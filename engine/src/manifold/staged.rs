@@ -11,7 +11,7 @@ use crate::changes::{Changes, Late};
 use crate::context::{Context, Identity};
 use crate::detail::{Detail, Reporter};
 use crate::exit::Exit;
-use crate::input::{Gift, Given, Inputs};
+use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::task::{Begun, Born, Launch, Steps};
@@ -163,7 +163,7 @@ where
     fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
-            begin: |plan: &Plan<Self>, gifts: Vec<Gift>, ctx: Context, _: &mut Late| {
+            begin: |plan: &Plan<Self>, gifts: Gifts, ctx: Context, _: &mut Late| {
                 let mut given = Given::new(gifts, ctx);
                 let values = plan.body.inputs.take(&mut given);
                 Begun::Start(plan.body.start.start(values, given.into_context()))

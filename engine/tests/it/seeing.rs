@@ -46,6 +46,27 @@ async fn a_report_has_the_inputs_and_which_were_there_at_the_last_start() -> Tes
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_report_has_which_of_very_many_inputs_were_there() -> TestResult {
+    let engine = test_engine().build()?;
+    let names = (0..70).map(|number| Name::<u32>::parse(&format!("input-{number}")));
+    let names = names.collect::<Result<Vec<_>, NameError>>()?;
+    let is_there = |number: &usize| number % 3 == 0;
+    for number in (0..names.len()).filter(is_there) {
+        engine.provide(names[number].clone(), 1).await?;
+    }
+    let inputs: Vec<_> = names.iter().map(Name::optional).collect();
+    engine.install(C, Script::new().manifold(inputs)).await?;
+    engine.running(&C).await?;
+
+    let report = engine.report().await;
+
+    let inputs = report.workers["c"].inputs.iter().enumerate();
+    let there = inputs.filter(|(_, input)| input.was_present).map(|(number, _)| number);
+    assert!(there.eq((0..names.len()).filter(is_there)), "{report:?}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_report_says_until_when_a_worker_backs_off() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.fail_start(Exit::failed("no luck"));
