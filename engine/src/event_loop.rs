@@ -12,6 +12,7 @@
 //!    and for a worker that would wait for its own end, and what one hub shows its users: each is
 //!    one walk.
 
+mod brief;
 mod check;
 mod commands;
 mod complete;
@@ -360,7 +361,7 @@ impl EventLoop {
     }
 
     fn wall(&self, stamp: Stamp) -> SystemTime {
-        self.shared.clock.wall + Duration::from_nanos(stamp)
+        brief::wall_at(self.shared.clock.wall, stamp)
     }
 
     /// Makes an event about a worker, if anyone follows them.

@@ -1,4 +1,4 @@
-//! The last report of an engine that has ended.
+//! What is left of an engine that has ended: its last report, or what that is made of.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,11 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::EventLoop;
+use super::brief::Brief;
 use crate::engine::Verdict;
-use crate::report::Report;
+use crate::event::Timestamp;
+use crate::name::Text;
+use crate::report::{EngineState, Report};
 use crate::shared::Shared;
 
-/// The last report, or what it will be made of.
+/// What the last report is made of.
 #[derive(Default)]
 pub(crate) struct LastReport {
     state: Mutex<State>,
@@ -22,25 +25,43 @@ enum State {
     Running,
     /// The loop as it ended, and how.
     Ended(Box<EventLoop>, Verdict),
-    Made(Report),
+    Summed(Arc<Summary>),
+}
+
+/// What is known of an engine that has ended. Most of its reports are never asked for, and each of
+/// many workers would cost them several strings and its place in a map.
+pub(super) struct Summary {
+    pub(super) at: Timestamp,
+    pub(super) error: Option<String>,
+    pub(super) workers: Vec<Last>,
+}
+
+/// What is known of a worker at its engine's end.
+pub(super) struct Last {
+    pub(super) name: Text,
+    /// It is live still, and so is left behind.
+    pub(super) is_live: bool,
+    pub(super) brief: Brief,
 }
 
 impl LastReport {
-    /// Returns the last report; `None` while the engine runs, or if its runtime went first.
-    pub(crate) fn get(&self) -> Option<Report> {
-        self.make();
-        match &*self.state.lock() {
-            State::Made(report) => Some(report.clone()),
-            _ => None,
-        }
+    /// Returns the last report of the engine that has this; `None` while it runs, or if its runtime
+    /// went first.
+    pub(crate) fn get(&self, shared: &Shared) -> Option<Report> {
+        self.sum_up();
+        let summary = match &*self.state.lock() {
+            State::Summed(summary) => Arc::clone(summary),
+            _ => return None,
+        };
+        Some(summary.report(shared))
     }
 
-    /// Makes the report if it is still to be made. Who comes meanwhile waits for it.
-    fn make(&self) {
+    /// Keeps what a report is made of, and lets all else go. Who comes meanwhile waits for it.
+    fn sum_up(&self) {
         let mut state = self.state.lock();
-        if let State::Ended(event_loop, verdict) = &*state {
-            let report = event_loop.last_report(verdict.text());
-            let ended = std::mem::replace(&mut *state, State::Made(report));
+        if let State::Ended(event_loop, verdict) = &mut *state {
+            let summary = event_loop.summary(verdict.text());
+            let ended = std::mem::replace(&mut *state, State::Summed(Arc::new(summary)));
             // What is let go may be much, and is nobody's to wait for.
             drop(state);
             drop(ended);
@@ -54,7 +75,29 @@ impl fmt::Debug for LastReport {
     }
 }
 
-/// A loop that has ended. Dropping it makes the report and lets the rest go.
+impl Summary {
+    fn report(&self, shared: &Shared) -> Report {
+        let path_of = |last: &Last| shared.path_of(last.name.as_str());
+        let live = self.workers.iter().filter(|last| last.is_live);
+        let mut left_behind: Vec<_> = live.map(path_of).collect();
+        left_behind.sort_unstable();
+        let workers = self.workers.iter().map(|last| {
+            let brief = last.brief.clone();
+            (last.name.as_str().to_owned(), brief.into_report(path_of(last), shared.clock.wall))
+        });
+        Report {
+            path: shared.own_path().to_owned(),
+            state: EngineState::Stopped,
+            is_healthy: self.error.is_none() && left_behind.is_empty(),
+            at: self.at,
+            error: self.error.clone(),
+            left_behind,
+            workers: workers.collect(),
+        }
+    }
+}
+
+/// A loop that has ended. Dropping it sums it up and lets the rest go.
 pub(super) struct Remains(Arc<Shared>);
 
 impl Remains {
@@ -67,6 +110,6 @@ impl Remains {
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        self.0.last_report.make();
+        self.0.last_report.sum_up();
     }
 }

@@ -1,8 +1,7 @@
-//! The machine's timers: one queue, cleaned when it is mostly stale.
+//! The machine's timers, cleaned when they are mostly stale.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, VecDeque};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::machine::{Machine, NodeId, Token};
 const SLACK: usize = 256;
 
 pub(super) struct Timers {
-    queue: BinaryHeap<Reverse<Timer>>,
+    queue: Queue,
     /// Orders timers that end at the same moment, so that they fire as they were armed.
     sequence: u64,
     began: Instant,
@@ -24,7 +23,7 @@ pub(super) struct Timers {
     sleeps_until: Option<Stamp>,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
     at: Stamp,
     sequence: u64,
@@ -32,10 +31,58 @@ struct Timer {
     token: Token,
 }
 
+/// Timers, the first one first.
+#[derive(Default)]
+struct Queue {
+    /// Those that ended after all others of these when they came, and so are in order: most are
+    /// deadlines, which are equally long.
+    in_order: VecDeque<Timer>,
+    /// All others.
+    others: BinaryHeap<Reverse<Timer>>,
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.in_order.len() + self.others.len()
+    }
+
+    fn push(&mut self, timer: Timer) {
+        if self.in_order.back().is_none_or(|last| *last <= timer) {
+            self.in_order.push_back(timer);
+        } else {
+            self.others.push(Reverse(timer));
+        }
+    }
+
+    fn first(&self) -> Option<Timer> {
+        let other = self.others.peek().map(|Reverse(timer)| timer);
+        self.in_order.front().into_iter().chain(other).min().copied()
+    }
+
+    /// Takes the first one out, which this is.
+    fn take(&mut self, first: Timer) {
+        if self.in_order.front() == Some(&first) {
+            self.in_order.pop_front();
+        } else {
+            self.others.pop();
+        }
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&Timer) -> bool) {
+        self.in_order.retain(&is_kept);
+        self.others.retain(|Reverse(timer)| is_kept(timer));
+    }
+
+    fn clear(&mut self) {
+        self.in_order.clear();
+        self.others.clear();
+    }
+}
+
 impl Timers {
     pub(super) fn new(began: Instant) -> Self {
         Self {
-            queue: BinaryHeap::new(),
+            queue: Queue::default(),
             sequence: 0,
             began,
             sleep: Box::pin(sleep_until(began)),
@@ -45,13 +92,13 @@ impl Timers {
 
     /// Makes room for more at once.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.queue.reserve(more);
+        self.queue.in_order.reserve(more);
     }
 
     pub(super) fn arm(&mut self, machine: &Machine, at: Stamp, node: NodeId, token: Token) {
         self.clean(machine);
         self.sequence += 1;
-        self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
+        self.queue.push(Timer { at, sequence: self.sequence, node, token });
     }
 
     /// Forgets the stale timers if they are most of all, and at once if all are.
@@ -59,17 +106,15 @@ impl Timers {
         if machine.armed() == 0 {
             self.queue.clear();
         } else if self.queue.len() > 2 * machine.armed() + SLACK {
-            self.queue.retain(|Reverse(timer)| machine.is_armed(timer.node, timer.token));
+            self.queue.retain(|timer| machine.is_armed(timer.node, timer.token));
         }
     }
 
     /// Takes a timer whose time has come.
     pub(super) fn pop_due(&mut self, now: Stamp) -> Option<(NodeId, Token)> {
-        let Reverse(first) = self.queue.peek()?;
-        if first.at > now {
-            return None;
-        }
-        self.queue.pop().map(|Reverse(timer)| (timer.node, timer.token))
+        let first = self.queue.first().filter(|first| first.at <= now)?;
+        self.queue.take(first);
+        Some((first.node, first.token))
     }
 
     /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
@@ -77,11 +122,11 @@ impl Timers {
     fn first(&mut self, machine: &Machine) -> Option<Stamp> {
         self.clean(machine);
         loop {
-            let first = self.queue.peek_mut()?;
-            if machine.is_armed(first.0.node, first.0.token) {
-                return Some(first.0.at);
+            let first = self.queue.first()?;
+            if machine.is_armed(first.node, first.token) {
+                return Some(first.at);
             }
-            PeekMut::pop(first);
+            self.queue.take(first);
         }
     }
 
@@ -114,6 +159,28 @@ mod tests {
     use super::*;
     use crate::machine::{Command, Step};
     use crate::policy::Policy;
+
+    #[test]
+    fn timers_come_by_their_times_and_as_they_were_armed() {
+        let (mut machine, mut queue) =
+            (Machine::new(Arc::new(Policy::default()), 0), Queue::default());
+        let node = machine.add();
+        let times = [5, 7, 7, 6, 1, 7, 9, 6, 9, 2];
+
+        for (sequence, at) in (0..).zip(times) {
+            queue.push(Timer { at, sequence, node, token: Token::default() });
+        }
+        queue.retain(|timer| timer.sequence != 2);
+        let mut come = Vec::new();
+        while let Some(first) = queue.first() {
+            queue.take(first);
+            come.push((first.at, first.sequence));
+        }
+
+        let expected = [(1, 4), (2, 9), (5, 0), (6, 3), (6, 7), (7, 1), (7, 5), (9, 6), (9, 8)];
+        assert_eq!(come, expected);
+        assert_eq!(queue.len(), 0);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_without_end_is_waited_for_without_end() {
@@ -149,6 +216,6 @@ mod tests {
         machine.started(node, started.expect("it is started"));
 
         assert_eq!(timers.first(&machine), None);
-        assert!(timers.queue.is_empty());
+        assert_eq!(timers.queue.len(), 0);
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::brief::{Brief, RareBrief};
+use super::remains::{Last, Summary};
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
 use super::{EventLoop, Reply};
@@ -12,7 +14,7 @@ use crate::event::Timestamp;
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
 use crate::name::Text;
-use crate::report::{EngineState, ErrorReport, InputReport, Report, WorkerReport, WorkerState};
+use crate::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
 
 /// How many names are looked at in one turn of the loop.
 const NAMES: usize = 256;
@@ -119,7 +121,8 @@ impl EventLoop {
             return;
         }
         let Snapshot { report, asks } = snapshot;
-        let worker = self.worker_report(node, view, slot);
+        let brief = self.brief(node, view, slot);
+        let worker = brief.into_report(self.path(node), self.shared.clock.wall);
         report.is_healthy &= worker.is_well() || !worker.is_essential;
         if view.stage == Stage::Stuck {
             report.left_behind.push(worker.path.clone());
@@ -135,50 +138,46 @@ impl EventLoop {
         report.workers.insert(name, worker);
     }
 
-    /// The report of an engine that has ended. What is live still, is left behind.
-    pub(super) fn last_report(&self, error: Option<String>) -> Report {
-        let mut snapshot = self.begin_report();
-        for node in self.names.iter() {
-            self.add_to_report(&mut snapshot, node);
+    /// Returns what is known of an engine that has ended, and takes the names with it.
+    pub(super) fn summary(&mut self, error: Option<String>) -> Summary {
+        let mut workers = Vec::with_capacity(self.names.len());
+        for index in 0..self.slots.len() {
+            let node = NodeId::from_index(index);
+            let view = self.machine.view(node);
+            let is_live = view.phase != Phase::Idle;
+            // A name that was forgotten leaves its place free.
+            if (view.is_installed || is_live)
+                && let Some(name) = self.slots[index].name.take()
+            {
+                let brief = self.brief(node, view, &self.slots[index]);
+                workers.push(Last { name, is_live, brief });
+            }
         }
-        let Snapshot { mut report, .. } = snapshot;
-        report.state = EngineState::Stopped;
-        report.error = error;
-        report.is_healthy = report.error.is_none();
-        let live = report.workers.iter().filter(|(name, _)| {
-            let node = self.names.find(&self.slots, name);
-            node.is_some_and(|node| self.machine.view(node).phase != Phase::Idle)
-        });
-        report.left_behind = live.map(|(_, worker)| worker.path.clone()).collect();
-        report.is_healthy &= report.left_behind.is_empty();
-        report
+        Summary { at: Timestamp(self.wall_now), error, workers }
     }
 
-    fn worker_report(&self, node: NodeId, view: View, slot: &Slot) -> WorkerReport {
+    fn brief(&self, node: NodeId, view: View, slot: &Slot) -> Brief {
         let state = state_of(&view);
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
-        let at = |stamp: std::num::NonZeroU64| Timestamp(self.wall(stamp.get()));
         let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
             is_panic: error.is_panic,
             at: Timestamp(self.wall(error.at)),
         });
-        WorkerReport {
-            path: self.path(node),
+        let degraded = slot.degraded().map(str::to_owned);
+        let inputs = self.input_reports(node, slot);
+        let is_plain = degraded.is_none() && inputs.is_empty() && error.is_none();
+        Brief {
             state,
             generation: view.generation,
             starts: slot.starts,
             failures: view.failures,
             is_essential: settings.is_some_and(|settings| settings.is_essential),
-            degraded: slot.degraded().map(str::to_owned),
-            inputs: self.input_reports(node, slot),
-            started: slot.started.map(at),
-            stopped: slot.stopped.map(at),
-            until: slot.until.filter(|_| is_timed).map(at),
-            error,
-            report: None,
-            reporter: None,
+            started: slot.started,
+            stopped: slot.stopped,
+            until: slot.until.filter(|_| is_timed),
+            rare: (!is_plain).then(|| Box::new(RareBrief { degraded, inputs, error })),
         }
     }
 

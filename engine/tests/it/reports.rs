@@ -3,11 +3,11 @@
 use std::future::pending;
 use std::time::Duration;
 
-use crankcase_engine::{EngineState, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::{EngineState, Exit, Manifold, Name, Outcome, Stop, Worker, WorkerState};
 use crankcase_testing::{Journal, Script, clean_kill, test_engine};
 use tokio::task::JoinSet;
 
-use crate::{A, TestResult};
+use crate::{A, B, TestResult};
 
 /// Enough for the last report to take a while to be made.
 const MANY: usize = 1_000;
@@ -46,6 +46,31 @@ async fn all_who_ask_for_the_last_report_get_the_same() -> TestResult {
     assert!(last.workers.values().all(|worker| worker.starts == 1));
     assert_eq!(reports.len(), 16);
     assert!(reports.iter().all(|report| *report == last));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_report_tells_of_each_worker_what_the_one_before_told() -> TestResult {
+    let engine = test_engine().build()?;
+    let failing = Script::new();
+    failing.fail_start(Exit::failed("no disk"));
+    engine.install(A, failing.manifold(())).await?;
+    engine.install(B, Script::new().manifold(A.optional())).await?;
+    engine.install(Name::<u32>::new("c"), Script::new().manifold(()).essential()).await?;
+    engine.settled().await?;
+    let mut told = engine.report().await.workers;
+
+    engine.stop().await?;
+    let last = engine.report().await;
+
+    // What has changed is that two have stopped.
+    for name in ["b", "c"] {
+        let worker = told.get_mut(name).ok_or("it was not there")?;
+        assert_eq!((worker.state, worker.stopped), (WorkerState::Running, None));
+        (worker.state, worker.stopped) = (WorkerState::Waiting, Some(last.at));
+    }
+    assert_eq!(last.workers, told);
+    assert!(last.is_healthy && last.left_behind.is_empty());
     Ok(())
 }
 

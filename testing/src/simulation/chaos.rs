@@ -217,7 +217,7 @@ impl Player {
     }
 
     fn strikes(&self, text: &'static str) {
-        self.chaos.notes.fault(self.begun.path.clone(), text);
+        self.chaos.notes.strikes(&self.begun, text);
     }
 
     /// Panics without the message of a panic hook: it is wanted.

@@ -67,8 +67,8 @@ impl Judge {
     }
 
     /// Returns the path of a seat, for the trace.
-    pub(super) fn path(&self, index: usize) -> About {
-        self.seats[index].path.clone()
+    pub(super) fn path(&self, index: usize) -> &About {
+        &self.seats[index].path
     }
 
     /// Returns the seat of a name in an engine.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::judge::{Judge, Judged};
-use super::trace::{About, Trace, What};
+use super::trace::{About, Number, Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
 ///
@@ -27,6 +27,8 @@ struct Record {
     /// Away while someone looks at it.
     judge: Option<Box<Judge>>,
     source: Option<Source>,
+    /// The numbers that the paths have in the trace, by their seats.
+    numbers: Vec<Number>,
     /// The workers that each path has had, by its seat.
     lives: Vec<Lives>,
     /// No fault strikes, not yet or not any more.
@@ -80,7 +82,7 @@ impl Record {
             let judged = match notice {
                 Notice::Event(event) => {
                     let at = source.since(event.at.0);
-                    let judged = enter(judge, &mut self.trace, at, event);
+                    let judged = enter(judge, (&mut self.trace, &mut self.numbers), at, event);
                     judged.and_then(|()| within(judge.count, self.most_events))
                 }
                 Notice::Missed(missed) => Err(format!("{missed} events were missed")),
@@ -101,12 +103,32 @@ fn find(first: &mut Option<String>, waiter: &mut Option<Waker>, found: String) {
 }
 
 /// Judges an event, and enters it into the trace.
-fn enter(judge: &mut Judge, trace: &mut Trace, at: Duration, event: Event) -> Judged {
+fn enter(
+    judge: &mut Judge,
+    (trace, numbers): (&mut Trace, &mut Vec<Number>),
+    at: Duration,
+    event: Event,
+) -> Judged {
     let worker = event.worker().map(|name| judge.index_of(event.engine(), name));
     let judged = judge.event(at, event.engine(), worker, &event.kind);
-    let about = worker.map_or_else(|| About::new(&event.path()), |index| judge.path(index));
+    let about = match worker {
+        Some(seat) => number_at(seat, judge, (trace, numbers)),
+        None => trace.number_of(&About::new(&event.path())),
+    };
     trace.push(at, Some(about), What::Event(event.kind));
     judged
+}
+
+/// Returns the number that a seat's path has in the trace.
+fn number_at(
+    seat: usize,
+    judge: &Judge,
+    (trace, numbers): (&mut Trace, &mut Vec<Number>),
+) -> Number {
+    for seat in numbers.len()..=seat {
+        numbers.push(trace.number_of(judge.path(seat)));
+    }
+    numbers[seat]
 }
 
 fn within(count: u64, most: u64) -> Judged {
@@ -122,6 +144,7 @@ impl Notes {
             trace: Trace::new(),
             judge: Some(Box::default()),
             source: None,
+            numbers: Vec::new(),
             lives: Vec::new(),
             is_calm: false,
             found: None,
@@ -169,18 +192,26 @@ impl Notes {
 
     /// Writes a line.
     pub fn note(&self, line: impl Into<String>) {
-        self.push(None, What::Note(line.into()));
+        self.push(|_| None, What::Note(line.into()));
     }
 
-    pub(super) fn fault(&self, about: About, text: &'static str) {
-        self.push(Some(about), What::Fault(text));
+    /// Writes that something strikes what has this path.
+    pub(super) fn fault(&self, path: &str, text: &'static str) {
+        let number_of = |record: &mut Record| Some(record.trace.number_of(&About::new(path)));
+        self.push(number_of, What::Fault(text));
+    }
+
+    /// Writes that a fault strikes a worker.
+    pub(super) fn strikes(&self, begun: &Begun, text: &'static str) {
+        self.push(|record| record.numbers.get(begun.seat).copied(), What::Fault(text));
     }
 
     /// Enters something after all events that have come before it.
-    fn push(&self, about: Option<About>, what: What) {
+    fn push(&self, about: impl FnOnce(&mut Record) -> Option<Number>, what: What) {
         let at = self.began.elapsed();
         let mut record = self.record.lock();
         record.catch_up();
+        let about = about(&mut record);
         record.trace.push(at, about, what);
     }
 
@@ -188,14 +219,16 @@ impl Notes {
     pub(super) fn begun(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Begun {
         let mut record = self.record.lock();
         record.catch_up();
-        let Record { judge, lives, found: first, waiter, .. } = &mut *record;
+        let Record { trace, judge, numbers, lives, found: first, waiter, .. } = &mut *record;
         let judge = judge.as_mut().expect("nobody looks while a worker begins");
         let (seat, generation) = (judge.index_of(ctx.engine(), ctx.name()), ctx.generation());
         if lives.len() <= seat {
             lives.resize(seat + 1, Lives::default());
         }
         lives[seat].count += 1;
-        let begun = Begun { path: judge.path(seat), seat, nth: lives[seat].count };
+        let path = judge.path(seat).clone();
+        number_at(seat, judge, (trace, numbers));
+        let begun = Begun { path, seat, nth: lives[seat].count };
         let judged = match lives[seat].live.replace((begun.nth, generation)) {
             None => judge.begun(seat, generation, inputs),
             Some((_, other)) => Err(format!(
@@ -273,7 +306,10 @@ impl Notes {
 
     /// Takes all that was written.
     pub(super) fn take_trace(&self) -> Trace {
-        std::mem::replace(&mut self.record.lock().trace, Trace::new())
+        let mut record = self.record.lock();
+        // What is still entered is in a trace that begins with no paths.
+        record.numbers.clear();
+        std::mem::replace(&mut record.trace, Trace::new())
     }
 }
 

@@ -21,7 +21,6 @@ use super::faults::{Faults, about};
 use super::judge::{Phase, Seat};
 use super::record::Notes;
 use super::setup::{Invariant, Put, SendValue, Setup};
-use super::trace::About;
 use super::view::View;
 use calls::Asked;
 
@@ -185,7 +184,7 @@ impl Run {
     }
 
     fn strikes(&self, path: &str, text: &'static str) {
-        self.notes.fault(About::new(path), text);
+        self.notes.fault(path, text);
     }
 
     fn send_value(&mut self) {

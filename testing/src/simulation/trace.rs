@@ -1,7 +1,8 @@
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,9 @@ const SHOWN: usize = 60;
 #[derive(Debug, Clone)]
 pub struct Trace {
     entries: VecDeque<Entry>,
+    /// The paths that entries are about, by their numbers.
+    paths: Vec<About>,
+    numbers: HashMap<Arc<str>, Number>,
     count: u64,
     digest: Digest,
     pub(super) tally: Tally,
@@ -86,11 +90,16 @@ impl std::ops::AddAssign for Tally {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    at: Duration,
+    /// When it was, in nanoseconds since the beginning: it saturates after 584 years.
+    at: u64,
     /// What it is about; nothing if it is a note.
-    about: Option<About>,
+    about: Option<Number>,
     what: What,
 }
+
+/// The number of a path in a trace: many entries are about few paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(NonZeroU32);
 
 /// A path that something is about.
 #[derive(Debug, Clone, Default)]
@@ -132,14 +141,28 @@ pub(super) enum What {
 impl Trace {
     pub(super) fn new() -> Self {
         let digest = Digest(0);
-        Self { entries: VecDeque::new(), count: 0, digest, tally: Tally::default() }
+        let (entries, paths, numbers) = (VecDeque::new(), Vec::new(), HashMap::new());
+        Self { entries, paths, numbers, count: 0, digest, tally: Tally::default() }
+    }
+
+    /// Returns the number of a path.
+    pub(super) fn number_of(&mut self, about: &About) -> Number {
+        if let Some(number) = self.numbers.get(&about.path) {
+            return *number;
+        }
+        self.paths.push(about.clone());
+        let count = u32::try_from(self.paths.len()).ok().and_then(NonZeroU32::new);
+        let number = Number(count.expect("a run has fewer paths than that"));
+        self.numbers.insert(Arc::clone(&about.path), number);
+        number
     }
 
     /// Enters something about a path, or a note.
-    pub(super) fn push(&mut self, at: Duration, about: Option<About>, what: What) {
+    pub(super) fn push(&mut self, at: Duration, about: Option<Number>, what: What) {
         self.count_in(&what);
+        let mark = about.map_or(0, |about| self.about(about).mark);
         let hasher = &mut self.digest;
-        (at, about.as_ref().map_or(0, |about| about.mark)).hash(hasher);
+        (at, mark).hash(hasher);
         match &what {
             What::Event(kind) => {
                 discriminant(kind).hash(hasher);
@@ -159,7 +182,12 @@ impl Trace {
         if self.entries.len() == KEPT {
             self.entries.pop_front();
         }
+        let at = u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
         self.entries.push_back(Entry { at, about, what });
+    }
+
+    fn about(&self, number: Number) -> &About {
+        &self.paths[number.0.get() as usize - 1]
     }
 
     fn count_in(&mut self, what: &What) {
@@ -189,14 +217,19 @@ impl Trace {
     /// Returns the entries that are kept, the last 4096, as text: the time since the beginning, and
     /// what happened.
     pub fn lines(&self) -> Vec<String> {
-        self.entries.iter().map(Entry::to_string).collect()
+        self.shown(0).map(|line| line.to_string()).collect()
+    }
+
+    /// Returns the entries that are kept, as they are shown, from this one on.
+    fn shown(&self, first: usize) -> impl Iterator<Item = Line<'_>> {
+        self.entries.iter().skip(first).map(|entry| Line { trace: self, entry })
     }
 
     /// Returns the last lines, for a failure.
     pub(super) fn tail(&self) -> Vec<String> {
         let shown = std::env::var("CRANKCASE_SIM_LINES").ok().and_then(|lines| lines.parse().ok());
         let skipped = self.entries.len().saturating_sub(shown.unwrap_or(SHOWN));
-        self.entries.iter().skip(skipped).map(Entry::to_string).collect()
+        self.shown(skipped).map(|line| line.to_string()).collect()
     }
 }
 
@@ -211,15 +244,22 @@ impl Eq for Trace {}
 
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entries.iter().try_for_each(|entry| writeln!(f, "{entry}"))
+        self.shown(0).try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 
-impl fmt::Display for Entry {
+/// An entry as it is shown.
+struct Line<'a> {
+    trace: &'a Trace,
+    entry: &'a Entry,
+}
+
+impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>10.3} s  ", self.at.as_secs_f64())?;
-        let path = self.about.as_ref().map_or("", |about| &**about);
-        match &self.what {
+        let Entry { at, about, what } = self.entry;
+        write!(f, "{:>10.3} s  ", Duration::from_nanos(*at).as_secs_f64())?;
+        let path = about.map_or("", |about| self.trace.about(about));
+        match what {
             What::Event(kind) => write!(f, "{path} {kind}"),
             What::Fault(text) => write!(f, "! {path} {text}"),
             What::Note(text) => write!(f, "# {text}"),

@@ -75,13 +75,10 @@ impl Judge {
     /// Judges whether an idle path rightly is.
     fn judge_idle(&self, index: usize, known: &mut Known) -> Judged {
         let seat = &self.seats[index];
-        if !seat.is_installed || seat.is_parked {
+        if !seat.rest.is_over(self.at) || seat.is_parked || self.is_killed(index) {
             return Ok(());
         }
         let Some(declared) = &seat.declared else { return Ok(()) };
-        if !seat.rest.is_over(self.at) || self.is_killed(index) {
-            return Ok(());
-        }
         let mut is_there = |(input, need): &(usize, Need)| match self.status(*input, known) {
             Status::Up => true,
             Status::Down => !need.gates,

@@ -21,7 +21,7 @@ fn a_name_is_told_from_another_one_at_its_place_in_memory() {
     assert_ne!(judge.index_of("/site/er", "worker-1"), first);
     assert_eq!(judge.index_of("/site", "worker-1"), first);
     assert_eq!(judge.seat("/site/worker-2").map(|seat| &*seat.path), Some("/site/worker-2"));
-    assert_eq!(&*judge.path(first), "/site/worker-1");
+    assert_eq!(&**judge.path(first), "/site/worker-1");
 }
 
 #[test]

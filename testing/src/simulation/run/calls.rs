@@ -12,8 +12,9 @@ use super::{Found, Run, Seat};
 /// What a name begins with that nothing is ever installed at.
 const NOBODY: &str = "nobody-";
 
-/// How many such names there are: what is known of a path is kept, so there is an end to them.
-const NOBODIES: u32 = 1024;
+/// How many such names there are: what is known of a path is kept and looked at, so there is an end to
+/// them, and not more of them than of what is simulated.
+const NOBODIES: u32 = 16;
 
 /// What was asked for by hand, and is put back when the faults stop.
 #[derive(Default)]

@@ -1,0 +1,59 @@
+//! What a report says of a worker, kept small: most of it is made of this when it is asked for.
+
+use std::num::NonZeroU64;
+use std::time::{Duration, SystemTime};
+
+use super::slot::Stamp;
+use crate::event::Timestamp;
+use crate::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
+
+/// What a report says of a worker, but for its name.
+#[derive(Clone)]
+pub(super) struct Brief {
+    pub(super) state: WorkerState,
+    pub(super) generation: u32,
+    pub(super) starts: u32,
+    pub(super) failures: u32,
+    pub(super) is_essential: bool,
+    pub(super) started: Option<NonZeroU64>,
+    pub(super) stopped: Option<NonZeroU64>,
+    pub(super) until: Option<NonZeroU64>,
+    /// Nothing of those that have nothing of it, which are most where there are many.
+    pub(super) rare: Option<Box<RareBrief>>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct RareBrief {
+    pub(super) degraded: Option<String>,
+    pub(super) inputs: Vec<InputReport>,
+    pub(super) error: Option<ErrorReport>,
+}
+
+impl Brief {
+    /// Makes the report of the worker with this path, in an engine that began at this moment.
+    pub(super) fn into_report(self, path: String, wall: SystemTime) -> WorkerReport {
+        let at = |stamp: NonZeroU64| Timestamp(wall_at(wall, stamp.get()));
+        let RareBrief { degraded, inputs, error } = self.rare.map(|rare| *rare).unwrap_or_default();
+        WorkerReport {
+            path,
+            state: self.state,
+            generation: self.generation,
+            starts: self.starts,
+            failures: self.failures,
+            is_essential: self.is_essential,
+            degraded,
+            inputs,
+            started: self.started.map(at),
+            stopped: self.stopped.map(at),
+            until: self.until.map(at),
+            error,
+            report: None,
+            reporter: None,
+        }
+    }
+}
+
+/// Returns a moment by the wall clock, of an engine that began at this one.
+pub(super) fn wall_at(began: SystemTime, stamp: Stamp) -> SystemTime {
+    began + Duration::from_nanos(stamp)
+}
