@@ -167,11 +167,8 @@ impl Journal {
         if !log.is_followed() {
             return;
         }
-        let record = Record {
-            kind: EventKind::Noted { text: text.into() },
-            origin: Some(Arc::new(origin)),
-            name: Some(name.clone()),
-        };
+        let kind = EventKind::Noted { text: text.into() };
+        let record = Record::new(kind, Some(Arc::new(origin)), Some(name.clone()));
         log.push(shared.clock.now().0, &shared.path, &mut vec![record]);
     }
 }

@@ -376,13 +376,13 @@ impl EventLoop {
         }
         let name = &self.slots[node.index()].name;
         // Made where it will stand: to make it and move it there takes twice as long.
-        let make = || Record { kind: kind(), origin: origin.cloned(), name: name.clone() };
+        let make = || Record::new(kind(), origin.cloned(), name.clone());
         self.events.extend(iter::once_with(make));
     }
 
     /// Makes an event about the engine itself.
     fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        self.events.push(Record { kind, origin: origin.cloned(), name: None });
+        self.events.push(Record::new(kind, origin.cloned(), None));
     }
 
     /// Hands over what was made and taken in this slice.

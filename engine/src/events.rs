@@ -1,5 +1,7 @@
 //! The newest events of a tree of engines, and those who follow them.
 
+mod record;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +10,10 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::event::{Event, EventKind, Origin, Timestamp};
-use crate::name::Text;
+pub(crate) use record::Record;
+use record::Whole;
+
+use crate::event::{Event, Timestamp};
 
 /// For how many events room is made at once.
 const AT_ONCE: usize = 4096;
@@ -110,15 +114,6 @@ pub(crate) struct Log {
     followers: AtomicUsize,
 }
 
-/// What the ring keeps of one event: the rest is that of its moment.
-#[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) kind: EventKind,
-    pub(crate) origin: Option<Arc<Origin>>,
-    /// The worker that it is about; none if it is about the engine.
-    pub(crate) name: Option<Text>,
-}
-
 /// What events have in common that enter the ring together.
 #[derive(Debug)]
 struct Moment {
@@ -161,10 +156,9 @@ impl Kept {
     /// Returns a copy of the next event.
     fn copy(&self, next: &mut u64) -> Option<Event> {
         let index = usize::try_from(*next - self.first()).ok()?;
-        let Record { kind, origin, name } = self.records.get(index)?;
+        let Whole { kind, origin, name } = self.records.get(index)?.clone().open();
         let Moment { at, engine, .. } = self.moment_of(*next)?;
         let (at, engine) = (Timestamp(*at), Arc::clone(engine));
-        let (kind, origin, name) = (kind.clone(), origin.clone(), name.clone());
         let sequence = *next;
         *next += 1;
         Some(Event { sequence, at, kind, origin, engine, name })
@@ -175,7 +169,7 @@ impl Kept {
         while self.first() < *next {
             self.records.pop_front()?;
         }
-        let Record { kind, origin, name } = self.records.pop_front()?;
+        let Whole { kind, origin, name } = self.records.pop_front()?.open();
         let sequence = *next;
         while self.moments.get(1).is_some_and(|moment| moment.first <= sequence) {
             self.moments.pop_front();
@@ -221,15 +215,17 @@ impl Ring {
         std::mem::swap(taken, &mut self.kept);
     }
 
-    /// Enters a record, in the place of the oldest one if there is no more room.
-    fn push(&mut self, record: Record) {
-        self.kept.next += 1;
-        if self.kept.records.len() >= self.capacity {
-            self.kept.records.pop_front();
-        }
-        if self.capacity > 0 {
-            self.kept.records.push_back(record);
-        }
+    /// Enters records, the newest, in the place of the oldest ones if there is no more room.
+    ///
+    /// They are moved as one piece of memory, and what leaves is dropped where it is: that costs
+    /// little beside moving each.
+    fn push(&mut self, records: &mut VecDeque<Record>) {
+        let kept = &mut self.kept;
+        kept.next += records.len() as u64;
+        records.drain(..records.len().saturating_sub(self.capacity));
+        let over = (kept.records.len() + records.len()).saturating_sub(self.capacity);
+        kept.records.drain(..over);
+        kept.records.append(records);
     }
 }
 
@@ -262,11 +258,12 @@ impl Log {
         }
         let first = ring.kept.next;
         ring.kept.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
-        for record in records.drain(..) {
-            ring.push(record);
-        }
+        let mut pushed = VecDeque::from(std::mem::take(records));
+        ring.push(&mut pushed);
         ring.kept.forget_moments();
         drop(ring);
+        // The memory is for the next ones.
+        *records = pushed.into();
         self.pushed.notify_waiters();
     }
 

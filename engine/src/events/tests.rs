@@ -6,11 +6,8 @@ use crate::event::EventKind;
 
 /// Enters events of an engine that are told apart by their generations.
 fn push(log: &Log, seconds: u64, engine: &str, generations: std::ops::Range<u32>) {
-    let records = generations.map(|generation| Record {
-        kind: EventKind::Started { generation },
-        origin: None,
-        name: None,
-    });
+    let started = |generation| EventKind::Started { generation };
+    let records = generations.map(|generation| Record::new(started(generation), None, None));
     let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
     log.push(at, &Arc::from(engine), &mut records.collect());
 }

@@ -1,0 +1,142 @@
+//! What is kept of an event until somebody asks for it.
+
+use std::sync::Arc;
+
+use crate::event::{EventKind, Origin};
+use crate::exit::EndKind;
+use crate::name::Text;
+
+/// What the ring keeps of one event: the rest is that of its moment.
+///
+/// Every start and end of a worker makes some: they are small, and what few of them have is boxed.
+#[derive(Debug, Clone)]
+pub(crate) enum Record {
+    Usual { name: Text, kind: Usual },
+    Other(Box<Whole>),
+}
+
+/// What happens to every worker, when all goes well and nobody has said why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Usual {
+    Installed,
+    Starting { generation: u32 },
+    Started { generation: u32 },
+    Stopping,
+    Ended { end: EndKind },
+    Removed,
+}
+
+/// What is in a record.
+#[derive(Debug, Clone)]
+pub(crate) struct Whole {
+    pub(super) kind: EventKind,
+    pub(super) origin: Option<Arc<Origin>>,
+    /// The worker that it is about; none if it is about the engine.
+    pub(super) name: Option<Text>,
+}
+
+impl Record {
+    /// Returns the record of an event. Where the kind is known at compile time, nothing is left to
+    /// find out if this is inlined; the compiler does not see that by itself.
+    #[inline(always)]
+    pub(crate) fn new(kind: EventKind, origin: Option<Arc<Origin>>, name: Option<Text>) -> Self {
+        match (Usual::of(&kind), origin, name) {
+            (Some(kind), None, Some(name)) => Self::Usual { name, kind },
+            (_, origin, name) => Self::Other(Box::new(Whole { kind, origin, name })),
+        }
+    }
+
+    pub(super) fn open(self) -> Whole {
+        match self {
+            Self::Usual { name, kind } => {
+                Whole { kind: kind.into(), origin: None, name: Some(name) }
+            }
+            Self::Other(whole) => *whole,
+        }
+    }
+}
+
+impl Usual {
+    #[inline(always)]
+    fn of(kind: &EventKind) -> Option<Self> {
+        Some(match *kind {
+            EventKind::Installed => Self::Installed,
+            EventKind::Starting { generation } => Self::Starting { generation },
+            EventKind::Started { generation } => Self::Started { generation },
+            EventKind::Stopping => Self::Stopping,
+            EventKind::Ended { end, error: None, is_panic: false } => Self::Ended { end },
+            EventKind::Removed => Self::Removed,
+            _ => return None,
+        })
+    }
+}
+
+impl From<Usual> for EventKind {
+    fn from(usual: Usual) -> Self {
+        match usual {
+            Usual::Installed => Self::Installed,
+            Usual::Starting { generation } => Self::Starting { generation },
+            Usual::Started { generation } => Self::Started { generation },
+            Usual::Stopping => Self::Stopping,
+            Usual::Ended { end } => Self::Ended { end, error: None, is_panic: false },
+            Usual::Removed => Self::Removed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Record, Text};
+    use crate::event::{EventKind, Origin};
+    use crate::exit::EndKind;
+
+    /// Says whether an event is kept without a box, and that it is given as it was entered.
+    fn is_small(kind: &EventKind, origin: Option<&Arc<Origin>>, name: Option<&str>) -> bool {
+        let record = Record::new(kind.clone(), origin.cloned(), name.map(Text::new));
+        let is_small = matches!(record, Record::Usual { .. });
+        let whole = record.open();
+        assert_eq!(whole.kind, *kind);
+        assert_eq!(whole.origin.as_ref(), origin, "of {kind}");
+        assert_eq!(whole.name.as_ref().map(Text::as_str), name, "of {kind}");
+        is_small
+    }
+
+    #[test]
+    fn what_happens_to_every_worker_is_small_and_given_as_it_was_entered() {
+        let ended = |end| EventKind::Ended { end, error: None, is_panic: false };
+        let usual = [
+            EventKind::Installed,
+            EventKind::Starting { generation: 1 },
+            EventKind::Started { generation: 2 },
+            EventKind::Stopping,
+            ended(EndKind::Stopped),
+            ended(EndKind::Done),
+            EventKind::Removed,
+        ];
+        let origin = Arc::new(Origin { who: "ops".to_owned(), why: "a test".to_owned() });
+        for kind in usual {
+            assert!(is_small(&kind, None, Some("a")), "{kind}");
+            assert!(!is_small(&kind, Some(&origin), Some("a")), "{kind}");
+            assert!(!is_small(&kind, None, None), "{kind}");
+        }
+        assert_eq!(size_of::<Record>(), 32);
+    }
+
+    #[test]
+    fn what_is_unusual_is_given_as_it_was_entered() {
+        let error = || Some("no disk".to_owned());
+        let unusual = [
+            EventKind::Replaced,
+            EventKind::Ended { end: EndKind::Failed, error: error(), is_panic: false },
+            EventKind::Ended { end: EndKind::Failed, error: error(), is_panic: true },
+            EventKind::Ended { end: EndKind::Failed, error: None, is_panic: true },
+            EventKind::Health { degraded: error() },
+            EventKind::Killed,
+        ];
+        for kind in unusual {
+            assert!(!is_small(&kind, None, Some("a")), "{kind}");
+        }
+    }
+}
