@@ -1,14 +1,13 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 use crate::input::{LiveInput, OptionalInput};
 
 /// The longest name, in bytes.
 const MAX_LEN: usize = 255;
-/// The longest text that is kept in place, in bytes: it takes no more room than a shared one.
-const SHORT: usize = 22;
 
 /// A name that manifolds are installed under, and the type that is expected behind it.
 ///
@@ -59,7 +58,7 @@ impl<T> Name<T> {
             find_fault(text.as_bytes()).is_none(),
             "a name is a letter, then letters, digits, '_', '.' and '-', at most 255 bytes"
         );
-        Self { text: Text::from_static(text), value: PhantomData }
+        Self { text: Text::new_static(text), value: PhantomData }
     }
 
     /// Returns the name with a text that is made at run time.
@@ -142,67 +141,9 @@ impl<T> Hash for Name<T> {
     }
 }
 
-/// A name's text, which costs next to nothing to clone.
-#[derive(Clone)]
-pub(crate) enum Text {
-    Own(Own),
-    Shared(Arc<str>),
-}
-
-/// A text that is copied as it is: one that is shared costs a look at memory far away, each time it
-/// is cloned and each time it is dropped.
-#[derive(Clone, Copy)]
-pub(crate) enum Own {
-    Static(&'static str),
-    Short { len: u8, bytes: [u8; SHORT] },
-}
-
-impl Text {
-    pub(crate) const fn from_static(text: &'static str) -> Self {
-        Self::Own(Own::Static(text))
-    }
-
-    pub(crate) fn new(text: &str) -> Self {
-        let mut bytes = [0; SHORT];
-        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
-            (Some(place), Ok(len)) => {
-                place.copy_from_slice(text.as_bytes());
-                Self::Own(Own::Short { len, bytes })
-            }
-            _ => Self::Shared(text.into()),
-        }
-    }
-
-    /// Returns the text, and leaves an empty one.
-    pub(crate) fn take(&mut self) -> Self {
-        std::mem::replace(self, Self::from_static(""))
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        match self {
-            Self::Own(Own::Static(text)) => text,
-            Self::Own(Own::Short { .. }) => {
-                str::from_utf8(self.as_bytes()).expect("it was made from a whole text")
-            }
-            Self::Shared(text) => text,
-        }
-    }
-
-    /// Returns the text's bytes, which is cheaper than the text.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Own(Own::Static(text)) => text.as_bytes(),
-            Self::Own(Own::Short { len, bytes }) => &bytes[..usize::from(*len)],
-            Self::Shared(text) => text.as_bytes(),
-        }
-    }
-}
-
-impl fmt::Debug for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
-    }
-}
+/// A name's text. Most are short enough to be copied as they are; one that is shared costs a look at
+/// memory far away, each time it is cloned and each time it is dropped.
+pub(crate) type Text = SmolStr;
 
 /// What is wrong with a text that is not a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,18 +226,6 @@ mod tests {
             let error = Name::<()>::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-    }
-
-    #[test]
-    fn a_name_of_any_length_keeps_its_text() -> Result<(), super::NameError> {
-        for len in 1..=255 {
-            let text: String = ('a'..='z').cycle().take(len).collect();
-            let mut name = Name::<u8>::parse(&text)?.output::<u16>().into_text();
-            assert_eq!(name.as_bytes(), text.as_bytes());
-            assert_eq!(name.take().as_str(), text);
-            assert_eq!(name.as_str(), "");
-        }
-        Ok(())
     }
 
     #[test]

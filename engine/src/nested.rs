@@ -205,12 +205,12 @@ impl fmt::Debug for Nested {
 /// Returns what the worker is called that hands a value to the nested engine of this name, by what it is
 /// called there.
 fn name_of_import(nested: &Text, sink: &Text) -> Text {
-    Text::new(&format!("{}.{}", nested.as_str(), sink.as_str()))
+    Text::new(format!("{}.{}", nested.as_str(), sink.as_str()))
 }
 
 /// Returns what the worker is called that hands a value out of its engine, by what it is called outside.
 fn name_of_export(sink: &Text) -> Text {
-    Text::new(&format!("out.{}", sink.as_str()))
+    Text::new(format!("out.{}", sink.as_str()))
 }
 
 /// Which worker hands over what a sink offers, as its engine sees it.

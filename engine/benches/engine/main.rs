@@ -2,11 +2,12 @@
 //!
 //! `cargo bench -p crankcase-engine` runs all measures; a word after `--` runs those whose names
 //! contain it. The floor is a `TaskTracker` whose tasks wait on one cancellation token. Floor and
-//! engine alternate for five rounds on the same current-thread runtime; medians are compared.
+//! engine alternate for five rounds on the same runtime; medians are compared.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails may panic")]
 
+mod allocator;
 mod bounce;
 mod crash;
 mod floor;
@@ -17,6 +18,7 @@ mod resident;
 mod rounds;
 mod start;
 mod table;
+mod turns;
 mod worker;
 
 fn main() {
@@ -26,6 +28,7 @@ fn main() {
     {
         return memory::child(kind, count.parse().unwrap());
     }
+    allocator::keep_memory();
     let wanted = args.into_iter().find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let table = table::Table::new(wanted);
     table.head();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::rounds::{ROUNDS, Rounds, time, verdict};
+use crate::rounds::{time, verdict};
+use crate::turns::by_turns;
 
 pub(crate) struct Table {
     wanted: String,
@@ -33,8 +34,7 @@ impl Table {
         if !self.wants(name) {
             return;
         }
-        let rounds = (0..ROUNDS).map(|_| (floor().as_secs_f64(), engine().as_secs_f64()));
-        Rounds::new(rounds).print(name, bound, time);
+        by_turns(|| floor().as_secs_f64(), || engine().as_secs_f64()).print(name, bound, time);
     }
 
     /// Prints a figure that is not a ratio of times.

@@ -1,6 +1,7 @@
 //! Names and their nodes.
 
 use std::hash::BuildHasher;
+use std::mem;
 
 use hashbrown::HashTable;
 
@@ -38,19 +39,18 @@ impl Entry {
 }
 
 impl Names {
-    fn digest(&self, name: &[u8]) -> u32 {
+    fn digest(&self, name: &str) -> u32 {
         let hash = self.hasher.hash_one(name);
         u32::try_from(hash >> 32).expect("half of 64 bits")
     }
 
     pub(super) fn find(&self, slots: &Chunks<Slot>, name: &str) -> Option<NodeId> {
-        let name = name.as_bytes();
         self.find_by(self.digest(name), slots, name)
     }
 
-    fn find_by(&self, digest: u32, slots: &Chunks<Slot>, name: &[u8]) -> Option<NodeId> {
+    fn find_by(&self, digest: u32, slots: &Chunks<Slot>, name: &str) -> Option<NodeId> {
         let is_it = |entry: &Entry| {
-            entry.digest == digest && slots[entry.node.index()].name().as_bytes() == name
+            entry.digest == digest && slots[entry.node.index()].name().as_str() == name
         };
         self.table.find(Entry::hash(digest), is_it).map(|entry| entry.node)
     }
@@ -62,7 +62,7 @@ impl Names {
     }
 
     pub(super) fn remove(&mut self, name: &str, node: NodeId) {
-        let hash = Entry::hash(self.digest(name.as_bytes()));
+        let hash = Entry::hash(self.digest(name));
         if let Ok(entry) = self.table.find_entry(hash, |other| other.node == node) {
             entry.remove();
         }
@@ -84,16 +84,16 @@ impl Names {
 impl EventLoop {
     /// Returns the node of a name, adding it if it is new.
     pub(super) fn intern(&mut self, name: &Text) -> NodeId {
-        let digest = self.names.digest(name.as_bytes());
-        let found = self.names.find_by(digest, &self.slots, name.as_bytes());
+        let digest = self.names.digest(name.as_str());
+        let found = self.names.find_by(digest, &self.slots, name.as_str());
         found.unwrap_or_else(|| self.add_name(digest, name.clone()))
     }
 
     /// Returns the node of a name, adding it if it is new; the text is then taken.
     pub(super) fn intern_taking(&mut self, name: &mut Text) -> NodeId {
-        let digest = self.names.digest(name.as_bytes());
-        let found = self.names.find_by(digest, &self.slots, name.as_bytes());
-        found.unwrap_or_else(|| self.add_name(digest, name.take()))
+        let digest = self.names.digest(name.as_str());
+        let found = self.names.find_by(digest, &self.slots, name.as_str());
+        found.unwrap_or_else(|| self.add_name(digest, mem::take(name)))
     }
 
     fn add_name(&mut self, digest: u32, name: Text) -> NodeId {

@@ -33,11 +33,16 @@ enum Remains {
 
 /// For how many remains room is made at once.
 const AT_ONCE: usize = 256;
+/// How many ops are let go in the loop, if no manifold is left in them: there is nothing foreign in
+/// them then.
+const FEW_OPS: usize = 64;
 
 /// A task that drops what it is sent. A drop that panics is caught; one that blocks holds up other
 /// drops, and nothing else.
 pub(super) struct Reaper {
-    sender: mpsc::UnboundedSender<Vec<Remains>>,
+    runtime: Handle,
+    /// None before there is anything to drop: many nested engines only ever start their workers.
+    sender: Option<mpsc::UnboundedSender<Vec<Remains>>>,
     /// What was taken since the last flush.
     taken: Vec<Remains>,
     /// For how many outputs there is to be room: as many as came last time, within bounds.
@@ -46,17 +51,7 @@ pub(super) struct Reaper {
 
 impl Reaper {
     pub(super) fn new(runtime: &Handle) -> Self {
-        let (sender, mut remains) = mpsc::unbounded_channel();
-        runtime.spawn(async move {
-            while let Some(remains) = remains.recv().await {
-                for remains in remains {
-                    if catch_unwind(AssertUnwindSafe(|| drop::<Remains>(remains))).is_err() {
-                        tracing::warn!("a value panicked while it was dropped");
-                    }
-                }
-            }
-        });
-        Self { sender, taken: Vec::new(), expected: 0 }
+        Self { runtime: runtime.clone(), sender: None, taken: Vec::new(), expected: 0 }
     }
 
     pub(super) fn take(&mut self, outputs: Outputs) {
@@ -75,8 +70,8 @@ impl Reaper {
     }
 
     pub(super) fn take_ops(&mut self, ops: Ops) {
-        // The usual change is of one op, and its manifold is installed now: nothing is left of it.
-        if ops.len() > 1 || ops.iter().any(Op::has_manifold) {
+        // What is installed now is left in none of them.
+        if ops.len() > FEW_OPS || ops.iter().any(Op::has_manifold) {
             self.taken.push(Remains::Ops(Box::new(ops)));
         }
     }
@@ -115,7 +110,23 @@ impl Reaper {
     pub(super) fn flush(&mut self) {
         if !self.taken.is_empty() {
             self.expected = self.taken.len().min(AT_ONCE);
-            drop(self.sender.send(std::mem::take(&mut self.taken)));
+            let sender = self.sender.get_or_insert_with(|| spawn(&self.runtime));
+            drop(sender.send(std::mem::take(&mut self.taken)));
         }
     }
+}
+
+/// Begins the task that drops what it is sent.
+fn spawn(runtime: &Handle) -> mpsc::UnboundedSender<Vec<Remains>> {
+    let (sender, mut remains) = mpsc::unbounded_channel();
+    runtime.spawn(async move {
+        while let Some(remains) = remains.recv().await {
+            for remains in remains {
+                if catch_unwind(AssertUnwindSafe(|| drop::<Remains>(remains))).is_err() {
+                    tracing::warn!("a value panicked while it was dropped");
+                }
+            }
+        }
+    });
+    sender
 }

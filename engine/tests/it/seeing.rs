@@ -50,7 +50,7 @@ async fn a_report_has_which_of_very_many_inputs_were_there() -> TestResult {
     let engine = test_engine().build()?;
     let names = (0..70).map(|number| Name::<u32>::parse(&format!("input-{number}")));
     let names = names.collect::<Result<Vec<_>, NameError>>()?;
-    let is_there = |number: &usize| number % 3 == 0;
+    let is_there = |number: &usize| number.is_multiple_of(3);
     for number in (0..names.len()).filter(is_there) {
         engine.provide(names[number].clone(), 1).await?;
     }

@@ -7,6 +7,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails may panic")]
 
+#[path = "../../../../engine/benches/engine/allocator.rs"]
+mod allocator;
 mod memory;
 mod owner;
 #[path = "../../../../engine/benches/engine/resident.rs"]
@@ -14,6 +16,8 @@ mod resident;
 #[path = "../../../../engine/benches/engine/rounds.rs"]
 mod rounds;
 mod table;
+#[path = "../../../../engine/benches/engine/turns.rs"]
+mod turns;
 
 use std::time::Duration;
 
@@ -28,6 +32,7 @@ fn main() {
     {
         return memory::child(kind, count.parse().unwrap());
     }
+    allocator::keep_memory();
     let wanted = args.into_iter().find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let table = Table::new(wanted);
     table.head();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::rounds::{ROUNDS, Rounds, time};
+use crate::rounds::time;
+use crate::turns::by_turns;
 
 /// What a child may cost at most, as a ratio to an engine's worker.
 const BOUND: f64 = 2.0;
@@ -37,13 +38,12 @@ impl Table {
         &self,
         name: &str,
         show: impl Fn(f64) -> String,
-        mut engine: impl FnMut() -> f64,
-        mut owner: impl FnMut() -> f64,
+        engine: impl FnMut() -> f64,
+        owner: impl FnMut() -> f64,
     ) {
         if !name.contains(&self.wanted) {
             return;
         }
-        let rounds = (0..ROUNDS).map(|_| (engine(), owner()));
-        Rounds::new(rounds).print(name, BOUND, show);
+        by_turns(engine, owner).print(name, BOUND, show);
     }
 }
