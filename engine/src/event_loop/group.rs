@@ -9,7 +9,6 @@ use super::{Apply, EventLoop};
 use crate::change::{Action, ChangeError};
 use crate::event::{EventKind, Origin};
 use crate::machine::{Edge, Generation, NodeId};
-use crate::name::Text;
 
 /// For how many workers of a group room is made that they share with others.
 const AT_ONCE: usize = 64;
@@ -120,8 +119,6 @@ impl EventLoop {
                 if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
                     job.ending.push((node, view.generation));
                 }
-                // Let go while it is in the processor's cache: the slot has it too.
-                ops[at].name = Text::default();
                 Stage::Apply(at + 1)
             }
             Stage::Apply(_) => return Ok(true),
