@@ -10,6 +10,8 @@
 //!    order, the name is free or its successor's, and those who wait are told.
 //! 3. A stay that was told to end starts nothing any more: no backoff outlives a stop.
 //! 4. No code of a worker's runs under a lock. The table is locked before a stay, never after.
+//! 5. What a stay's task is to look at is set before the task is woken; it looks at all of it each
+//!    time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,8 +29,10 @@ use self::table::Shared;
 use crate::child::until_end;
 use crate::left_behind::LeftBehind;
 
+mod body;
 mod error;
 mod handle;
+mod names;
 mod report;
 mod reporter;
 mod spec;

@@ -3,12 +3,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{
-    Backoff, ConfigError, Detail, Exit, Intensity, Outcome, Policy, Stop, Worker,
-};
+use crankcase_engine::{Backoff, ConfigError, Detail, Exit, Intensity, Policy, Stop, Worker};
 use serde::Serialize;
-use tokio::time::timeout;
 
+use super::body::Recipe;
 use super::reporter::Reporter;
 use super::stay::Stay;
 
@@ -53,14 +51,9 @@ pub enum Restart {
 #[derive(Clone)]
 pub struct ChildSpec {
     restart: Restart,
-    launch: Arc<Launch>,
+    recipe: Arc<dyn Recipe>,
     settings: Option<Arc<Settings>>,
 }
-
-type Launch = dyn Fn(ChildContext, Duration) -> Body + Send + Sync;
-
-/// One worker, from its start to the end of its run.
-pub(super) type Body = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// What a spec sets for itself.
 #[derive(Clone, Default)]
@@ -114,21 +107,7 @@ impl ChildSpec {
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         W: Worker,
     {
-        let launch = move |ctx: ChildContext, limit: Duration| -> Body {
-            let start = start(ctx.clone());
-            Box::pin(async move {
-                let started = tokio::select! {
-                    biased;
-                    () = ctx.stop.wait() => return Ok(()),
-                    started = timeout(limit, start) => started,
-                };
-                let late = |_| Exit::failed(format!("its start took longer than {limit:?}"));
-                let worker = started.map_err(late)??;
-                ctx.stay.on_up(ctx.generation);
-                worker.run(ctx.stop).await
-            })
-        };
-        Self { restart, launch: Arc::new(launch), settings: None }
+        Self { restart, recipe: Arc::new(start), settings: None }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -192,9 +171,9 @@ impl ChildSpec {
         Ok(Arc::new(policy))
     }
 
-    /// Begins a worker. It is the user's code that is called.
-    pub(super) fn launch(&self, ctx: ChildContext, start_timeout: Duration) -> Body {
-        (self.launch)(ctx, start_timeout)
+    /// Returns how to get and run its workers.
+    pub(super) fn into_recipe(self) -> Arc<dyn Recipe> {
+        self.recipe
     }
 }
 

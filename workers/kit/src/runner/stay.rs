@@ -1,54 +1,69 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Waker;
 
 use crankcase_engine::{Exit, Name, Policy, Stop};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(super) use self::presence::Presence;
 pub use self::verdict::Ending;
 
-use self::presence::Presence;
 use self::state::{Phase, State};
-use self::verdict::{Next, Verdict, seen, spread, verdict};
+use self::verdict::{Next, Verdict, seen, spread, unasked, verdict};
+use self::waiting::tell_change;
+use super::names::Digest;
 use super::report::RunnerChild;
 use super::reporter::{Answer, Reporter};
-use super::spec::{ChildContext, ChildSpec};
+use super::spec::{ChildContext, ChildSpec, Restart};
 use super::table::Shared;
 use crate::child::End;
-use crate::moment::{after, until};
+use crate::moment::after;
 
 mod presence;
 mod state;
 mod verdict;
+mod waiting;
+
+/// Nothing is left of its last worker.
+const GONE: u8 = 1;
+/// Its task waits until nothing is left of its worker.
+const AWAITED: u8 = 2;
+/// Its task is to end without the end of its worker.
+const ABORTED: u8 = 4;
 
 /// The time of one spec under a name.
 pub(super) struct Stay {
     name: Name<()>,
-    spec: ChildSpec,
     policy: Arc<Policy>,
     /// Where it runs.
     runtime: Handle,
+    digest: Digest,
+    restart: Restart,
+    /// What its task looks at without a lock: some of the constants above.
+    signs: AtomicU8,
     state: Mutex<State>,
-    /// Nothing is left of its last worker.
-    is_gone: AtomicBool,
-    /// Tells the stay's task and those who wait that the state has changed.
-    changed: Notify,
 }
 
 impl Stay {
-    pub(super) fn new(name: Name<()>, spec: ChildSpec, policy: Arc<Policy>) -> Self {
+    pub(super) fn new(
+        name: Name<()>,
+        digest: Digest,
+        spec: ChildSpec,
+        policy: Arc<Policy>,
+    ) -> Self {
         Self {
             name,
-            spec,
             policy,
             runtime: Handle::current(),
-            state: Mutex::new(State::queued()),
-            is_gone: AtomicBool::new(true),
-            changed: Notify::new(),
+            digest,
+            restart: spec.restart(),
+            signs: AtomicU8::new(0),
+            state: Mutex::new(State::queued(spec.into_recipe())),
         }
     }
 
@@ -56,9 +71,9 @@ impl Stay {
         self.name.as_str()
     }
 
-    /// Returns the name in a form that is cheap to clone.
-    pub(super) fn key(&self) -> &Name<()> {
-        &self.name
+    /// Returns the digest of its name.
+    pub(super) fn digest(&self) -> Digest {
+        self.digest
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -77,32 +92,28 @@ impl Stay {
 
     /// Runs it in a task, as the present stay of its name.
     pub(super) fn begin(self: &Arc<Self>, shared: &Arc<Shared>) {
-        self.state.lock().phase = Phase::Starting;
-        self.changed.notify_waiters();
-        let presence = Presence::new(Arc::clone(shared), Arc::clone(self));
-        let task = self.runtime.spawn(presence.keep()).abort_handle();
-        self.state.lock().task = Some(task.clone());
-        if shared.has_ended() {
-            task.abort();
+        let mut state = self.state.lock();
+        state.phase = Phase::Starting;
+        let recipe = state.recipe.take();
+        tell_change(state);
+        if let Some(recipe) = recipe {
+            let presence = Presence::new(Arc::clone(shared), Arc::clone(self));
+            recipe.keep(presence, &self.runtime);
         }
     }
 
-    /// Notes that it is kept by the present task.
-    fn keep_here(&self) {
-        self.state.lock().kept_by = tokio::task::try_id();
-    }
-
     /// Has it leave, as soon as its worker has ended.
-    pub(super) fn doom(&self) {
+    pub(super) fn doom(&self, now: Instant) {
         let mut state = self.state.lock();
         state.is_doomed = true;
-        state.tell();
-        drop(state);
-        self.changed.notify_waiters();
+        state.tell(now);
+        state.wake_keeper();
+        tell_change(state);
     }
 
     /// Has its worker stopped and started again.
     pub(super) fn bounce(&self) -> Option<u32> {
+        let now = Instant::now();
         let mut state = self.state.lock();
         if state.is_doomed || state.ending.is_some() {
             return None;
@@ -111,10 +122,10 @@ impl Stay {
         // A bounce delay is not shortened, and leads to a new worker anyhow.
         if state.phase != Phase::Delayed {
             state.is_bounced = true;
-            state.tell();
+            state.tell(now);
+            state.wake_keeper();
         }
-        drop(state);
-        self.changed.notify_waiters();
+        tell_change(state);
         Some(generation)
     }
 
@@ -125,11 +136,14 @@ impl Stay {
         }
     }
 
+    /// Has its task end, and its worker be dropped.
     pub(super) fn abort(&self) {
-        let task = self.state.lock().task.clone();
-        if let Some(task) = task {
-            task.abort();
-        }
+        self.signs.fetch_or(ABORTED, Ordering::AcqRel);
+        self.state.lock().wake_keeper();
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.signs.load(Ordering::Acquire) & ABORTED != 0
     }
 
     /// Says that it will never be the present one.
@@ -140,23 +154,23 @@ impl Stay {
     /// Says that it is over.
     pub(super) fn end(&self, ending: Ending) {
         let mut state = self.state.lock();
-        state.phase = Phase::Gone;
-        state.until = None;
+        state.enter(Phase::Gone);
         state.ending.get_or_insert(ending);
+        // Who follows it for longer does not hold the task, nor what it never ran.
+        let held = (state.keeper.take(), state.recipe.take());
         let reporter = state.reporter.take();
-        drop(state);
+        tell_change(state);
+        drop(held);
         reporter.into_iter().for_each(Reporter::give_up);
-        self.changed.notify_waiters();
     }
 
     /// A worker's start has come to its end.
-    pub(super) fn on_up(&self, generation: u32) {
+    pub(super) fn on_up(&self) {
+        let now = Instant::now();
         let mut state = self.state.lock();
-        if state.generation == generation && state.phase == Phase::Starting {
-            state.enter(Phase::Running);
-        }
-        drop(state);
-        self.changed.notify_waiters();
+        state.enter(Phase::Running);
+        state.since = Some(now);
+        tell_change(state);
     }
 
     pub(super) fn set_reporter(&self, generation: u32, reporter: Reporter) {
@@ -177,88 +191,41 @@ impl Stay {
         Some(reporter.ask(&self.runtime))
     }
 
-    /// Waits until `look` finds what it looks for.
-    async fn until<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
-        // Most who wait find it at once, and need not be told.
-        let found = look(&self.state.lock());
-        if let Some(found) = found {
-            return found;
-        }
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            let found = look(&self.state.lock());
-            match found {
-                Some(found) => return found,
-                None => changed.await,
-            }
-        }
-    }
-
-    /// Waits until it is the present one, or never will be.
-    pub(super) async fn begun(&self) -> bool {
-        self.until(|state| match state.phase {
-            Phase::Queued => None,
-            Phase::Gone => Some(!matches!(state.ending, Some(Ending::Withdrawn))),
-            _ => Some(true),
-        })
-        .await
-    }
-
-    /// Returns whether its worker is up, or never will be.
-    pub(super) fn is_up(&self) -> Option<bool> {
-        self.state.lock().is_up()
-    }
-
-    /// Waits until its worker is up, or it has left.
-    pub(super) async fn up(&self) -> bool {
-        self.until(State::is_up).await
-    }
-
-    /// Waits until the worker of a generation is gone.
-    pub(super) async fn bounced(&self, generation: u32) {
-        let is_over = |state: &State| {
-            let is_live = matches!(state.phase, Phase::Starting | Phase::Running);
-            (!is_live || state.generation != generation).then_some(())
-        };
-        self.until(is_over).await;
-    }
-
-    /// Waits until it has left.
-    pub(super) async fn ended(&self) -> Ending {
-        self.until(|state| state.ending.clone()).await
-    }
-
     pub(super) fn report(&self) -> RunnerChild {
         let (now, state) = (Instant::now(), self.state.lock());
-        let waits = state.until.map(|until| until.saturating_duration_since(now).as_secs_f64());
-        let is_up = state.phase == Phase::Running;
+        let waits = state.until().map(|until| until.saturating_duration_since(now).as_secs_f64());
         RunnerChild {
             state: state.shown(&self.policy, now),
-            restart: self.spec.restart(),
+            restart: self.restart,
             generation: state.generation,
             failures: state.failures,
-            running_for: is_up.then(|| now.duration_since(state.since).as_secs_f64()),
+            running_for: state.since.map(|since| now.duration_since(since).as_secs_f64()),
             next_try_in: waits,
-            error: state.error.as_deref().cloned(),
+            error: state.past.as_ref().and_then(|past| past.error.clone()),
             report: None,
             reporter: None,
         }
     }
 
-    /// Begins the next generation; nothing if it is to leave.
-    fn next_generation(self: &Arc<Self>) -> Option<ChildContext> {
-        let (stopper, stop) = Stop::pair();
+    /// Begins the next generation in the present task; nothing if it is to leave.
+    fn next_generation(self: &Arc<Self>, keeper: &Waker) -> Option<ChildContext> {
         let mut state = self.state.lock();
         if state.is_doomed {
             return None;
+        }
+        let (stopper, stop) = Stop::pair();
+        if state.generation == 0 {
+            // A task is woken the same way for ever.
+            state.keeper = Some(keeper.clone());
+            state.kept_by = tokio::task::try_id();
+        } else {
+            self.signs.fetch_and(!(GONE | AWAITED), Ordering::AcqRel);
         }
         state.enter(Phase::Starting);
         state.generation = state.generation.saturating_add(1);
         state.stopper = Some(stopper);
         state.told = None;
         state.is_bounced = false;
-        self.is_gone.store(false, Ordering::Release);
         Some(ChildContext { stay: Arc::clone(self), generation: state.generation, stop })
     }
 
@@ -269,7 +236,6 @@ impl Stay {
         if let End::Outcome(Err(Exit::Fatal(error))) = end {
             return Next::Fatal(Exit::Fatal(error));
         }
-        let (now, mut left, mut has_failed) = (Instant::now(), None, false);
         let mut state = self.state.lock();
         state.stopper = None;
         let reporter = state.reporter.take();
@@ -278,30 +244,30 @@ impl Stay {
         } else if std::mem::take(&mut state.is_bounced) {
             Verdict::Bounce
         } else {
-            verdict(self.spec.restart(), &end)
+            verdict(self.restart, &end)
         };
+        let (mut next, mut failed) = (Next::Again, None);
         match verdict {
             Verdict::Leave => {
                 // From here on its name is free as soon as it has left.
                 state.is_doomed = true;
-                left = Some(end);
+                next = Next::Leave(Ending::of(end));
             }
             Verdict::Bounce => {
                 let delay = spread(&self.policy, random);
-                state.rest(Phase::Delayed, after(now, delay));
+                state.rest(Phase::Delayed, after(Instant::now(), delay));
             }
             Verdict::Failure => {
-                has_failed = true;
-                state.error = Some(Box::new(seen.clone()));
+                let (now, seen) = (Instant::now(), seen.unwrap_or_else(unasked));
                 state.fail(&self.policy, now, random);
+                state.past.get_or_insert_default().error = Some(seen.clone());
+                let wait = state.until().map(|until| until.saturating_duration_since(now));
+                failed = Some((seen, state.failures, wait));
             }
         }
-        let (failures, until) = (state.failures, state.until);
-        drop(state);
-        self.changed.notify_waiters();
+        tell_change(state);
         reporter.into_iter().for_each(Reporter::give_up);
-        if has_failed {
-            let wait = until.map(|until| until.saturating_duration_since(now));
+        if let Some((seen, failures, wait)) = failed {
             tracing::warn!(
                 worker = self.name.as_str(),
                 error = seen.text,
@@ -310,37 +276,42 @@ impl Stay {
                 "a worker failed"
             );
         }
-        left.map_or(Next::Again, |end| Next::Leave(Ending::of(end)))
+        next
     }
 
-    /// Waits until the next worker may be started; says whether one is to be.
-    async fn rested(&self) -> bool {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            changed.as_mut().enable();
-            let at = {
-                let state = self.state.lock();
-                if state.is_doomed {
-                    return false;
-                }
-                if state.is_bounced {
-                    return true;
-                }
-                state.until
-            };
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = until(at) => return true,
-            }
+    /// Says what its task is to do between two workers.
+    fn rest(&self) -> Rest {
+        let state = self.state.lock();
+        if state.is_doomed {
+            Rest::Leave
+        } else if state.is_bounced {
+            Rest::Start
+        } else {
+            Rest::Until(state.until())
         }
     }
 
     /// Nothing is left of its worker.
     fn on_gone(&self) {
-        self.is_gone.store(true, Ordering::Release);
-        self.changed.notify_waiters();
+        if self.signs.fetch_or(GONE, Ordering::AcqRel) & AWAITED != 0 {
+            self.state.lock().wake_keeper();
+        }
     }
+
+    /// Returns whether nothing is left of its worker; if not, its task is woken once that is so.
+    fn is_gone(&self) -> bool {
+        let is_gone = |signs: u8| signs & GONE != 0;
+        is_gone(self.signs.load(Ordering::Acquire))
+            || is_gone(self.signs.fetch_or(AWAITED, Ordering::AcqRel))
+    }
+}
+
+/// What a stay's task does between two workers.
+enum Rest {
+    Leave,
+    Start,
+    /// It waits, without a moment until it is woken.
+    Until(Option<Instant>),
 }
 
 impl fmt::Debug for Stay {

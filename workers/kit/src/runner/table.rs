@@ -1,8 +1,4 @@
-use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,8 +8,10 @@ use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tracing::Span;
 
+use super::names::{Digester, Names};
 use super::stay::{Ending, Stay};
 use super::{ChildSpec, RunnerConfig, RunnerError};
 use crate::child::{ChildSpan, span_of};
@@ -24,54 +22,22 @@ pub(super) struct Shared {
     span: Span,
     policy: Arc<Policy>,
     random: Mutex<StdRng>,
+    digester: Digester,
     table: Mutex<Table>,
     /// Tells the runner, which alone waits, to look at the table.
     changed: Notify,
-    /// Whether the table's life is over.
-    has_ended: AtomicBool,
     /// Whether an input of the owner has ended by itself.
     is_input_lost: AtomicBool,
 }
 
 #[derive(Default)]
 struct Table {
-    slots: HashMap<Key, Slot>,
+    names: Names,
     life: Life,
     /// The first fatal exit.
     fatal: Option<Exit>,
     /// Keeps the runner's worker from counting as ended.
     linger: Option<Linger>,
-}
-
-/// A name that is looked up by its text.
-#[derive(Clone)]
-struct Key(Name<()>);
-
-impl Borrow<str> for Key {
-    fn borrow(&self) -> &str {
-        self.0.as_str()
-    }
-}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.as_str().hash(state);
-    }
-}
-
-impl PartialEq for Key {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
-}
-
-impl Eq for Key {}
-
-/// What a name has.
-struct Slot {
-    present: Arc<Stay>,
-    /// What comes when the present one has left.
-    next: Option<Arc<Stay>>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,9 +54,9 @@ impl Shared {
             span: Span::current(),
             policy: Arc::new(config.policy),
             random: Mutex::new(StdRng::seed_from_u64(config.seed)),
+            digester: Digester::default(),
             table: Mutex::default(),
             changed: Notify::new(),
-            has_ended: AtomicBool::new(false),
             is_input_lost: AtomicBool::new(false),
         }
     }
@@ -124,34 +90,29 @@ impl Shared {
         let policy = spec.policy(&self.policy);
         let policy =
             policy.map_err(|source| RunnerError::BadSpec { name: name.to_owned(), source })?;
-        let stay = Arc::new(Stay::new(key.clone(), spec, policy));
+        let stay = Arc::new(Stay::new(key, self.digester.digest(name), spec, policy));
         let mut table = self.table.lock();
         if table.life > Life::Open {
             return Err(RunnerError::Stopping { action, name: name.to_owned() });
         }
-        match table.slots.entry(Key(key)) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(Slot { present: Arc::clone(&stay), next: None });
-                drop(table);
-                stay.begin(self);
-            }
-            Entry::Occupied(mut occupied) => {
-                let slot = occupied.get_mut();
-                let is_free = slot.next.is_none() && slot.present.is_doomed();
-                if !(is_replaced || is_free) {
-                    return Err(RunnerError::Exists { name: name.to_owned() });
-                }
-                if slot.present.is_own_task() {
-                    return Err(RunnerError::own_end(action, name));
-                }
-                let withdrawn = slot.next.replace(Arc::clone(&stay));
-                let present = Arc::clone(&slot.present);
-                drop(table);
-                present.doom();
-                if let Some(withdrawn) = withdrawn {
-                    withdrawn.withdraw();
-                }
-            }
+        let Some(slot) = table.names.claim(&stay) else {
+            drop(table);
+            stay.begin(self);
+            return Ok(stay);
+        };
+        let is_free = slot.next.is_none() && slot.present.is_doomed();
+        if !(is_replaced || is_free) {
+            return Err(RunnerError::Exists { name: name.to_owned() });
+        }
+        if slot.present.is_own_task() {
+            return Err(RunnerError::own_end(action, name));
+        }
+        let withdrawn = slot.next.replace(Arc::clone(&stay));
+        let present = Arc::clone(&slot.present);
+        drop(table);
+        present.doom(Instant::now());
+        if let Some(withdrawn) = withdrawn {
+            withdrawn.withdraw();
         }
         Ok(stay)
     }
@@ -159,10 +120,10 @@ impl Shared {
     /// Has what is under a name leave; returns the present stay.
     pub(super) fn take_out(&self, name: &str) -> Option<Arc<Stay>> {
         let mut table = self.table.lock();
-        let slot = table.slots.get_mut(name)?;
+        let slot = table.names.find_mut(self.digester.digest(name), name)?;
         let (present, withdrawn) = (Arc::clone(&slot.present), slot.next.take());
         drop(table);
-        present.doom();
+        present.doom(Instant::now());
         if let Some(withdrawn) = withdrawn {
             withdrawn.withdraw();
         }
@@ -172,19 +133,21 @@ impl Shared {
     /// Returns the stay that a name has or is about to have.
     pub(super) fn newest(&self, name: &str) -> Option<Arc<Stay>> {
         let table = self.table.lock();
-        table.slots.get(name).map(|slot| Arc::clone(slot.next.as_ref().unwrap_or(&slot.present)))
+        let slot = table.names.find(self.digester.digest(name), name)?;
+        Some(Arc::clone(slot.next.as_ref().unwrap_or(&slot.present)))
     }
 
     /// Returns the stay that a name has.
     pub(super) fn present(&self, name: &str) -> Option<Arc<Stay>> {
-        self.table.lock().slots.get(name).map(|slot| Arc::clone(&slot.present))
+        let table = self.table.lock();
+        let slot = table.names.find(self.digester.digest(name), name)?;
+        Some(Arc::clone(&slot.present))
     }
 
     /// Returns all present stays, by their names.
     pub(super) fn all(&self) -> Vec<Arc<Stay>> {
         let table = self.table.lock();
-        let mut stays: Vec<_> =
-            table.slots.values().map(|slot| Arc::clone(&slot.present)).collect();
+        let mut stays: Vec<_> = table.names.iter().map(|slot| Arc::clone(&slot.present)).collect();
         drop(table);
         stays.sort_unstable_by(|one, other| one.name().cmp(other.name()));
         stays
@@ -194,13 +157,8 @@ impl Shared {
     /// free.
     pub(super) fn leave(self: &Arc<Self>, stay: &Arc<Stay>, ending: Ending) {
         let mut table = self.table.lock();
-        let slot = table.slots.remove(stay.name());
-        let next = slot.and_then(|slot| slot.next);
-        if let Some(next) = &next {
-            let slot = Slot { present: Arc::clone(next), next: None };
-            table.slots.insert(Key(next.key().clone()), slot);
-        }
-        let is_empty = table.slots.is_empty();
+        let next = table.names.succeed(stay);
+        let is_empty = table.names.is_empty();
         let linger = if is_empty && table.life == Life::Ended { table.linger.take() } else { None };
         drop(table);
         stay.end(ending);
@@ -245,24 +203,29 @@ impl Shared {
         let mut table = self.table.lock();
         table.life = table.life.max(Life::Stopping);
         let withdrawn: Vec<_> =
-            table.slots.values_mut().filter_map(|slot| slot.next.take()).collect();
-        let mut present: Vec<_> =
-            table.slots.values().map(|slot| Arc::clone(&slot.present)).collect();
-        drop(table);
+            table.names.iter_mut().filter_map(|slot| slot.next.take()).collect();
         // As they lie in memory: in the table's order each would miss the cache, several times.
-        present.sort_unstable_by_key(|stay| Arc::as_ptr(stay).addr());
-        present.iter().for_each(|stay| stay.doom());
-        withdrawn.iter().for_each(|stay| stay.withdraw());
-        let patience = |stay: &Arc<Stay>| {
+        let mut present: Vec<_> = table
+            .names
+            .iter()
+            .map(|slot| (Arc::as_ptr(&slot.present).addr(), &slot.present))
+            .collect();
+        present.sort_unstable_by_key(|(at, _)| *at);
+        let present: Vec<_> = present.into_iter().map(|(_, stay)| Arc::clone(stay)).collect();
+        drop(table);
+        let (now, mut patience) = (Instant::now(), Duration::ZERO);
+        for stay in present {
+            stay.doom(now);
             let policy = stay.policy();
-            policy.grace.saturating_add(policy.abort_grace)
-        };
-        present.iter().map(patience).max().unwrap_or_default()
+            patience = patience.max(policy.grace.saturating_add(policy.abort_grace));
+        }
+        withdrawn.iter().for_each(|stay| stay.withdraw());
+        patience
     }
 
     /// Waits until there is no worker.
     pub(super) async fn emptied(&self) {
-        while !self.table.lock().slots.is_empty() {
+        while !self.table.lock().names.is_empty() {
             self.changed.notified().await;
         }
     }
@@ -275,9 +238,8 @@ impl Shared {
     pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
         let mut table = self.table.lock();
         table.life = Life::Ended;
-        self.has_ended.store(true, Ordering::Release);
-        let linger = if table.slots.is_empty() { table.linger.take() } else { None };
-        let left = table.slots.keys().map(|key| key.0.as_str().to_owned()).collect();
+        let linger = if table.names.is_empty() { table.linger.take() } else { None };
+        let left = table.names.iter().map(|slot| slot.present.name().to_owned()).collect();
         let fatal = table.fatal.take();
         drop(table);
         drop(linger);
@@ -287,10 +249,6 @@ impl Shared {
     pub(super) fn is_stopping(&self) -> bool {
         self.table.lock().life > Life::Open
     }
-
-    pub(super) fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire)
-    }
 }
 
 impl fmt::Debug for Shared {
@@ -298,7 +256,7 @@ impl fmt::Debug for Shared {
         let table = self.table.lock();
         f.debug_struct("Runner")
             .field("life", &table.life)
-            .field("workers", &table.slots.len())
+            .field("workers", &table.names.len())
             .finish()
     }
 }

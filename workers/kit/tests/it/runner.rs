@@ -309,6 +309,29 @@ async fn its_workers_are_dropped_with_it_and_who_waits_is_told() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn its_workers_have_no_grace_when_it_is_dropped() -> TestResult {
+    let (runner, workers) = run()?;
+    let running = workers.start("a", deaf()).await?;
+    running.running().await?;
+    let stopped = workers.start("b", deaf()).await?;
+    stopped.running().await?;
+    let mut stop = Box::pin(workers.stop("b"));
+    tokio::select! {
+        biased;
+        _ = &mut stop => return Err("it ended, though it is deaf".into()),
+        () = sleep(Duration::from_secs(1)) => {}
+    }
+    let began = Instant::now();
+
+    drop(runner);
+
+    assert!(matches!(running.ended().await, Ending::Dropped));
+    assert!(matches!(stopped.ended().await, Ending::Dropped));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestResult {
     struct Stubborn(mpsc::UnboundedSender<Linger>);
     impl Worker for Stubborn {

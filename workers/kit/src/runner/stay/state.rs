@@ -1,14 +1,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 
-use crankcase_engine::{Policy, Stopper, WorkerState};
+use crankcase_engine::{Intensity, Policy, Stopper, WorkerState};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
-use tokio::task::{AbortHandle, Id};
+use tokio::sync::Notify;
+use tokio::task::Id;
 use tokio::time::Instant;
 
 use super::verdict::Ending;
 use crate::moment::after;
+use crate::runner::body::Recipe;
 use crate::runner::report::RunnerChildError;
 use crate::runner::reporter::Reporter;
 
@@ -19,21 +22,35 @@ pub(super) struct State {
     pub(super) is_doomed: bool,
     /// It is to be started again without being judged.
     pub(super) is_bounced: bool,
+    pub(super) generation: u32,
+    /// How many times in a row it has failed.
+    pub(super) failures: u32,
+    /// How to get its workers, until it begins.
+    pub(super) recipe: Option<Arc<dyn Recipe>>,
+    /// Wakes the task that keeps it, from its first worker on.
+    pub(super) keeper: Option<Waker>,
+    /// Which task that is.
+    pub(super) kept_by: Option<Id>,
     pub(super) stopper: Option<Stopper>,
     pub(super) told: Option<Instant>,
-    pub(super) generation: u32,
-    pub(super) failures: u32,
-    /// When the last failures were, if there is an intensity.
-    pub(super) recent: VecDeque<Instant>,
-    /// Since when it has been in its phase.
-    pub(super) since: Instant,
-    pub(super) until: Option<Instant>,
-    pub(super) error: Option<Box<RunnerChildError>>,
+    /// Since when its worker is up.
+    pub(super) since: Option<Instant>,
     pub(super) reporter: Option<Arc<Reporter>>,
-    /// Which task keeps it, from its first moment on.
-    pub(super) kept_by: Option<Id>,
-    pub(super) task: Option<AbortHandle>,
+    /// Tells those who wait that the state has changed, once anybody does.
+    pub(super) waiting: Option<Arc<Notify>>,
+    /// What most never have.
+    pub(super) past: Option<Box<Past>>,
     pub(super) ending: Option<Ending>,
+}
+
+/// What is left of workers that have ended.
+#[derive(Default)]
+pub(super) struct Past {
+    /// When the next is started.
+    until: Option<Instant>,
+    /// When the last failures were, if there is an intensity.
+    recent: VecDeque<Instant>,
+    pub(super) error: Option<RunnerChildError>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,61 +67,66 @@ pub(super) enum Phase {
 
 impl State {
     /// Returns that of a stay that waits for its turn.
-    pub(super) fn queued() -> Self {
+    pub(super) fn queued(recipe: Arc<dyn Recipe>) -> Self {
         Self {
             phase: Phase::Queued,
             is_doomed: false,
             is_bounced: false,
-            stopper: None,
-            told: None,
             generation: 0,
             failures: 0,
-            recent: VecDeque::new(),
-            since: Instant::now(),
-            until: None,
-            error: None,
-            reporter: None,
+            recipe: Some(recipe),
+            keeper: None,
             kept_by: None,
-            task: None,
+            stopper: None,
+            told: None,
+            since: None,
+            reporter: None,
+            waiting: None,
+            past: None,
             ending: None,
         }
     }
 
     pub(super) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
-        self.since = Instant::now();
-        self.until = None;
+        self.since = None;
+        if let Some(past) = &mut self.past {
+            past.until = None;
+        }
     }
 
     pub(super) fn rest(&mut self, phase: Phase, until: Instant) {
         self.enter(phase);
-        self.until = Some(until);
+        self.past.get_or_insert_default().until = Some(until);
     }
 
-    pub(super) fn tell(&mut self) {
+    /// Returns when the next worker is started, if that has a time.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.past.as_ref().and_then(|past| past.until)
+    }
+
+    pub(super) fn tell(&mut self, now: Instant) {
         if let Some(stopper) = &self.stopper {
             stopper.stop();
-            self.told.get_or_insert_with(Instant::now);
+            self.told.get_or_insert(now);
+        }
+    }
+
+    /// Has the task that keeps it look at what it is to do.
+    pub(super) fn wake_keeper(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.wake_by_ref();
         }
     }
 
     /// Counts a failure as an engine does.
     pub(super) fn fail(&mut self, policy: &Policy, now: Instant, random: &Mutex<StdRng>) {
-        let has_run = self.phase == Phase::Running;
-        if has_run && now - self.since >= policy.backoff.reset_after {
+        if self.since.is_some_and(|since| now - since >= policy.backoff.reset_after) {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);
-        let is_spent = policy.intensity.is_some_and(|intensity| {
-            let limit = usize::try_from(intensity.failures).unwrap_or(usize::MAX);
-            self.recent.push_back(now);
-            while self.recent.len() > limit.saturating_add(1)
-                || self.recent.front().is_some_and(|at| now - *at >= intensity.within)
-            {
-                self.recent.pop_front();
-            }
-            self.recent.len() > limit
-        });
+        let past = self.past.get_or_insert_default();
+        let is_spent = policy.intensity.is_some_and(|intensity| past.exceeds(intensity, now));
         if is_spent {
             self.enter(Phase::Spent);
         } else {
@@ -142,5 +164,19 @@ impl State {
             Phase::Spent => WorkerState::Spent,
             Phase::Gone => WorkerState::Absent,
         }
+    }
+}
+
+impl Past {
+    /// Counts a failure of this moment; returns whether that is one too many.
+    fn exceeds(&mut self, intensity: Intensity, now: Instant) -> bool {
+        let limit = usize::try_from(intensity.failures).unwrap_or(usize::MAX);
+        self.recent.push_back(now);
+        while self.recent.len() > limit.saturating_add(1)
+            || self.recent.front().is_some_and(|at| now - *at >= intensity.within)
+        {
+            self.recent.pop_front();
+        }
+        self.recent.len() > limit
     }
 }

@@ -48,15 +48,17 @@ pub(super) fn verdict(restart: Restart, end: &End) -> Verdict {
     }
 }
 
-/// Returns what is to be said of an end.
-pub(super) fn seen(end: &End) -> RunnerChildError {
-    let text = match end {
-        End::Outcome(Ok(())) => Ok("it ended by itself, and is permanent".to_owned()),
-        End::Outcome(Err(exit)) => caught(|| exit.to_string()),
-        End::Dropped => Ok(String::new()),
-    };
+/// Returns what is to be said of an end that brings an error.
+pub(super) fn seen(end: &End) -> Option<RunnerChildError> {
+    let End::Outcome(Err(exit)) = end else { return None };
+    let text = caught(|| exit.to_string());
     let text = text.unwrap_or_else(|_| "its error cannot be written".to_owned());
-    RunnerChildError { text, is_panic: matches!(end, End::Outcome(Err(exit)) if exit.is_panic()) }
+    Some(RunnerChildError { text, is_panic: exit.is_panic() })
+}
+
+/// Returns what is to be said of an end without an error that is a failure all the same.
+pub(super) fn unasked() -> RunnerChildError {
+    RunnerChildError { text: "it ended by itself, and is permanent".to_owned(), is_panic: false }
 }
 
 impl Ending {
