@@ -90,7 +90,7 @@ where
         }
         last = value.clone();
         if latest.put(Arc::new(value)) {
-            identity.shared.send(Message::Changed {
+            identity.shared.inbox.send(Message::Changed {
                 node: identity.node,
                 generation: identity.generation,
                 index,

@@ -137,7 +137,7 @@ impl Health {
     fn send(&self, degraded: Option<String>) {
         if self.stop.put_health(degraded) {
             let Identity { shared, node, generation, .. } = self.stop.identity();
-            shared.send(Message::Health { node: *node, generation: *generation });
+            shared.inbox.send(Message::Health { node: *node, generation: *generation });
         }
     }
 }

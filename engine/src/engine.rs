@@ -182,7 +182,7 @@ impl Engine {
     fn carry_out(&self, ops: Ops) -> Applied {
         let (reply, answer) = oneshot::channel();
         let apply = Apply { ops, caller: self.caller.clone(), reply };
-        self.shared.call(Call::Apply(Box::new(apply)));
+        self.shared.inbox.call(Call::Apply(Box::new(apply)));
         Applied::new(answer)
     }
 
@@ -377,7 +377,7 @@ impl Engine {
     /// Begins to stop all workers, dependents before what they depend on. Later calls change
     /// nothing.
     pub fn kill(&self) {
-        self.shared.call(Call::Kill(self.caller.origin.clone()));
+        self.shared.inbox.call(Call::Kill(self.caller.origin.clone()));
     }
 
     /// Waits until the engine has ended. Every call gives the same result.
@@ -421,7 +421,7 @@ impl Engine {
     /// Asks the loop; `None` if it has ended.
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.shared.call(Call::Ask(Box::new(question(reply))));
+        self.shared.inbox.call(Call::Ask(Box::new(question(reply))));
         answer.await.ok()
     }
 }

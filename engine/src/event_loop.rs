@@ -201,7 +201,7 @@ pub(crate) struct Beginning {
 /// behind that nobody supervises.
 impl Drop for EventLoop {
     fn drop(&mut self) {
-        let unread = self.shared.inbox.close();
+        let late = self.shared.inbox.close();
         for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
             worker.end();
         }
@@ -210,8 +210,10 @@ impl Drop for EventLoop {
         for apply in self.queue.drain(..) {
             self.reaper.take_ops(apply.ops);
         }
+        for unread in [std::mem::take(&mut self.unread), late] {
+            self.reaper.take_unread(unread);
+        }
         self.reaper.flush();
-        drop(unread);
     }
 }
 
@@ -260,6 +262,7 @@ impl EventLoop {
             if has_more {
                 self.let_others_run().await;
             } else if self.unread.is_empty() {
+                // What comes without an end does not keep the other tasks of this thread waiting.
                 tokio::select! {
                     biased;
                     () = cooperative(self.shared.inbox.wait()) => {}
@@ -279,6 +282,9 @@ impl EventLoop {
 
     fn take_messages(&mut self) {
         for _ in 0..BATCH {
+            if self.unread.messages.is_empty() {
+                self.shared.inbox.take(&mut self.unread);
+            }
             let Some(message) = self.unread.messages.pop_front() else { return };
             self.receive(message);
             self.carry_out_commands();

@@ -156,7 +156,7 @@ impl Kept {
     /// Returns a copy of the next event.
     fn copy(&self, next: &mut u64) -> Option<Event> {
         let index = usize::try_from(*next - self.first()).ok()?;
-        let Whole { kind, origin, name } = self.records.get(index)?.clone().open();
+        let Whole { kind, origin, name } = self.records.get(index)?.copy();
         let Moment { at, engine, .. } = self.moment_of(*next)?;
         let (at, engine) = (Timestamp(*at), Arc::clone(engine));
         let sequence = *next;

@@ -1,4 +1,11 @@
 //! What an engine's loop is told by its workers, and what is asked of it from outside.
+//!
+//! Invariants:
+//! 1. The loop's waker is put under the lock under which it has found nothing, and is taken by
+//!    whoever puts something in: no wake-up is lost.
+//! 2. Nothing foreign is woken or dropped under the lock.
+//! 3. Nothing is taken once it is closed, and nothing is kept then.
+//! 4. What was put in first is handed over first, in each of the two queues.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -10,7 +17,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::event_loop::{Call, Message};
 
 /// For how many messages and calls room is kept.
-const KEPT: usize = 4096;
+const KEPT: usize = 1024;
 
 /// What waits for an engine's loop: two queues under one lock.
 ///
@@ -81,9 +88,10 @@ impl Inbox {
             if !state.unread.is_empty() {
                 return Poll::Ready(());
             }
-            if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                state.waker = Some(cx.waker().clone());
-            }
+            let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+            let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };
+            drop(state);
+            drop(before);
             Poll::Pending
         })
         .await;
@@ -121,11 +129,14 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
 }
 
-/// Exchanges a queue that is read to its end for what has come. A large one is not kept.
+/// Exchanges a queue that is read to its end for what has come. A large one is not kept, also if
+/// nothing has come.
 fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
-    if read.is_empty() && !unread.is_empty() {
+    if read.is_empty() {
         read.shrink_to(KEPT);
-        mem::swap(unread, read);
+        if !unread.is_empty() {
+            mem::swap(unread, read);
+        }
     }
 }
 
@@ -177,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_handed_over_though_messages_are_unread() {
+    fn calls_are_handed_over_whether_or_not_all_messages_were_read() {
         let (inbox, mut unread) = (Inbox::default(), Unread::default());
         inbox.send(message(0));
         inbox.take(&mut unread);
@@ -228,10 +239,21 @@ mod tests {
         }
         assert_eq!(read(&inbox, &mut unread, 2 * KEPT).len(), 2 * KEPT);
 
-        inbox.send(message(0));
         inbox.take(&mut unread);
 
-        let room = inbox.state.lock().unread.messages.capacity();
-        assert!(room <= KEPT, "room for {room} is kept");
+        let queues = [&unread.messages, &inbox.state.lock().unread.messages];
+        let room: usize = queues.map(VecDeque::capacity).iter().sum();
+        assert!(room <= 2 * KEPT, "room for {room} is kept");
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_one_begins_to_wait_is_not_missed() {
+        for number in 0..1_000 {
+            let inbox = Arc::new(Inbox::default());
+            let sender = Arc::clone(&inbox);
+            let thread = std::thread::spawn(move || sender.send(message(number)));
+            inbox.wait().await;
+            thread.join().unwrap();
+        }
     }
 }

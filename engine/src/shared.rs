@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::engine::Life;
 use crate::event::Timestamp;
-use crate::event_loop::{Call, LastReport, Message};
+use crate::event_loop::{LastReport, Message};
 use crate::events::Log;
 use crate::inbox::Inbox;
 use crate::machine::NodeId;
@@ -60,16 +60,6 @@ impl Clock {
 }
 
 impl Shared {
-    /// Tells the loop something. After the loop has ended nobody cares.
-    pub(crate) fn send(&self, message: Message) {
-        self.inbox.send(message);
-    }
-
-    /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
-    pub(crate) fn call(&self, call: Call) {
-        self.inbox.call(call);
-    }
-
     /// Whether it is one of the engines of its tree: a nested engine that has ended is not.
     pub(crate) fn is_listed(&self) -> bool {
         self.outer.is_none() || !self.inbox.is_closed()
@@ -105,7 +95,7 @@ pub(crate) struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        self.shared.send(Message::Unpin(self.node));
+        self.shared.inbox.send(Message::Unpin(self.node));
     }
 }
 

@@ -31,7 +31,8 @@ use waiters::Waiters;
 const STOPPED: u8 = 1;
 const LOST: u8 = 2;
 const STARTED: u8 = 4;
-/// Something has outlived the worker's future, or will.
+/// Something may outlive the worker's future. It is set before that is counted, so that who does not
+/// find it set need not look.
 const LINGERED: u8 = 8;
 
 #[derive(Default)]

@@ -45,7 +45,7 @@ pub(crate) struct Born {
 impl Born {
     /// Tells the engine that the worker is up.
     pub(crate) fn tell(self, identity: &Identity) {
-        identity.shared.send(Message::Started {
+        identity.shared.inbox.send(Message::Started {
             node: identity.node,
             generation: identity.generation,
             outputs: self.outputs,
@@ -225,7 +225,7 @@ fn tell_end(
         entry.leave();
     }
     let Identity { shared, node, generation, .. } = identity;
-    shared.send(Message::Ended { node: *node, generation: *generation, finish });
+    shared.inbox.send(Message::Ended { node: *node, generation: *generation, finish });
     drop(linger);
 }
 

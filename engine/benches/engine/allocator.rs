@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Settings of glibc's allocator: it keeps what it is given back, and treats large blocks as it does
 /// by itself once it has seen the largest.
-const SETTINGS: [(&str, &str); 2] =
+pub(crate) const SETTINGS: [(&str, &str); 2] =
     [("MALLOC_TRIM_THRESHOLD_", "4294967296"), ("MALLOC_MMAP_THRESHOLD_", "33554432")];
 
 /// Runs this program again with an allocator that keeps what it is given back.

@@ -12,6 +12,11 @@ pub(crate) fn resident() -> f64 {
 pub(crate) fn spawn(kind: &str, count: usize) -> f64 {
     let program = std::env::current_exe().unwrap();
     let args = ["--memory-of", kind, &count.to_string()];
-    let output = std::process::Command::new(program).args(args).output().unwrap();
+    let mut command = std::process::Command::new(program);
+    // Memory is that of a program as anyone runs it.
+    for (setting, _) in crate::allocator::SETTINGS {
+        command.env_remove(setting);
+    }
+    let output = command.args(args).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
 }

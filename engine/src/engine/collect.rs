@@ -115,7 +115,7 @@ fn is_unwell(detail: &Detail) -> bool {
 }
 
 async fn last_report(engine: &Engine) -> Report {
-    // The report is there before the verdict is.
+    // What it is made of is there before the verdict is.
     drop(engine.wait().await);
     match engine.shared.last_report.get(&engine.shared) {
         Some(report) => report,

@@ -71,7 +71,7 @@ impl NestedEngine {
         let Identity { shared, node, generation, .. } = self.outer.clone();
         let told = async move {
             tokio::select! {
-                () = stop.wait() => shared.send(Message::Overrun { node, generation }),
+                () = stop.wait() => shared.inbox.send(Message::Overrun { node, generation }),
                 _ = gone => {}
             }
         };

@@ -82,11 +82,11 @@ impl EventLoop {
         });
         self.note(node, None, || EventKind::Starting { generation });
         let ctx = Context::new(stop);
-        let launch = Launch { gifts, ctx, settings: manifold.settings.clone(), entry: None };
-        let task = manifold.blueprint.clone().launch(launch, &self.shared);
-        let slot = &mut self.slots[node.index()];
-        slot.manifold = Some(manifold);
-        if let Some(worker) = &mut slot.worker {
+        let (blueprint, settings) = (Arc::clone(&manifold.blueprint), manifold.settings.clone());
+        self.slots[node.index()].manifold = Some(manifold);
+        let launch = Launch { gifts, ctx, settings, entry: None };
+        let task = blueprint.launch(launch, &self.shared);
+        if let Some(worker) = &mut self.slots[node.index()].worker {
             worker.task = task;
         }
     }

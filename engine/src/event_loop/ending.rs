@@ -64,8 +64,8 @@ impl EventLoop {
         }
     }
 
-    /// Says how the engine has ended. Its last report is made when it is asked for, or after those
-    /// who wait have been woken: with many workers it takes longer than their stop.
+    /// Says how the engine has ended. What its last report is made of is put together when one is
+    /// asked for, or after those who wait have been woken: with many workers that takes long.
     pub(super) async fn finish(mut self) {
         self.note_engine(None, EventKind::Finished);
         self.flush();

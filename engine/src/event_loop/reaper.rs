@@ -13,6 +13,7 @@ use crate::chunks::Chunks;
 use crate::detail::Reporter;
 use crate::exit::BoxError;
 use crate::finish::Finish;
+use crate::inbox::Unread;
 use crate::manifold::Manifold;
 use crate::value::Outputs;
 
@@ -29,6 +30,7 @@ enum Remains {
     Ask(Arc<Ask>),
     Latest(Arc<Latest>),
     Slots(Chunks<Slot>),
+    Unread(Box<Unread>),
 }
 
 /// For how many remains room is made at once.
@@ -94,6 +96,12 @@ impl Reaper {
 
     pub(super) fn take_slots(&mut self, slots: Chunks<Slot>) {
         self.taken.push(Remains::Slots(slots));
+    }
+
+    pub(super) fn take_unread(&mut self, unread: Unread) {
+        if !unread.is_empty() {
+            self.taken.push(Remains::Unread(Box::new(unread)));
+        }
     }
 
     pub(super) fn take_finish(&mut self, finish: Finish) {

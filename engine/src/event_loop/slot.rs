@@ -120,6 +120,8 @@ impl Slot {
         self.present = bits.sum();
         if !others.is_empty() {
             self.rare_mut().present = others.into();
+        } else if let Some(rare) = &mut self.rare {
+            rare.present = Box::default();
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) struct Timers {
     sleeps_until: Option<Stamp>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
     at: Stamp,
     sequence: u64,
@@ -154,7 +154,10 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::sync::Arc;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::machine::{Command, Step};
@@ -180,6 +183,36 @@ mod tests {
         let expected = [(1, 4), (2, 9), (5, 0), (6, 3), (6, 7), (7, 1), (7, 5), (9, 6), (9, 8)];
         assert_eq!(come, expected);
         assert_eq!(queue.len(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn timers_that_come_and_go_at_random_come_in_order(
+            steps in prop::collection::vec((0_u64..20, 0..4), 1..200),
+        ) {
+            let mut machine = Machine::new(Arc::new(Policy::default()), 0);
+            let (node, token) = (machine.add(), Token::default());
+            let (mut queue, mut expected) = (Queue::default(), BTreeSet::new());
+            for (sequence, (at, step)) in (0..).zip(steps) {
+                match step {
+                    0 => {
+                        let first = queue.first();
+                        prop_assert_eq!(first, expected.pop_first());
+                        first.into_iter().for_each(|first| queue.take(first));
+                    }
+                    1 => {
+                        queue.retain(|timer| timer.at != at);
+                        expected.retain(|timer: &Timer| timer.at != at);
+                    }
+                    _ => {
+                        let timer = Timer { at, sequence, node, token };
+                        queue.push(timer);
+                        expected.insert(timer);
+                    }
+                }
+                prop_assert_eq!(queue.len(), expected.len());
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use crate::name::Text;
 /// What the ring keeps of one event: the rest is that of its moment.
 ///
 /// Every start and end of a worker makes some: they are small, and what few of them have is boxed.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Record {
     Usual { name: Text, kind: Usual },
     Other(Box<Whole>),
@@ -43,6 +43,15 @@ impl Record {
         match (Usual::of(&kind), origin, name) {
             (Some(kind), None, Some(name)) => Self::Usual { name, kind },
             (_, origin, name) => Self::Other(Box::new(Whole { kind, origin, name })),
+        }
+    }
+
+    pub(super) fn copy(&self) -> Whole {
+        match self {
+            Self::Usual { name, kind } => {
+                Whole { kind: (*kind).into(), origin: None, name: Some(name.clone()) }
+            }
+            Self::Other(whole) => Whole::clone(whole),
         }
     }
 

@@ -63,6 +63,17 @@ async fn a_report_has_which_of_very_many_inputs_were_there() -> TestResult {
     let inputs = report.workers["c"].inputs.iter().enumerate();
     let there = inputs.filter(|(_, input)| input.was_present).map(|(number, _)| number);
     assert!(there.eq((0..names.len()).filter(is_there)), "{report:?}");
+
+    // One that has fewer inputs is started in its place, and one that waits for another.
+    engine.replace(C, Script::new().manifold(names[0].optional())).await?;
+    engine.running(&C).await?;
+    let waiting = (names.iter().map(Name::optional).collect::<Vec<_>>(), B);
+    engine.replace(C, Script::new().manifold(waiting)).await?;
+    let report = engine.report().await;
+
+    let inputs = report.workers["c"].inputs.iter().enumerate();
+    let there = inputs.filter(|(_, input)| input.was_present).map(|(number, _)| number);
+    assert!(there.eq([0]), "{report:?}");
     Ok(clean_kill(engine).await?)
 }
 
@@ -208,6 +219,44 @@ fn degraded(reason: &'static str) -> Manifold {
         stop.wait().await;
         Ok(())
     })
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_finds_what_was_told_before_though_more_is_unread() -> TestResult {
+    let engine = test_engine().build()?;
+    let names = (0..3_000).map(|number| Name::<u32>::parse(&format!("value-{number}")));
+    let names = names.collect::<Result<Vec<_>, NameError>>()?;
+    let values = names.iter().cloned();
+    engine.apply(values.fold(Change::new(), |all, name| all.provide(name, 1))).await?;
+    let (sender, mut healths) = tokio::sync::mpsc::unbounded_channel();
+    let speaking = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let sender = sender.clone();
+        async move {
+            sender.send(up.context().health()).map_err(Exit::failed)?;
+            up.ready((1,)).wait().await;
+            Ok(())
+        }
+    });
+    engine.install(A, speaking).await?;
+    let health = healths.recv().await.ok_or("no health")?;
+    let mut watches = Vec::new();
+    for _ in 0..300 {
+        watches.push(engine.output(names[0].clone()).follow().await?);
+    }
+    // Of a report of so many the loop lets others run in between.
+    let reporting = engine.clone();
+    let mut report = std::pin::pin!(reporting.report());
+    tokio::select! { biased; _ = &mut report => {} () = std::future::ready(()) => {} }
+    tokio::task::yield_now().await;
+    // More messages than the loop looks at in one turn.
+    drop(watches);
+    tokio::task::yield_now().await;
+
+    health.degraded("told before the question");
+    let why = engine.why("a").await.ok_or("no such worker")?;
+
+    assert_eq!(why.to_string(), "/a is degraded: told before the question");
+    Ok(clean_kill(engine).await?)
 }
 
 #[tokio::test(start_paused = true)]

@@ -203,7 +203,11 @@ impl Notes {
 
     /// Writes that a fault strikes a worker.
     pub(super) fn strikes(&self, begun: &Begun, text: &'static str) {
-        self.push(|record| record.numbers.get(begun.seat).copied(), What::Fault(text));
+        let number = |record: &mut Record| match record.numbers.get(begun.seat) {
+            Some(number) => *number,
+            None => record.trace.number_of(&begun.path),
+        };
+        self.push(|record| Some(number(record)), What::Fault(text));
     }
 
     /// Enters something after all events that have come before it.
