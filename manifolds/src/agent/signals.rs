@@ -43,25 +43,31 @@ impl Listening {
     }
 
     /// Waits until the process is asked to end once more, at the soonest this long after the call.
-    pub(super) async fn asked_again(&self, apart: Duration) {
-        grown_again(self.handle.subscribe(), apart).await;
+    pub(super) fn asked_again(&self, apart: Duration) -> impl Future<Output = ()> + use<> {
+        grown_again(self.handle.subscribe(), apart)
     }
 }
 
 /// Waits until another signal asks for the end, at the soonest `apart` after the call.
 ///
-/// What comes before belongs to the first: some who ask a process and its group ask it twice.
-async fn grown_again(mut counts: watch::Receiver<SignalCounts>, apart: Duration) {
+/// What comes before belongs to the first: some who ask a process and its group ask it twice. It
+/// counts from the call on, not from when it is first waited for.
+fn grown_again(
+    mut counts: watch::Receiver<SignalCounts>,
+    apart: Duration,
+) -> impl Future<Output = ()> {
     let began = Instant::now();
     let mut seen = counts.borrow_and_update().ends();
-    loop {
-        match counts.wait_for(|counts| counts.ends() > seen).await {
-            Ok(counts) => seen = counts.ends(),
-            // Nobody will ask any more.
-            Err(_) => std::future::pending().await,
-        }
-        if began.elapsed() >= apart {
-            return;
+    async move {
+        loop {
+            match counts.wait_for(|counts| counts.ends() > seen).await {
+                Ok(counts) => seen = counts.ends(),
+                // Nobody will ask any more.
+                Err(_) => std::future::pending().await,
+            }
+            if began.elapsed() >= apart {
+                return;
+            }
         }
     }
 }
@@ -109,6 +115,16 @@ mod tests {
 
         counts.send_modify(|counts| counts.terminate += 1);
         asked.await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_signal_that_comes_before_it_is_waited_for_counts() {
+        let counts = watch::Sender::new(SignalCounts { terminate: 1, ..SignalCounts::default() });
+        let asked = grown_again(counts.subscribe(), Duration::ZERO);
+
+        counts.send_modify(|counts| counts.terminate += 1);
+
+        timeout(Duration::from_secs(60), asked).await.expect("it does not count");
     }
 
     #[tokio::test(start_paused = true)]
