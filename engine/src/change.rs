@@ -48,8 +48,7 @@ impl Op {
     where
         T: Clone + Send + Sync + 'static,
     {
-        let action = Action::Install { manifold: Some(manifold), expected: Kind::of::<T>(), mode };
-        Self { name: name.into_text(), action }
+        Self::put_part(Part { name: name.into_text(), kind: Kind::of::<T>(), manifold }, mode)
     }
 
     /// Hands in a value under a name.

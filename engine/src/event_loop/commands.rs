@@ -60,8 +60,7 @@ impl EventLoop {
     }
 
     fn start(&mut self, node: NodeId, generation: Generation) {
-        // Taken for the while: to clone it would cost two atomic operations.
-        let Some(manifold) = self.slots[node.index()].manifold.take() else { return };
+        let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
         let (gifts, present) = self.gifts(node, &manifold);
         let slot = &mut self.slots[node.index()];
         slot.note_present(&present);
@@ -82,10 +81,8 @@ impl EventLoop {
         });
         self.note(node, None, || EventKind::Starting { generation });
         let ctx = Context::new(stop);
-        let (blueprint, settings) = (Arc::clone(&manifold.blueprint), manifold.settings.clone());
-        self.slots[node.index()].manifold = Some(manifold);
-        let launch = Launch { gifts, ctx, settings, entry: None };
-        let task = blueprint.launch(launch, &self.shared);
+        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
+        let task = manifold.blueprint.launch(launch, &self.shared);
         if let Some(worker) = &mut self.slots[node.index()].worker {
             worker.task = task;
         }

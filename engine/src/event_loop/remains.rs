@@ -1,4 +1,4 @@
-//! What is left of an engine that has ended: its last report, or what that is made of.
+//! What is left of an engine that has ended: what its last report is made of.
 
 use std::fmt;
 use std::sync::Arc;
