@@ -1,0 +1,164 @@
+//! How children and their runner end, and who is told.
+
+use std::time::Duration;
+
+use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, WorkerState};
+use crankcase_testing::{check_alive, clean_kill, dirty_kill, test_engine};
+use crankcase_workers::{ChildSpec, Ending, Runner, RunnerConfig, RunnerError, RunnerHandle};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use super::{Idle, deaf, idle, policy, run};
+use crate::running::TestResult;
+
+#[tokio::test(start_paused = true)]
+async fn a_fatal_end_stops_all_and_is_the_runners_own() -> TestResult {
+    let (mut runner, workers) = run()?;
+    workers.start("a", idle()).await?;
+    let fatal = |_ctx| async { Err::<Idle, _>(Exit::fatal("the database is of another version")) };
+
+    workers.start("b", ChildSpec::temporary(fatal)).await?;
+    let ended = runner.ended().await.unwrap_err();
+
+    assert!(matches!(&ended, Exit::Fatal(_)));
+    assert_eq!(ended.to_string(), "the database is of another version");
+    assert!(workers.names().is_empty());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_start_or_run_is_a_failure_with_its_message() -> TestResult {
+    struct Falls;
+    impl Worker for Falls {
+        async fn run(self, _stop: Stop) -> Outcome {
+            panic!("in its run")
+        }
+    }
+    let (runner, workers) = run()?;
+    let begun = |_ctx| -> std::future::Ready<Result<Idle, Exit>> { panic!("in its start") };
+    let first = workers.start("a", ChildSpec::temporary(begun)).await?;
+    let second = workers.start("b", ChildSpec::temporary(|_ctx| async { Ok(Falls) })).await?;
+
+    for (watch, expected) in [(first, "panicked: in its start"), (second, "panicked: in its run")] {
+        let Ending::Failed(exit) = watch.ended().await else {
+            return Err("it did not fail".into());
+        };
+        assert!(exit.is_panic());
+        assert_eq!(exit.to_string(), expected);
+    }
+    check_alive(&runner)?;
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_takes_too_long_has_failed() -> TestResult {
+    let (runner, workers) = run()?;
+    let hanging = ChildSpec::temporary(|_ctx| std::future::pending::<Result<Idle, Exit>>());
+    workers.start("a", hanging.start_timeout(Duration::from_secs(5))).await?;
+
+    let Ending::Failed(exit) = workers.wait("a").await? else { return Err("no failure".into()) };
+
+    assert_eq!(exit.to_string(), "its start took longer than 5s");
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_workers_are_dropped_with_it_and_who_waits_is_told() -> TestResult {
+    let (runner, workers) = run()?;
+    workers.start("a", deaf()).await?;
+    workers.running("a").await?;
+
+    let (ended, ()) = tokio::join!(workers.wait("a"), async {
+        sleep(Duration::from_secs(1)).await;
+        drop(runner);
+    });
+
+    assert!(matches!(ended?, Ending::Dropped));
+    assert!(workers.names().is_empty());
+    assert!(matches!(workers.start("b", idle()).await, Err(RunnerError::Stopping { .. })));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_workers_have_no_grace_when_it_is_dropped() -> TestResult {
+    let (runner, workers) = run()?;
+    let running = workers.start("a", deaf()).await?;
+    running.running().await?;
+    let stopped = workers.start("b", deaf()).await?;
+    stopped.running().await?;
+    let mut stop = Box::pin(workers.stop("b"));
+    tokio::select! {
+        biased;
+        _ = &mut stop => return Err("it ended, though it is deaf".into()),
+        () = sleep(Duration::from_secs(1)) => {}
+    }
+    let began = Instant::now();
+
+    drop(runner);
+
+    assert!(matches!(running.ended().await, Ending::Dropped));
+    assert!(matches!(stopped.ended().await, Ending::Dropped));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestResult {
+    struct Stubborn(mpsc::UnboundedSender<Linger>);
+    impl Worker for Stubborn {
+        async fn run(self, stop: Stop) -> Outcome {
+            self.0.send(stop.linger())?;
+            stop.wait().await;
+            Ok(())
+        }
+    }
+    const RUNNER: Name<RunnerHandle> = Name::new("runner");
+    let manifold = Manifold::builder()
+        .start(|(), _ctx| async { Ok(Runner::new(RunnerConfig { policy: policy(), seed: 0 })?) })
+        .output(Runner::handle)
+        .build()
+        .grace(Duration::from_secs(60));
+    let engine = test_engine().build()?;
+    engine.install(RUNNER, manifold).await?;
+    let workers = engine.output(RUNNER).await?;
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let spec = ChildSpec::permanent(move |_ctx| {
+        let sender = sender.clone();
+        async move { Ok(Stubborn(sender)) }
+    });
+    workers.start("a", spec).await?;
+    let linger = held.recv().await;
+
+    let (bounced, seen) = tokio::join!(async { engine.bounce(&RUNNER).await }, async {
+        sleep(Duration::from_secs(600)).await;
+        let runner = engine.report().await.workers.remove("runner");
+        drop(linger);
+        runner.map(|runner| (runner.state, runner.starts))
+    });
+
+    bounced?;
+    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
+    assert!(workers.names().is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_says_who_was_left_behind() -> TestResult {
+    let (runner, workers) = run()?;
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let spec = ChildSpec::permanent(move |ctx| {
+        let sender = sender.clone();
+        async move {
+            sender.send(ctx.stop().linger())?;
+            Ok(Idle)
+        }
+    });
+    workers.start("a", spec).await?;
+    let linger = held.recv().await;
+
+    let exit = dirty_kill(runner).await?;
+
+    assert_eq!(exit.to_string(), "children were left behind: \"a\"");
+    drop(linger);
+    Ok(())
+}
