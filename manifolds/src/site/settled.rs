@@ -65,7 +65,7 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
     })
 }
 
-/// Whether every resource of the site is there, and nothing more is to be expected of it for now.
+/// Whether every resource of the site is there, and has nothing more to say until something changes.
 fn is_settled(site: &Site, report: &Report) -> bool {
     let names = site.declarations().iter().map(|declaration| &declaration.name);
     let mut workers = names.map(|name| report.workers.get(name));

@@ -41,7 +41,7 @@ impl Refusal {
     /// Refuses a path into an engine that is not there, and says why it is not.
     pub(super) fn engine_down(path: &str, why: &Why) -> Self {
         let mut refusal = Self::unknown_path(path);
-        refusal.message.push_str(&format!(" for now: {why}"));
+        refusal.message.push_str(&format!(" at present: {why}"));
         refusal
     }
 

@@ -177,10 +177,10 @@ async fn a_path_into_an_engine_that_does_not_run_is_told_with_the_reason() -> Te
     for (path, expected) in [
         (
             "/agent/site/page",
-            r#"nothing has the path "/agent/site/page" for now: /agent/site is parked"#,
+            r#"nothing has the path "/agent/site/page" at present: /agent/site is parked"#,
         ),
-        ("site/shop/page", "for now: /agent/site is parked"),
-        ("failing/x", "for now: /agent/failing failed once: no luck; next try in "),
+        ("site/shop/page", "at present: /agent/site is parked"),
+        ("failing/x", "at present: /agent/failing failed once: no luck; next try in "),
         ("store/x", r#"; "/agent/store" has no workers of its own"#),
         ("shelf", r#"nothing has the path "/agent/shelf"; did you mean "/agent/bookcase/shelf"?"#),
         ("sit/page", r#"nothing has the path "/agent/sit"; did you mean "/agent/site"?"#),
