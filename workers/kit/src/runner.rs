@@ -26,7 +26,7 @@ pub use self::spec::{ChildContext, ChildSpec, Restart};
 pub use self::stay::Ending;
 
 use self::table::Shared;
-use crate::child::until_end;
+use crate::child::{caught, until_end};
 use crate::left_behind::LeftBehind;
 
 mod body;
@@ -182,9 +182,11 @@ struct Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        drop(self.shared.end());
+        let ended = self.shared.end();
         self.shared.stop_all();
         self.shared.abort_all();
+        // A fatal error may panic when it is dropped; nothing is left to be told then.
+        drop(caught(|| drop(ended)));
     }
 }
 

@@ -74,10 +74,11 @@ impl<B: Body> Future for Task<B> {
 
 pin_project! {
     struct Workers<S, N, F, R> {
-        start: Arc<S>,
-        run: N,
+        // Dropped first: a worker may use what its start holds.
         #[pin]
         stage: Stage<F, R>,
+        start: Arc<S>,
+        run: N,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The names of a runner, and what each has.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
@@ -8,9 +8,10 @@ use hashbrown::hash_table::Entry;
 
 use super::stay::Stay;
 
-/// Makes digests of names. It is keyed anew for each runner: names may come from outside.
+/// Makes digests of names. It is keyed anew for each runner, and its key cannot be learned: names may
+/// come from outside.
 #[derive(Default)]
-pub(super) struct Digester(foldhash::fast::RandomState);
+pub(super) struct Digester(RandomState);
 
 /// Tells most names apart without a look at them, also when the table that they are in grows.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::report::RunnerChild;
 use super::reporter::{Answer, Reporter};
 use super::spec::{ChildContext, ChildSpec, Restart};
 use super::table::Shared;
-use crate::child::End;
+use crate::child::{End, caught};
 use crate::moment::after;
 
 mod presence;
@@ -136,7 +136,8 @@ impl Stay {
         }
     }
 
-    /// Has its task end, and its worker be dropped.
+    /// Has its task end, and its worker be dropped. It is to be told to leave before: a task that is
+    /// about to start a worker looks at that.
     pub(super) fn abort(&self) {
         self.signs.fetch_or(ABORTED, Ordering::AcqRel);
         self.state.lock().wake_keeper();
@@ -160,7 +161,8 @@ impl Stay {
         let held = (state.keeper.take(), state.recipe.take());
         let reporter = state.reporter.take();
         tell_change(state);
-        drop(held);
+        // What a user made may panic when it is dropped; others are still to be told.
+        drop(caught(|| drop(held)));
         reporter.into_iter().for_each(Reporter::give_up);
     }
 
@@ -176,7 +178,9 @@ impl Stay {
     pub(super) fn set_reporter(&self, generation: u32, reporter: Reporter) {
         let reporter = Arc::new(reporter);
         let mut state = self.state.lock();
-        let old = if state.generation == generation {
+        // One that comes after its worker's end would be asked in its place, or kept for ever.
+        let is_live = matches!(state.phase, Phase::Starting | Phase::Running);
+        let old = if is_live && state.generation == generation {
             state.reporter.replace(reporter)
         } else {
             Some(reporter)
@@ -246,7 +250,7 @@ impl Stay {
         } else {
             verdict(self.restart, &end)
         };
-        let (mut next, mut failed) = (Next::Again, None);
+        let (mut next, mut failed, mut left) = (Next::Again, None, None);
         match verdict {
             Verdict::Leave => {
                 // From here on its name is free as soon as it has left.
@@ -256,6 +260,7 @@ impl Stay {
             Verdict::Bounce => {
                 let delay = spread(&self.policy, random);
                 state.rest(Phase::Delayed, after(Instant::now(), delay));
+                left = Some(end);
             }
             Verdict::Failure => {
                 let (now, seen) = (Instant::now(), seen.unwrap_or_else(unasked));
@@ -263,9 +268,12 @@ impl Stay {
                 state.past.get_or_insert_default().error = Some(seen.clone());
                 let wait = state.until().map(|until| until.saturating_duration_since(now));
                 failed = Some((seen, state.failures, wait));
+                left = Some(end);
             }
         }
         tell_change(state);
+        // An error that panics when it is dropped was a failure all the same.
+        drop(caught(|| drop(left)));
         reporter.into_iter().for_each(Reporter::give_up);
         if let Some((seen, failures, wait)) = failed {
             tracing::warn!(

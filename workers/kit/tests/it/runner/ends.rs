@@ -1,15 +1,17 @@
 //! How children and their runner end, and who is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, WorkerState};
 use crankcase_testing::{check_alive, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{ChildSpec, Ending, Runner, RunnerConfig, RunnerError, RunnerHandle};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::{Idle, deaf, idle, policy, run};
-use crate::running::TestResult;
+use crate::running::{TestResult, guarded};
 
 #[tokio::test(start_paused = true)]
 async fn a_fatal_end_stops_all_and_is_the_runners_own() -> TestResult {
@@ -160,5 +162,81 @@ async fn a_runner_says_who_was_left_behind() -> TestResult {
 
     assert_eq!(exit.to_string(), "children were left behind: \"a\"");
     drop(linger);
+    Ok(())
+}
+
+/// Notes when it is dropped, and panics then if it is told to.
+struct Noting {
+    journal: Arc<Mutex<Vec<&'static str>>>,
+    name: &'static str,
+    falls: bool,
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        self.journal.lock().push(self.name);
+        assert!(!self.falls, "in its drop");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_spec_that_panics_when_it_is_dropped_keeps_no_caller_waiting() -> TestResult {
+    let (runner, workers) = run()?;
+    let journal = Arc::new(Mutex::new(Vec::new()));
+    let falling = || {
+        let noting = Noting { journal: Arc::clone(&journal), name: "spec", falls: true };
+        ChildSpec::permanent(move |_ctx| {
+            let _held = &noting;
+            async { Ok(Idle) }
+        })
+    };
+    let first = workers.start("a", deaf()).await?;
+    let second = workers.start("b", deaf()).await?;
+    first.running().await?;
+    second.running().await?;
+
+    let (third, fourth, ()) = tokio::join!(
+        guarded(workers.replace("a", falling())),
+        guarded(workers.replace("b", falling())),
+        async {
+            sleep(Duration::from_secs(1)).await;
+            drop(runner);
+        }
+    );
+
+    assert!(third.is_err() && fourth.is_err());
+    assert_eq!(*journal.lock(), ["spec", "spec"]);
+    assert!(matches!(first.ended().await, Ending::Dropped));
+    assert!(matches!(second.ended().await, Ending::Dropped));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_is_dropped_before_what_its_start_holds() -> TestResult {
+    struct Holding(#[expect(dead_code, reason = "it is held to be dropped")] Noting);
+    impl Worker for Holding {
+        async fn run(self, _stop: Stop) -> Outcome {
+            std::future::pending().await
+        }
+    }
+    let (runner, workers) = run()?;
+    let journal = Arc::new(Mutex::new(Vec::new()));
+    let noting = {
+        let journal = Arc::clone(&journal);
+        move |name| Noting { journal: Arc::clone(&journal), name, falls: false }
+    };
+    let held = noting("start");
+    let spec = ChildSpec::permanent(move |_ctx| {
+        let _held = &held;
+        let worker = Holding(noting("worker"));
+        async { Ok(worker) }
+    });
+    let watch = workers.start("a", spec).await?;
+    watch.running().await?;
+
+    drop(runner);
+
+    assert!(matches!(watch.ended().await, Ending::Dropped));
+    assert_eq!(*journal.lock(), ["worker", "start"]);
     Ok(())
 }
