@@ -73,15 +73,8 @@ impl Judge {
 
     /// Returns the seat of a name in an engine.
     pub(super) fn index_of(&mut self, engine: &str, name: &str) -> usize {
-        if let Some(index) = self.places.recent(name)
-            && self.seats[index].is_at(engine, name)
-        {
-            return index;
-        }
         let engine = self.places.engine(engine);
-        let index = self.index_in(engine, name);
-        self.places.keep(name, index);
-        index
+        self.index_in(engine, name)
     }
 
     fn index_in(&mut self, engine: usize, name: &str) -> usize {

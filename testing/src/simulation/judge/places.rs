@@ -6,17 +6,13 @@ use foldhash::fast::FixedState;
 
 type Numbers = HashMap<String, usize, FixedState>;
 
-/// How many of the seats that were looked up last are kept in mind.
-const KEPT: usize = 64;
-
 /// The seats by the engines and the names of their paths: looked up without writing a path.
 #[derive(Default)]
 pub(super) struct Places {
     engines: Vec<Place>,
     numbers: Numbers,
-    /// Seats that were looked up, by where the names stood in memory: most often the next look
-    /// comes with the same ones. Another name may stand there by then, so it is compared.
-    recent: Vec<usize>,
+    /// The engine that was asked for last: most often it is the next one too.
+    last: usize,
 }
 
 /// One engine's path, and the seats of the names in it.
@@ -29,12 +25,18 @@ struct Place {
 impl Places {
     /// Returns the number of an engine, which is a new one if it was never asked for.
     pub(super) fn engine(&mut self, path: &str) -> usize {
-        self.number(path).unwrap_or_else(|| {
-            let seats = Numbers::default();
-            self.numbers.insert(path.to_owned(), self.engines.len());
-            self.engines.push(Place { path: path.to_owned(), is_killed: false, seats });
-            self.engines.len() - 1
-        })
+        if self.engines.get(self.last).is_none_or(|last| !is_same(&last.path, path)) {
+            self.last = self.number(path).unwrap_or_else(|| self.add(path));
+        }
+        self.last
+    }
+
+    fn add(&mut self, path: &str) -> usize {
+        let number = self.engines.len();
+        self.numbers.insert(path.to_owned(), number);
+        let seats = Numbers::default();
+        self.engines.push(Place { path: path.to_owned(), is_killed: false, seats });
+        number
     }
 
     /// Returns the number of an engine that was asked for before.
@@ -62,17 +64,6 @@ impl Places {
         self.engines[engine].seats.insert(name.to_owned(), seat);
     }
 
-    /// Returns the seat of which a name that stood in the same place was the last one's.
-    pub(super) fn recent(&self, name: &str) -> Option<usize> {
-        self.recent.get(slot(name)).copied()
-    }
-
-    /// Keeps in mind whose seat a name is.
-    pub(super) fn keep(&mut self, name: &str, seat: usize) {
-        self.recent.resize(KEPT, seat);
-        self.recent[slot(name)] = seat;
-    }
-
     pub(super) fn is_killed(&self, engine: usize) -> bool {
         self.engines[engine].is_killed
     }
@@ -88,8 +79,8 @@ impl Places {
     }
 }
 
-/// Returns where it is kept in mind whose seat a name is.
-fn slot(name: &str) -> usize {
-    // What is allocated begins at multiples of sixteen.
-    (name.as_ptr().addr() >> 4) % KEPT
+fn is_same(one: &str, other: &str) -> bool {
+    // Most often both are empty, and to compare nothing with nothing is slow where memory is read by
+    // masks.
+    one.len() == other.len() && (one.is_empty() || one == other)
 }

@@ -118,14 +118,6 @@ pub(in crate::simulation) struct Seat {
 }
 
 impl Seat {
-    /// Whether its path is that of this name in the engine with this path.
-    pub(super) fn is_at(&self, engine: &str, name: &str) -> bool {
-        self.is_called(name)
-            && self.path.len() == engine.len() + 1 + name.len()
-            // To compare nothing with nothing is slow where memory is read by masks.
-            && (engine.is_empty() || self.path.starts_with(engine))
-    }
-
     /// Whether its path ends with this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'))

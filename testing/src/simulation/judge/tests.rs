@@ -5,23 +5,25 @@ use crankcase_engine::EventKind;
 use super::Judge;
 
 #[test]
-fn a_name_is_told_from_another_one_at_its_place_in_memory() {
+fn each_name_in_each_engine_has_a_seat_of_its_own() {
     let mut judge = Judge::default();
-    let mut name = "worker-1".to_owned();
-    let first = judge.index_of("/site", &name);
-    let place = name.as_ptr();
+    let paths = [
+        ("/site", "worker-1"),
+        ("/site", "worker-2"),
+        ("/sitf", "worker-2"),
+        ("", "worker-2"),
+        ("/site/er", "worker-1"),
+    ];
 
-    name.replace_range(7.., "2");
-    assert_eq!(name.as_ptr(), place);
+    let seats = paths.map(|(engine, name)| judge.index_of(engine, name));
 
-    let second = judge.index_of("/site", &name);
-    assert_ne!(first, second);
-    assert_ne!(judge.index_of("/sitf", &name), second);
-    assert_ne!(judge.index_of("", &name), second);
-    assert_ne!(judge.index_of("/site/er", "worker-1"), first);
-    assert_eq!(judge.index_of("/site", "worker-1"), first);
-    assert_eq!(judge.seat("/site/worker-2").map(|seat| &*seat.path), Some("/site/worker-2"));
-    assert_eq!(&**judge.path(first), "/site/worker-1");
+    assert_eq!(seats, [0, 1, 2, 3, 4]);
+    assert_eq!(paths.map(|(engine, name)| judge.index_of(engine, name)), seats);
+    for (seat, (engine, name)) in seats.into_iter().zip(paths) {
+        let path = format!("{engine}/{name}");
+        assert_eq!(&**judge.path(seat), path);
+        assert_eq!(judge.seat(&path).map(|seat| &*seat.path), Some(&*path));
+    }
 }
 
 #[test]
