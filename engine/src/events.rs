@@ -45,11 +45,18 @@ pub struct Events {
 
 impl Events {
     /// Returns the next event if there is one already.
+    #[inline]
     pub fn try_next(&mut self) -> Option<Notice> {
-        match self.taken.take(&mut self.next) {
-            Some(event) => Some(Notice::Event(event)),
+        match self.taken.take() {
+            Some(event) => Some(self.given(event)),
             None => self.look().ok(),
         }
+    }
+
+    #[inline]
+    fn given(&mut self, event: Event) -> Notice {
+        self.next = event.sequence + 1;
+        Notice::Event(event)
     }
 
     /// Looks into the ring. Who follows alone is given what is there, not copies of it.
@@ -61,18 +68,23 @@ impl Events {
             self.next = first;
             return Ok(Notice::Missed(missed));
         }
-        let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
+        if self.next == ring.kept.next {
+            return Err(if ring.is_closed { Nothing::Ever } else { Nothing::Yet });
+        }
         // Who subscribes from now on begins with what is not in the ring yet.
         let is_alone = self.log.followers.load(Ordering::Relaxed) == 1;
         let event = if is_alone {
             ring.hand_over(&mut self.taken);
             // What is passed over is dropped without the lock.
             drop(ring);
-            self.taken.take(&mut self.next)
+            self.taken.pass_over(self.next);
+            self.taken.take()
         } else {
-            ring.kept.copy(&mut self.next)
+            let copy = ring.kept.copy(self.next);
+            drop(ring);
+            copy
         };
-        event.map(Notice::Event).ok_or(nothing)
+        event.map(|event| self.given(event)).ok_or(Nothing::Yet)
     }
 
     /// Waits for the next event; `None` when the engine has ended and all its events were given.
@@ -84,8 +96,8 @@ impl Events {
         loop {
             let log = Arc::clone(&self.log);
             let pushed = log.pushed.notified();
-            if let Some(event) = self.taken.take(&mut self.next) {
-                return Some(Notice::Event(event));
+            if let Some(event) = self.taken.take() {
+                return Some(self.given(event));
             }
             match self.look() {
                 Ok(notice) => return Some(notice),
@@ -153,31 +165,32 @@ impl Kept {
         self.next - self.records.len() as u64
     }
 
-    /// Returns a copy of the next event.
-    fn copy(&self, next: &mut u64) -> Option<Event> {
-        let index = usize::try_from(*next - self.first()).ok()?;
+    /// Returns a copy of an event.
+    fn copy(&self, sequence: u64) -> Option<Event> {
+        let index = usize::try_from(sequence - self.first()).ok()?;
         let Whole { kind, origin, name } = self.records.get(index)?.copy();
-        let Moment { at, engine, .. } = self.moment_of(*next)?;
+        let Moment { at, engine, .. } = self.moment_of(sequence)?;
         let (at, engine) = (Timestamp(*at), Arc::clone(engine));
-        let sequence = *next;
-        *next += 1;
         Some(Event { sequence, at, kind, origin, engine, name })
     }
 
-    /// Takes the next event out, and those before it, which nobody will ask for.
-    fn take(&mut self, next: &mut u64) -> Option<Event> {
-        while self.first() < *next {
-            self.records.pop_front()?;
-        }
-        let Whole { kind, origin, name } = self.records.pop_front()?.open();
-        let sequence = *next;
+    /// Takes the oldest event out.
+    #[inline]
+    fn take(&mut self) -> Option<Event> {
+        let record = self.records.pop_front()?;
+        let sequence = self.first() - 1;
         while self.moments.get(1).is_some_and(|moment| moment.first <= sequence) {
             self.moments.pop_front();
         }
         let Moment { at, engine, .. } = self.moments.front()?;
         let (at, engine) = (Timestamp(*at), Arc::clone(engine));
-        *next += 1;
+        let Whole { kind, origin, name } = record.open();
         Some(Event { sequence, at, kind, origin, engine, name })
+    }
+
+    /// Drops the events before this one.
+    fn pass_over(&mut self, next: u64) {
+        while self.first() < next && self.records.pop_front().is_some() {}
     }
 
     fn moment_of(&self, sequence: u64) -> Option<&Moment> {
@@ -202,9 +215,6 @@ impl Kept {
 impl Ring {
     /// Gives away all that is kept, for the room of what was given away before.
     fn hand_over(&mut self, taken: &mut Kept) {
-        if self.kept.records.is_empty() {
-            return;
-        }
         // The next ones are put where the last were, in memory that is near.
         taken.records.clear();
         taken.moments.clear();
@@ -222,9 +232,11 @@ impl Ring {
     fn push(&mut self, records: &mut VecDeque<Record>) {
         let kept = &mut self.kept;
         kept.next += records.len() as u64;
-        records.drain(..records.len().saturating_sub(self.capacity));
         let over = (kept.records.len() + records.len()).saturating_sub(self.capacity);
-        kept.records.drain(..over);
+        if over > 0 {
+            records.drain(..records.len().saturating_sub(self.capacity));
+            kept.records.drain(..over.min(kept.records.len()));
+        }
         kept.records.append(records);
     }
 }

@@ -133,7 +133,9 @@ fn wake(mut state: MutexGuard<'_, State>) {
 /// nothing has come.
 fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
     if read.is_empty() {
-        read.shrink_to(KEPT);
+        if read.capacity() > KEPT {
+            read.shrink_to(KEPT);
+        }
         if !unread.is_empty() {
             mem::swap(unread, read);
         }
