@@ -252,7 +252,9 @@ impl EventLoop {
         }
     }
 
-    pub(crate) async fn run(mut self) {
+    /// Runs until the engine has ended. It is boxed because a future holds what it is given twice, and
+    /// passes it on: a task would be four times as large, and copied to where it stays.
+    pub(crate) async fn run(mut self: Box<Self>) {
         loop {
             let has_more = self.work() | self.advance_walks();
             self.flush();

@@ -230,7 +230,7 @@ impl EngineBuilder {
             kill_deadline: self.kill_deadline,
             linger: shared.outer.as_ref().map(Stop::linger),
         };
-        let event_loop = EventLoop::new(beginning);
+        let event_loop = Box::new(EventLoop::new(beginning));
         drop(shared.driver.spawn(event_loop.run()));
         Ok(Engine { shared, caller: Caller::default() })
     }

@@ -66,7 +66,7 @@ impl EventLoop {
 
     /// Says how the engine has ended. What its last report is made of is put together when one is
     /// asked for, or after those who wait have been woken: with many workers that takes long.
-    pub(super) async fn finish(mut self) {
+    pub(super) async fn finish(mut self: Box<Self>) {
         self.note_engine(None, EventKind::Finished);
         self.flush();
         if self.linger.is_none() {

@@ -101,9 +101,9 @@ impl Summary {
 pub(super) struct Remains(Arc<Shared>);
 
 impl Remains {
-    pub(super) fn leave(event_loop: EventLoop, verdict: Verdict) -> Self {
+    pub(super) fn leave(event_loop: Box<EventLoop>, verdict: Verdict) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        *shared.last_report.state.lock() = State::Ended(Box::new(event_loop), verdict);
+        *shared.last_report.state.lock() = State::Ended(event_loop, verdict);
         Self(shared)
     }
 }
