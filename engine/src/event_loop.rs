@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. No user code runs here: values are cloned in the tasks that get them and dropped by the
-//!    reaper, errors are judged in the tasks that end with them, reporters run in tasks of their
-//!    own.
+//!    reaper if there is anything to drop in them, errors are judged in the tasks that end with
+//!    them, reporters run in tasks of their own.
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages

@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
+use std::mem::needs_drop;
 use std::sync::Arc;
 
 /// One output's value. It is cloned out of its `Arc` in the task that is started with it.
@@ -11,12 +12,18 @@ pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 pub struct Kind {
     id: fn() -> TypeId,
     name: fn() -> &'static str,
+    needs_drop: bool,
 }
 
 impl Kind {
     /// Returns the kind of a type.
     pub(crate) fn of<T: Clone + Send + Sync + 'static>() -> &'static Self {
-        const { &Self { id: TypeId::of::<T>, name: type_name::<T> } }
+        const { &Self { id: TypeId::of::<T>, name: type_name::<T>, needs_drop: needs_drop::<T>() } }
+    }
+
+    /// Whether foreign code may run when a value is dropped.
+    pub(crate) fn needs_drop(&self) -> bool {
+        self.needs_drop
     }
 
     /// Whether it is the same type. Mostly it is the same place too, which is seen at once.

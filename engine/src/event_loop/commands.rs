@@ -76,6 +76,7 @@ impl EventLoop {
             outputs: Outputs::None,
             ask: None,
             is_up: false,
+            is_plain: !manifold.blueprint.offers().iter().any(|kind| kind.needs_drop()),
             is_obsolete: false,
             is_aborted: false,
         });
@@ -117,12 +118,12 @@ impl EventLoop {
         let Some(worker) = self.worker(node, generation) else { return };
         let has_started = worker.stopper.stop_start();
         worker.is_up = false;
-        let outputs = std::mem::take(&mut worker.outputs);
+        let (outputs, is_plain) = (std::mem::take(&mut worker.outputs), worker.is_plain);
         // A start that is not over is dropped. A closure's is over as soon as it is polled.
         if !has_started {
             worker.abort();
         }
-        self.reaper.take(outputs);
+        self.reaper.take_outputs(outputs, is_plain);
         self.show(node);
     }
 

@@ -54,6 +54,8 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) is_up: bool,
+    /// No foreign code runs when its outputs are dropped.
+    pub(super) is_plain: bool,
     /// Its manifold is no longer the one that is installed: what it offers is not what the name
     /// offers.
     pub(super) is_obsolete: bool,

@@ -77,7 +77,7 @@ impl EventLoop {
             Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
             _ => Duration::ZERO,
         };
-        self.reaper.take(worker.outputs);
+        self.reaper.take_outputs(worker.outputs, worker.is_plain);
         self.reaper.take_ask(worker.ask);
         slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
