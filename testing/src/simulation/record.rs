@@ -23,12 +23,10 @@ pub struct Notes {
 }
 
 struct Record {
-    trace: Trace,
+    written: Written,
     /// Away while someone looks at it.
     judge: Option<Box<Judge>>,
     source: Option<Source>,
-    /// The numbers that the paths have in the trace, by their seats.
-    numbers: Vec<Number>,
     /// The workers that each path has had, by its seat.
     lives: Vec<Lives>,
     /// No fault strikes, not yet or not any more.
@@ -38,6 +36,13 @@ struct Record {
     waiter: Option<Waker>,
     /// How many events there may be.
     most_events: u64,
+}
+
+/// The trace, with the numbers that paths have in it.
+struct Written {
+    trace: Trace,
+    /// The paths' numbers, by their seats.
+    numbers: Vec<Number>,
 }
 
 /// The workers that one path has had, as their tasks tell.
@@ -82,7 +87,7 @@ impl Record {
             let judged = match notice {
                 Notice::Event(event) => {
                     let at = source.since(event.at.0);
-                    let judged = enter(judge, (&mut self.trace, &mut self.numbers), at, event);
+                    let judged = self.written.enter(judge, at, event);
                     judged.and_then(|()| within(judge.count, self.most_events))
                 }
                 Notice::Missed(missed) => Err(format!("{missed} events were missed")),
@@ -102,33 +107,30 @@ fn find(first: &mut Option<String>, waiter: &mut Option<Waker>, found: String) {
     }
 }
 
-/// Judges an event, and enters it into the trace.
-fn enter(
-    judge: &mut Judge,
-    (trace, numbers): (&mut Trace, &mut Vec<Number>),
-    at: Duration,
-    event: Event,
-) -> Judged {
-    let worker = event.worker().map(|name| judge.index_of(event.engine(), name));
-    let judged = judge.event(at, event.engine(), worker, &event.kind);
-    let about = match worker {
-        Some(seat) => number_at(seat, judge, (trace, numbers)),
-        None => trace.number_of(&About::new(&event.path())),
-    };
-    trace.push(at, Some(about), What::Event(event.kind));
-    judged
-}
-
-/// Returns the number that a seat's path has in the trace.
-fn number_at(
-    seat: usize,
-    judge: &Judge,
-    (trace, numbers): (&mut Trace, &mut Vec<Number>),
-) -> Number {
-    for seat in numbers.len()..=seat {
-        numbers.push(trace.number_of(judge.path(seat)));
+impl Written {
+    fn new() -> Self {
+        Self { trace: Trace::new(), numbers: Vec::new() }
     }
-    numbers[seat]
+
+    /// Judges an event, and enters it into the trace.
+    fn enter(&mut self, judge: &mut Judge, at: Duration, event: Event) -> Judged {
+        let worker = event.worker().map(|name| judge.index_of(event.engine(), name));
+        let judged = judge.event(at, event.engine(), worker, &event.kind);
+        let about = match worker {
+            Some(seat) => self.number_at(seat, judge),
+            None => self.trace.number_of(&About::new(&event.path())),
+        };
+        self.trace.push(at, Some(about), What::Event(event.kind));
+        judged
+    }
+
+    /// Returns the number that a seat's path has in the trace.
+    fn number_at(&mut self, seat: usize, judge: &Judge) -> Number {
+        for seat in self.numbers.len()..=seat {
+            self.numbers.push(self.trace.number_of(judge.path(seat)));
+        }
+        self.numbers[seat]
+    }
 }
 
 fn within(count: u64, most: u64) -> Judged {
@@ -141,10 +143,9 @@ fn within(count: u64, most: u64) -> Judged {
 impl Notes {
     pub(super) fn new() -> Self {
         let record = Record {
-            trace: Trace::new(),
+            written: Written::new(),
             judge: Some(Box::default()),
             source: None,
-            numbers: Vec::new(),
             lives: Vec::new(),
             is_calm: false,
             found: None,
@@ -197,33 +198,33 @@ impl Notes {
 
     /// Writes that something strikes what has this path.
     pub(super) fn fault(&self, path: &str, text: &'static str) {
-        let number_of = |record: &mut Record| Some(record.trace.number_of(&About::new(path)));
+        let number_of = |written: &mut Written| Some(written.trace.number_of(&About::new(path)));
         self.push(number_of, What::Fault(text));
     }
 
     /// Writes that a fault strikes a worker.
     pub(super) fn strikes(&self, begun: &Begun, text: &'static str) {
-        let number = |record: &mut Record| match record.numbers.get(begun.seat) {
-            Some(number) => *number,
-            None => record.trace.number_of(&begun.path),
+        let number = |Written { trace, numbers }: &mut Written| {
+            let known = numbers.get(begun.seat).copied();
+            Some(known.unwrap_or_else(|| trace.number_of(&begun.path)))
         };
-        self.push(|record| Some(number(record)), What::Fault(text));
+        self.push(number, What::Fault(text));
     }
 
     /// Enters something after all events that have come before it.
-    fn push(&self, about: impl FnOnce(&mut Record) -> Option<Number>, what: What) {
+    fn push(&self, about: impl FnOnce(&mut Written) -> Option<Number>, what: What) {
         let at = self.began.elapsed();
         let mut record = self.record.lock();
         record.catch_up();
-        let about = about(&mut record);
-        record.trace.push(at, about, what);
+        let about = about(&mut record.written);
+        record.written.trace.push(at, about, what);
     }
 
     /// Enters that a worker's start is about to be called, after the events that have led to it.
     pub(super) fn begun(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Begun {
         let mut record = self.record.lock();
         record.catch_up();
-        let Record { trace, judge, numbers, lives, found: first, waiter, .. } = &mut *record;
+        let Record { written, judge, lives, found: first, waiter, .. } = &mut *record;
         let judge = judge.as_mut().expect("nobody looks while a worker begins");
         let (seat, generation) = (judge.index_of(ctx.engine(), ctx.name()), ctx.generation());
         if lives.len() <= seat {
@@ -231,7 +232,7 @@ impl Notes {
         }
         lives[seat].count += 1;
         let path = judge.path(seat).clone();
-        number_at(seat, judge, (trace, numbers));
+        written.number_at(seat, judge);
         let begun = Begun { path, seat, nth: lives[seat].count };
         let judged = match lives[seat].live.replace((begun.nth, generation)) {
             None => judge.begun(seat, generation, inputs),
@@ -312,8 +313,7 @@ impl Notes {
     pub(super) fn take_trace(&self) -> Trace {
         let mut record = self.record.lock();
         // What is still entered is in a trace that begins with no paths.
-        record.numbers.clear();
-        std::mem::replace(&mut record.trace, Trace::new())
+        std::mem::replace(&mut record.written, Written::new()).trace
     }
 }
 
