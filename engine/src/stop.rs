@@ -310,7 +310,8 @@ impl fmt::Debug for Stop {
 
 /// Tells one worker to stop; the engine's end of a [`Stop`].
 ///
-/// Dropping it tells nothing.
+/// Dropping it tells nothing; its clones tell the same worker.
+#[derive(Clone)]
 pub struct Stopper {
     cell: Arc<Cell>,
 }

@@ -63,6 +63,13 @@ impl Table {
         children.sort_unstable_by_key(|(id, _)| *id);
         children
     }
+
+    /// Returns what tells the children something, the oldest first; not to be used under the lock, since
+    /// whoever is woken may run foreign code.
+    fn stoppers(&self) -> Vec<Stopper> {
+        let children = self.oldest_first().into_iter();
+        children.map(|(_, child)| child.stopper.clone()).collect()
+    }
 }
 
 impl Shared {
@@ -164,7 +171,9 @@ impl Shared {
     pub(super) fn lose_input(&self) {
         let mut table = self.table.lock();
         table.is_input_lost = true;
-        table.oldest_first().iter().for_each(|(_, child)| child.stopper.lose_input());
+        let stoppers = table.stoppers();
+        drop(table);
+        stoppers.iter().for_each(Stopper::lose_input);
     }
 
     /// Waits until it is to stop.
@@ -191,7 +200,9 @@ impl Shared {
     pub(super) fn tell_all(&self) {
         let mut table = self.table.lock();
         table.life = table.life.max(Life::Told);
-        table.oldest_first().iter().for_each(|(_, child)| child.stopper.stop());
+        let stoppers = table.stoppers();
+        drop(table);
+        stoppers.iter().for_each(Stopper::stop);
     }
 
     pub(super) fn abort_all(&self) {

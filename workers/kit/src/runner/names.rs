@@ -8,6 +8,9 @@ use hashbrown::hash_table::Entry;
 
 use super::stay::Stay;
 
+/// For how many names room is kept in any case.
+const KEPT: usize = 1024;
+
 /// Makes digests of names. It is keyed anew for each runner, and its key cannot be learned: names may
 /// come from outside.
 #[derive(Default)]
@@ -78,10 +81,19 @@ impl Names {
         let slot = found.get_mut();
         let Some(next) = slot.next.take() else {
             found.remove();
+            self.shrink();
             return None;
         };
         slot.present = Arc::clone(&next);
         Some(next)
+    }
+
+    /// Lets go of room that a burst of names has left: each time most of it, so that little is moved.
+    fn shrink(&mut self) {
+        let (used, room) = (self.slots.len(), self.slots.capacity());
+        if room > KEPT && used < room / 8 {
+            self.slots.shrink_to(2 * used, |slot| slot.digest.hash());
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
@@ -124,6 +136,25 @@ mod tests {
             stop.wait().await;
             Ok(())
         }
+    }
+
+    #[tokio::test]
+    async fn the_room_of_many_names_is_let_go() -> Result<(), crankcase_engine::NameError> {
+        let mut names = Names::default();
+        let digester = super::Digester::default();
+        let stays = (0..8 * super::KEPT).map(|number| {
+            let name = format!("worker-{number}");
+            stay(&name, digester.digest(&name))
+        });
+        let stays = stays.collect::<Result<Vec<_>, _>>()?;
+        assert!(stays.iter().all(|stay| names.claim(stay).is_none()));
+
+        let (gone, left) = stays.split_at(stays.len() - 100);
+        assert!(gone.iter().all(|stay| names.succeed(stay).is_none()));
+
+        assert!(names.slots.capacity() <= 2 * super::KEPT, "{}", names.slots.capacity());
+        assert!(left.iter().all(|stay| names.find(stay.digest(), stay.name()).is_some()));
+        Ok(())
     }
 
     #[tokio::test]

@@ -1,6 +1,5 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Waker;
 
 use crankcase_engine::{Exit, Name, Policy, Stop};
@@ -13,7 +12,8 @@ use tokio::time::Instant;
 pub(super) use self::presence::Presence;
 pub use self::verdict::Ending;
 
-use self::state::{Phase, State};
+use self::signs::Signs;
+use self::state::{Phase, State, Told};
 use self::verdict::{Next, Verdict, seen, spread, unasked, verdict};
 use self::waiting::tell_change;
 use super::names::Digest;
@@ -25,16 +25,10 @@ use crate::child::{End, caught};
 use crate::moment::after;
 
 mod presence;
+mod signs;
 mod state;
 mod verdict;
 mod waiting;
-
-/// Nothing is left of its last worker.
-const GONE: u8 = 1;
-/// Its task waits until nothing is left of its worker.
-const AWAITED: u8 = 2;
-/// Its task is to end without the end of its worker.
-const ABORTED: u8 = 4;
 
 /// The time of one spec under a name.
 pub(super) struct Stay {
@@ -44,8 +38,7 @@ pub(super) struct Stay {
     runtime: Handle,
     digest: Digest,
     restart: Restart,
-    /// What its task looks at without a lock: some of the constants above.
-    signs: AtomicU8,
+    signs: Signs,
     state: Mutex<State>,
 }
 
@@ -62,7 +55,7 @@ impl Stay {
             runtime: Handle::current(),
             digest,
             restart: spec.restart(),
-            signs: AtomicU8::new(0),
+            signs: Signs::default(),
             state: Mutex::new(State::queued(spec.into_recipe())),
         }
     }
@@ -106,9 +99,9 @@ impl Stay {
     pub(super) fn doom(&self, now: Instant) {
         let mut state = self.state.lock();
         state.is_doomed = true;
-        state.tell(now);
-        state.wake_keeper();
+        let told = state.tell(now);
         tell_change(state);
+        told.carry_out();
     }
 
     /// Has its worker stopped and started again.
@@ -120,18 +113,19 @@ impl Stay {
         }
         let generation = state.generation;
         // A bounce delay is not shortened, and leads to a new worker anyhow.
-        if state.phase != Phase::Delayed {
+        let told = (state.phase != Phase::Delayed).then(|| {
             state.is_bounced = true;
-            state.tell(now);
-            state.wake_keeper();
-        }
+            state.tell(now)
+        });
         tell_change(state);
+        told.into_iter().for_each(Told::carry_out);
         Some(generation)
     }
 
     /// Tells its worker that an input of the runner was lost.
     pub(super) fn lose_input(&self) {
-        if let Some(stopper) = &self.state.lock().stopper {
+        let stopper = self.state.lock().stopper.clone();
+        if let Some(stopper) = stopper {
             stopper.lose_input();
         }
     }
@@ -139,12 +133,8 @@ impl Stay {
     /// Has its task end, and its worker be dropped. It is to be told to leave before: a task that is
     /// about to start a worker looks at that.
     pub(super) fn abort(&self) {
-        self.signs.fetch_or(ABORTED, Ordering::AcqRel);
+        self.signs.abort();
         self.state.lock().wake_keeper();
-    }
-
-    fn is_aborted(&self) -> bool {
-        self.signs.load(Ordering::Acquire) & ABORTED != 0
     }
 
     /// Says that it will never be the present one.
@@ -157,8 +147,8 @@ impl Stay {
         let mut state = self.state.lock();
         state.enter(Phase::Gone);
         state.ending.get_or_insert(ending);
-        // Who follows it for longer does not hold the task, nor what it never ran.
-        let held = (state.keeper.take(), state.recipe.take());
+        // Who follows it for longer does not hold the task, nor what it never ran, nor its past.
+        let held = (state.keeper.take(), state.recipe.take(), state.past.take());
         let reporter = state.reporter.take();
         tell_change(state);
         // What a user made may panic when it is dropped; others are still to be told.
@@ -223,7 +213,7 @@ impl Stay {
             state.keeper = Some(keeper.clone());
             state.kept_by = tokio::task::try_id();
         } else {
-            self.signs.fetch_and(!(GONE | AWAITED), Ordering::AcqRel);
+            self.signs.begin_again();
         }
         state.enter(Phase::Starting);
         state.generation = state.generation.saturating_add(1);
@@ -301,16 +291,9 @@ impl Stay {
 
     /// Nothing is left of its worker.
     fn on_gone(&self) {
-        if self.signs.fetch_or(GONE, Ordering::AcqRel) & AWAITED != 0 {
+        if self.signs.set_gone() {
             self.state.lock().wake_keeper();
         }
-    }
-
-    /// Returns whether nothing is left of its worker; if not, its task is woken once that is so.
-    fn is_gone(&self) -> bool {
-        let is_gone = |signs: u8| signs & GONE != 0;
-        is_gone(self.signs.load(Ordering::Acquire))
-            || is_gone(self.signs.fetch_or(AWAITED, Ordering::AcqRel))
     }
 }
 

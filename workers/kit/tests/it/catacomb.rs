@@ -8,6 +8,7 @@ use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle}
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use crate::asking::Asking;
 use crate::events::Events;
 use crate::running::{TestResult, guarded};
 
@@ -375,5 +376,27 @@ async fn children_are_told_when_an_input_of_their_owner_is_lost() -> TestResult 
 
     assert!(ended.is_ok());
     assert_eq!(told?, [Some(("early", true, false)), Some(("late", true, false))]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_woken_by_a_catacomb_may_ask_it() -> TestResult {
+    let (catacomb, children) = catacomb();
+    let asked = children.clone();
+    let asking = Asking::new(move || drop(asked.report()));
+    children.add("asks", asking.worker())?;
+    let (stopper, stop) = Stop::pair();
+    let test = async {
+        tokio::task::yield_now().await;
+        stopper.lose_input();
+        tokio::task::yield_now().await;
+        assert!(asking.take(), "a lost input wakes it");
+        stopper.stop();
+    };
+
+    let (ended, ()) = tokio::join!(catacomb.run(stop), test);
+
+    assert!(ended.is_ok());
+    assert!(asking.take(), "a stop wakes it");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The workers through their public API, on real files, processes and signals.
 
 mod alone;
+mod asking;
 mod catacomb;
 mod config_file;
 mod conformance;

@@ -50,7 +50,7 @@ impl Presence {
         mut body: Pin<&mut dyn Body>,
         cx: &mut Context<'_>,
     ) -> Poll<()> {
-        if self.stay.is_aborted() {
+        if self.stay.signs.is_aborted() {
             return Poll::Ready(());
         }
         loop {
@@ -150,12 +150,12 @@ impl Presence {
             Some(stop) => stop.once_gone(move || stay.on_gone()),
             None => stay.on_gone(),
         }
-        if self.stay.is_gone() { self.judge(end) } else { Step::Lingering(Box::new(end)) }
+        if self.stay.signs.is_gone() { self.judge(end) } else { Step::Lingering(Box::new(end)) }
     }
 
     /// Waits until nothing is left of a worker.
     fn linger(&mut self) -> Poll<Step> {
-        if !self.stay.is_gone() {
+        if !self.stay.signs.is_gone() {
             return Poll::Pending;
         }
         match std::mem::replace(&mut self.step, Step::Resting) {

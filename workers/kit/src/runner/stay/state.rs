@@ -31,6 +31,7 @@ pub(super) struct State {
     pub(super) keeper: Option<Waker>,
     /// Which task that is.
     pub(super) kept_by: Option<Id>,
+    /// What tells its worker to stop, until that was done.
     pub(super) stopper: Option<Stopper>,
     pub(super) told: Option<Instant>,
     /// Since when its worker is up.
@@ -63,6 +64,25 @@ pub(super) enum Phase {
     BackingOff,
     Spent,
     Gone,
+}
+
+/// A worker that is to be told to stop. Whoever waits for that may run foreign code when woken.
+#[must_use = "the worker is not told before"]
+pub(super) struct Told {
+    stopper: Option<Stopper>,
+    keeper: Option<Waker>,
+}
+
+impl Told {
+    pub(super) fn carry_out(self) {
+        if let Some(stopper) = self.stopper {
+            stopper.stop();
+        }
+        // After that: its task looks at it.
+        if let Some(keeper) = self.keeper {
+            keeper.wake();
+        }
+    }
 }
 
 impl State {
@@ -105,11 +125,13 @@ impl State {
         self.past.as_ref().and_then(|past| past.until)
     }
 
-    pub(super) fn tell(&mut self, now: Instant) {
-        if let Some(stopper) = &self.stopper {
-            stopper.stop();
+    /// Notes that its worker is told to stop now; the caller tells it, once this is unlocked.
+    pub(super) fn tell(&mut self, now: Instant) -> Told {
+        let stopper = self.stopper.take();
+        if stopper.is_some() {
             self.told.get_or_insert(now);
         }
+        Told { stopper, keeper: self.keeper.clone() }
     }
 
     /// Has the task that keeps it look at what it is to do.

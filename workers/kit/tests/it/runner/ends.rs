@@ -1,6 +1,8 @@
 //! How children and their runner end, and who is told.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, WorkerState};
@@ -11,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use super::{Idle, deaf, idle, policy, run};
+use crate::asking::Asking;
 use crate::running::{TestResult, guarded};
 
 #[tokio::test(start_paused = true)]
@@ -239,4 +242,37 @@ async fn a_worker_is_dropped_before_what_its_start_holds() -> TestResult {
     assert!(matches!(watch.ended().await, Ending::Dropped));
     assert_eq!(*journal.lock(), ["worker", "start"]);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_woken_by_a_runner_may_ask_it() -> TestResult {
+    let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
+    let workers = runner.handle();
+    let asked = workers.clone();
+    let asking = Asking::new(move || {
+        let ask = pin!(asked.running("a"));
+        drop(ask.poll(&mut Context::from_waker(Waker::noop())));
+    });
+    let (stopper, stop) = Stop::pair();
+    let child = asking.clone();
+    let spec = ChildSpec::permanent(move |_ctx| std::future::ready(Ok(child.worker())));
+    let test = async {
+        workers.start("a", spec).await?;
+        workers.running("a").await?;
+        workers.bounce("a").await?;
+        workers.running("a").await?;
+        assert!(asking.take(), "a bounce wakes it");
+        stopper.lose_input();
+        tokio::task::yield_now().await;
+        assert!(asking.take(), "a lost input wakes it");
+        workers.stop("a").await?;
+        assert!(asking.take(), "a stop wakes it");
+        stopper.stop();
+        Ok::<_, RunnerError>(())
+    };
+
+    let (ended, tested) = tokio::join!(runner.run(stop), test);
+
+    assert!(ended.is_ok());
+    Ok(tested?)
 }
