@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. No user code runs here: values are cloned in the tasks that get them and dropped by the
-//!    reaper if there is anything to drop in them, errors are judged in the tasks that end with
-//!    them, reporters run in tasks of their own.
+//!    reaper (or here, if they are plain), errors are judged in the tasks that end with them,
+//!    reporters run in tasks of their own.
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
@@ -252,8 +252,7 @@ impl EventLoop {
         }
     }
 
-    /// Runs until the engine has ended. It is boxed because a future holds what it is given twice, and
-    /// passes it on: a task would be four times as large, and copied to where it stays.
+    /// Runs until the engine has ended.
     pub(crate) async fn run(mut self: Box<Self>) {
         loop {
             let has_more = self.work() | self.advance_walks();

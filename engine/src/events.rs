@@ -48,13 +48,14 @@ impl Events {
     #[inline]
     pub fn try_next(&mut self) -> Option<Notice> {
         match self.taken.take() {
-            Some(event) => Some(self.given(event)),
+            Some(event) => Some(self.hand_out(event)),
             None => self.look().ok(),
         }
     }
 
+    /// Gives an event to whoever asks, and goes on to the next.
     #[inline]
-    fn given(&mut self, event: Event) -> Notice {
+    fn hand_out(&mut self, event: Event) -> Notice {
         self.next = event.sequence + 1;
         Notice::Event(event)
     }
@@ -68,9 +69,7 @@ impl Events {
             self.next = first;
             return Ok(Notice::Missed(missed));
         }
-        if self.next == ring.kept.next {
-            return Err(if ring.is_closed { Nothing::Ever } else { Nothing::Yet });
-        }
+        let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
         // Who subscribes from now on begins with what is not in the ring yet.
         let is_alone = self.log.followers.load(Ordering::Relaxed) == 1;
         let event = if is_alone {
@@ -84,7 +83,7 @@ impl Events {
             drop(ring);
             copy
         };
-        event.map(|event| self.given(event)).ok_or(Nothing::Yet)
+        event.map(|event| self.hand_out(event)).ok_or(nothing)
     }
 
     /// Waits for the next event; `None` when the engine has ended and all its events were given.
@@ -97,7 +96,7 @@ impl Events {
             let log = Arc::clone(&self.log);
             let pushed = log.pushed.notified();
             if let Some(event) = self.taken.take() {
-                return Some(self.given(event));
+                return Some(self.hand_out(event));
             }
             match self.look() {
                 Ok(notice) => return Some(notice),
@@ -188,9 +187,9 @@ impl Kept {
         Some(Event { sequence, at, kind, origin, engine, name })
     }
 
-    /// Drops the events before this one.
-    fn pass_over(&mut self, next: u64) {
-        while self.first() < next && self.records.pop_front().is_some() {}
+    /// Drops the events before the one with this number; their moments go when that is taken.
+    fn pass_over(&mut self, sequence: u64) {
+        while self.first() < sequence && self.records.pop_front().is_some() {}
     }
 
     fn moment_of(&self, sequence: u64) -> Option<&Moment> {
@@ -215,6 +214,9 @@ impl Kept {
 impl Ring {
     /// Gives away all that is kept, for the room of what was given away before.
     fn hand_over(&mut self, taken: &mut Kept) {
+        if self.kept.records.is_empty() {
+            return;
+        }
         // The next ones are put where the last were, in memory that is near.
         taken.records.clear();
         taken.moments.clear();

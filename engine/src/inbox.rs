@@ -133,9 +133,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
 /// nothing has come.
 fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
     if read.is_empty() {
-        if read.capacity() > KEPT {
-            read.shrink_to(KEPT);
-        }
+        read.shrink_to(KEPT);
         if !unread.is_empty() {
             mem::swap(unread, read);
         }

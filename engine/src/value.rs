@@ -8,22 +8,30 @@ use std::sync::Arc;
 /// One output's value. It is cloned out of its `Arc` in the task that is started with it.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 
+/// The size in bytes up to which memory is freed in a moment.
+const SMALL: usize = 4096;
+
 /// A type that manifolds offer or ask for.
 pub struct Kind {
     id: fn() -> TypeId,
     name: fn() -> &'static str,
-    needs_drop: bool,
+    is_plain: bool,
 }
 
 impl Kind {
     /// Returns the kind of a type.
     pub(crate) fn of<T: Clone + Send + Sync + 'static>() -> &'static Self {
-        const { &Self { id: TypeId::of::<T>, name: type_name::<T>, needs_drop: needs_drop::<T>() } }
+        const {
+            let is_plain = !needs_drop::<T>() && size_of::<T>() <= SMALL;
+            &Self { id: TypeId::of::<T>, name: type_name::<T>, is_plain }
+        }
     }
 
-    /// Whether foreign code may run when a value is dropped.
-    pub(crate) fn needs_drop(&self) -> bool {
-        self.needs_drop
+    /// Whether it is nothing to let go of a value: no foreign code runs, and little memory is freed.
+    ///
+    /// Only this crate pairs kinds with values, each with one of its own type: all depends on that.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// Whether it is the same type. Mostly it is the same place too, which is seen at once.

@@ -230,6 +230,7 @@ impl EngineBuilder {
             kill_deadline: self.kill_deadline,
             linger: shared.outer.as_ref().map(Stop::linger),
         };
+        // Boxed: `run` and `finish` would each hold the loop twice in the task, over 1 KiB each time.
         let event_loop = Box::new(EventLoop::new(beginning));
         drop(shared.driver.spawn(event_loop.run()));
         Ok(Engine { shared, caller: Caller::default() })

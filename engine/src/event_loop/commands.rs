@@ -76,7 +76,7 @@ impl EventLoop {
             outputs: Outputs::None,
             ask: None,
             is_up: false,
-            is_plain: !manifold.blueprint.offers().iter().any(|kind| kind.needs_drop()),
+            is_plain: manifold.blueprint.offers().iter().all(|kind| kind.is_plain()),
             is_obsolete: false,
             is_aborted: false,
         });
@@ -103,7 +103,7 @@ impl EventLoop {
             let target: &mut Slot = &mut self.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));
             gifts.push(if !edge.need.bounces() {
-                Gift::Live(target.follow(kind))
+                Gift::Live(target.follow(declaration.kind))
             } else if is_held {
                 target.value(kind).map_or(Gift::Absent, Gift::Value)
             } else {
@@ -118,12 +118,12 @@ impl EventLoop {
         let Some(worker) = self.worker(node, generation) else { return };
         let has_started = worker.stopper.stop_start();
         worker.is_up = false;
-        let (outputs, is_plain) = (std::mem::take(&mut worker.outputs), worker.is_plain);
+        let outputs = worker.let_go();
         // A start that is not over is dropped. A closure's is over as soon as it is polled.
         if !has_started {
             worker.abort();
         }
-        self.reaper.take_outputs(outputs, is_plain);
+        self.reaper.take(outputs);
         self.show(node);
     }
 
@@ -186,6 +186,13 @@ impl EventLoop {
 }
 
 impl WorkerSlot {
+    /// Lets go of its outputs; returns those that the reaper is to drop.
+    pub(super) fn let_go(&mut self) -> Outputs {
+        let outputs = std::mem::take(&mut self.outputs);
+        // What is freed here is used again at once.
+        if self.is_plain { Outputs::None } else { outputs }
+    }
+
     /// Tells the worker to stop, and drops its future.
     pub(super) fn end(&mut self) {
         self.stopper.stop();

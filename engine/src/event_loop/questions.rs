@@ -43,7 +43,7 @@ impl EventLoop {
             check_offered(name, kind, manifold.blueprint.offers())?;
         }
         self.machine.pin(node);
-        let receiver = self.slots[node.index()].follow(kind.id());
+        let receiver = self.slots[node.index()].follow(kind);
         // Dropped with the answer, if nobody waits for it any more.
         let pinned = Pinned { shared: Arc::clone(&self.shared), node };
         Ok(Followed { receiver, pinned })

@@ -1,4 +1,4 @@
-//! Drops what users made, outside the loop: all whose drop may run code of theirs.
+//! Drops what users made, outside the loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,14 +54,6 @@ pub(super) struct Reaper {
 impl Reaper {
     pub(super) fn new(runtime: &Handle) -> Self {
         Self { runtime: runtime.clone(), sender: None, taken: Vec::new(), expected: 0 }
-    }
-
-    /// Takes the outputs of a worker. Plain ones are let go here: there is nothing foreign in that, and
-    /// what they leave free is used again at once.
-    pub(super) fn take_outputs(&mut self, outputs: Outputs, is_plain: bool) {
-        if !is_plain {
-            self.take(outputs);
-        }
     }
 
     pub(super) fn take(&mut self, outputs: Outputs) {
@@ -145,33 +137,4 @@ fn spawn(runtime: &Handle) -> mpsc::UnboundedSender<Vec<Remains>> {
         }
     });
     sender
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use tokio::runtime::Handle;
-
-    use super::{Outputs, Reaper};
-    use crate::value::{Kind, Value};
-
-    #[tokio::test]
-    async fn what_has_nothing_to_drop_needs_no_task() {
-        assert!(!Kind::of::<(u32, &str)>().needs_drop());
-        assert!(Kind::of::<(u32, String)>().needs_drop());
-        for is_plain in [true, false] {
-            let mut reaper = Reaper::new(&Handle::current());
-            let value: Value = Arc::new(1_u32);
-            let kept = Arc::downgrade(&value);
-
-            reaper.take_outputs(Outputs::One(value), is_plain);
-            reaper.flush();
-
-            assert_eq!(reaper.sender.is_none(), is_plain);
-            assert_eq!(kept.strong_count() == 0, is_plain);
-            tokio::task::yield_now().await;
-            assert_eq!(kept.strong_count(), 0);
-        }
-    }
 }

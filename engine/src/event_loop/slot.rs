@@ -20,7 +20,7 @@ use crate::value::{Kind, Outputs, Value};
 pub(super) type Stamp = u64;
 
 /// The values of one name and type, for those who follow them.
-pub(super) type Channel = (TypeId, follow::Sender<Option<Value>>);
+pub(super) type Channel = (&'static Kind, follow::Sender<Option<Value>>);
 
 #[derive(Default)]
 pub(super) struct Slot {
@@ -54,7 +54,7 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) is_up: bool,
-    /// No foreign code runs when its outputs are dropped.
+    /// It is nothing to let go of its outputs. Kept, because its manifold may be replaced meanwhile.
     pub(super) is_plain: bool,
     /// Its manifold is no longer the one that is installed: what it offers is not what the name
     /// offers.
@@ -163,11 +163,11 @@ impl Slot {
     }
 
     /// Returns a receiver of the values of a kind.
-    pub(super) fn follow(&mut self, kind: TypeId) -> follow::Receiver<Option<Value>> {
-        let value = self.value(kind);
+    pub(super) fn follow(&mut self, kind: &'static Kind) -> follow::Receiver<Option<Value>> {
+        let value = self.value(kind.id());
         let channels = &mut self.rare_mut().channels;
         channels.retain(|(_, sender)| sender.receiver_count() > 0);
-        if let Some((_, sender)) = channels.iter().find(|(id, _)| *id == kind) {
+        if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {
             return sender.subscribe();
         }
         let (sender, receiver) = follow::channel(value);
@@ -175,18 +175,18 @@ impl Slot {
         receiver
     }
 
-    /// Shows the followers what the worker offers now, and returns the values that they no longer
-    /// see.
+    /// Shows the followers what the worker offers now, and returns those of the values that they no
+    /// longer see that the reaper is to drop.
     pub(super) fn show(&self) -> impl Iterator<Item = Value> {
         let shown = self.rare().into_iter().flat_map(|rare| &rare.channels);
         shown.filter_map(|(kind, sender)| {
-            let (value, mut unseen) = (self.value(*kind), None);
+            let (value, mut unseen) = (self.value(kind.id()), None);
             sender.send_if_modified(|shown| {
                 let is_news = shown.is_some() || value.is_some();
                 unseen = std::mem::replace(shown, value);
                 is_news
             });
-            unseen
+            unseen.filter(|_| !kind.is_plain())
         })
     }
 }

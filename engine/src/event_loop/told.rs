@@ -59,7 +59,7 @@ impl EventLoop {
             return self.reaper.take_finish(finish);
         }
         let view = self.machine.view(node);
-        let Some(worker) = self.slots[node.index()].worker.take() else { return };
+        let Some(mut worker) = self.slots[node.index()].worker.take() else { return };
         let was_told = view.stage > Stage::Free;
         let is_overdue = view.is_overdue && !view.is_marked && !view.is_obsolete;
         finish.kind = match finish.kind {
@@ -77,7 +77,7 @@ impl EventLoop {
             Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
             _ => Duration::ZERO,
         };
-        self.reaper.take_outputs(worker.outputs, worker.is_plain);
+        self.reaper.take(worker.let_go());
         self.reaper.take_ask(worker.ask);
         slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
@@ -129,7 +129,8 @@ impl EventLoop {
         let (Some(worker), Some(value)) = (worker, value.clone()) else {
             return self.reaper.take(value.into_iter().collect());
         };
-        let old = worker.outputs.set(index, value);
+        let is_plain = worker.is_plain;
+        let old = worker.outputs.set(index, value).filter(|_| !is_plain);
         self.reaper.take(old.into_iter().collect());
         if !is_up {
             // It is about to stop; its users are already.

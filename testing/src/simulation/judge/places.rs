@@ -80,7 +80,7 @@ impl Places {
 }
 
 fn is_same(one: &str, other: &str) -> bool {
-    // Most often both are empty, and to compare nothing with nothing is slow where memory is read by
-    // masks.
+    // Most often both are empty. `memcmp` for AVX-512 reads by masks, which takes hundreds of cycles
+    // where there is no memory, as behind an empty string.
     one.len() == other.len() && (one.is_empty() || one == other)
 }
