@@ -353,12 +353,16 @@ impl Engine {
     }
 
     /// Returns the chain from a worker to the root of why it does not run, or is degraded; `None`
-    /// if nothing has the name.
+    /// if nothing has the name. A path, such as a report has, leads to a worker of this engine or of
+    /// one nested in it.
     ///
     /// Where a nested engine misses what it imports, the chain goes on in the outer engine, and where
     /// it does not export what it should, in the nested one.
     pub async fn why(&self, name: &str) -> Option<Why> {
-        chain::why(self, name).await
+        match name.rsplit_once('/') {
+            None => chain::why(self, name).await,
+            Some((engine, name)) => chain::why(&self.engine_at(engine)?, name).await,
+        }
     }
 
     /// Returns the dependency graph with its states; `None` after the engine's end. Like a report, a

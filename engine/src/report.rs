@@ -162,6 +162,16 @@ impl WorkerState {
             Self::Absent => "absent",
         }
     }
+
+    /// Whether a worker that has failed so often in a row is in this state because of its last error. A
+    /// bounce, an input that is not there and a park have nothing to do with that.
+    pub(crate) fn is_due_to_error(self, failures: u32) -> bool {
+        match self {
+            Self::BackingOff | Self::Spent | Self::Missing | Self::Aborting | Self::Stuck => true,
+            Self::Starting => failures > 0,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for WorkerState {
@@ -247,7 +257,9 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
         write!(f, ", until {until}")?;
     }
     match &worker.error {
-        Some(error) if worker.state != WorkerState::Running => write!(f, ": {}", error.text)?,
+        Some(error) if worker.state.is_due_to_error(worker.failures) => {
+            write!(f, ": {}", error.text)?;
+        }
         _ => {}
     }
     worker.reporter.as_ref().map_or(Ok(()), |why| write!(f, " (no report: {why})"))
@@ -270,9 +282,12 @@ pub struct WhyStep {
     pub state: WorkerState,
     /// How many times in a row it has failed.
     pub failures: u32,
-    /// Its last error, or why it is degraded.
+    /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The installed name that is most like its own, if nothing was ever installed at that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,
@@ -317,6 +332,9 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
     }
     if let Some(error) = &step.error {
         write!(f, ": {error}")?;
+    }
+    if let Some(nearest) = &step.nearest {
+        write!(f, "; did you mean {nearest:?}?")?;
     }
     match step.next_try_in {
         Some(seconds) => write!(f, "; next try in {seconds:.1} s"),

@@ -143,6 +143,7 @@ impl EventLoop {
                 let old =
                     std::mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
                 self.reaper.take_manifold(old);
+                self.slots[node.index()].forget_error();
                 self.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
                 self.note(node, origin, || kind);
@@ -153,6 +154,7 @@ impl EventLoop {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.disown(node);
                 self.machine.uninstall(node);
+                self.slots[node.index()].forget_error();
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);
             }

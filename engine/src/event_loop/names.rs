@@ -112,7 +112,8 @@ impl EventLoop {
         ChangeError::NotInstalled { action, name: name.to_owned(), nearest: self.nearest(name) }
     }
 
-    fn nearest(&self, name: &str) -> Option<String> {
+    /// Returns the installed name that is most like this one, if any is much like it.
+    pub(super) fn nearest(&self, name: &str) -> Option<String> {
         if self.names.len() > NEAREST_AMONG {
             return None;
         }
@@ -122,6 +123,8 @@ impl EventLoop {
             (strsim::osa_distance(name, other), other)
         });
         let (distance, nearest) = scored.min()?;
-        (distance <= name.len().max(3) / 3).then(|| nearest.to_owned())
+        // Names that have no letter in common are not alike.
+        let is_like = distance <= name.len().max(3) / 3 && distance < name.len();
+        is_like.then(|| nearest.to_owned())
     }
 }

@@ -172,15 +172,15 @@ impl EventLoop {
         let left = slot.until.map(|until| until.get().saturating_sub(self.now));
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let degraded = slot.degraded().map(str::to_owned);
-        let error = slot.last_error().map(|error| error.text.clone());
-        // What was parked by hand does not stand still because it failed before.
-        let is_past =
-            matches!(state, WorkerState::Running | WorkerState::Done | WorkerState::Parked);
+        let error = slot.last_error().filter(|_| state.is_due_to_error(view.failures));
+        // What was there before has no wrong name.
+        let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {
             path: self.path(node),
             state,
             failures: view.failures,
-            error: degraded.or(error.filter(|_| !is_past)),
+            error: degraded.or_else(|| error.map(|error| error.text.clone())),
+            nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
             next_try_in: left
                 .filter(|_| is_timed)
                 .map(|left| Duration::from_nanos(left).as_secs_f64()),

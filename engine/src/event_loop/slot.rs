@@ -145,6 +145,13 @@ impl Slot {
         }
     }
 
+    /// What another manifold has come to is nothing of this one's.
+    pub(super) fn forget_error(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.last_error = None;
+        }
+    }
+
     /// Returns where a kind stands among what the manifold offers.
     pub(super) fn index_of(&self, kind: TypeId) -> Option<usize> {
         self.kinds().iter().position(|offered| offered.id() == kind)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, Detail, Engine, EventKind, Exit, Manifold, Name, NameError, WorkerState,
+    Change, Detail, Engine, EventKind, Exit, Manifold, Name, NameError, Nested, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
@@ -195,6 +195,64 @@ async fn why_leads_to_the_root_cause() -> TestResult {
     let text = "/c waits for /b, which waits for /a, which failed 3 times: no route to host; next \
                 try in 4.0 s";
     assert_eq!(why.to_string(), text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_gives_no_error_of_the_past_as_the_cause() -> TestResult {
+    let (engine, script) =
+        (test_engine().bounce_delay(Duration::from_secs(1)).build()?, Script::new());
+    script.fail_start(Exit::missing("a licence"));
+    engine.install(A, script.manifold(())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.settled().await?;
+    let why = async |name| engine.why(name).await.map(|why| why.to_string());
+    assert_eq!(why("a").await.as_deref(), Some("/a misses something: a licence"));
+
+    engine.bounce(&A).await?;
+    engine.running(&B).await?;
+    engine.bounce(&A).await?;
+    assert_eq!(why("a").await.as_deref(), Some("/a is delayed; next try in 1.0 s"));
+    assert!(!engine.report().await.to_string().contains("licence"));
+
+    engine.uninstall(&A).await?;
+    let waits = "/b waits for /a, which is not installed";
+    assert_eq!(why("b").await.as_deref(), Some(waits));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_knows_the_name_that_an_input_was_to_have() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(Name::new("store"), 1_u32).await?;
+
+    engine.install(B, add_one(Name::new("stroe"))).await?;
+    let why = engine.why("b").await.ok_or("no b")?.to_string();
+
+    let expected = "/b waits for /stroe, which is not installed; did you mean \"store\"?";
+    assert_eq!(why, expected);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_takes_the_paths_that_it_gives() -> TestResult {
+    let engine = test_engine().build()?;
+    let nested = Nested::new(|| Change::new().install(B, add_one(A)));
+    engine.install_nested(Name::<()>::new("site"), nested).await?;
+    engine.install(C, add_one(A)).await?;
+    engine.settled().await?;
+    let why = async |engine: &Engine, path| engine.why(path).await.map(|why| why.to_string());
+
+    let nested = Some("/site/b waits for /site/a, which is not installed".to_owned());
+    assert_eq!(why(&engine, "/site/b").await, nested);
+    assert!(why(&engine, "/c").await.is_some_and(|why| why.starts_with("/c waits for /a")));
+    let site = engine.engine_at("/site").ok_or("no site")?;
+    assert_eq!(why(&site, "/site/b").await, nested);
+    // Not in it.
+    assert_eq!(why(&site, "/c").await, None);
+    for nothing in ["/site/x", "/sites/b", "site/b", "/", ""] {
+        assert_eq!(why(&engine, nothing).await, None, "{nothing:?}");
+    }
     Ok(clean_kill(engine).await?)
 }
 

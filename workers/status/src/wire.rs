@@ -115,9 +115,12 @@ pub struct WhyStep {
     pub state: String,
     /// How many times in a row it has failed.
     pub failures: u32,
-    /// Its last error, or why it is degraded.
+    /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The installed name that is most like its own, if nothing was ever installed at that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,
