@@ -51,6 +51,22 @@ async fn until_settled_is_1_when_something_cannot_be_as_declared() -> TestResult
 }
 
 #[tokio::test]
+async fn until_settled_is_1_when_a_program_ends_soon_after_its_start() -> TestResult {
+    for script in ["exit 3", "sleep 0.3; exit 3"] {
+        let site = format!(
+            "resources: {{it: {{type: process, config: {{command: [sh, -c, '{script}']}}}}}}\n"
+        );
+        let machine = Machine::new(&site)?;
+
+        let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+
+        assert_eq!(ran.code, Some(1), "{script}: {ran:?}");
+        assert!(ran.stdout.contains("    it  backing off"), "{script}: {ran:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_log_has_the_beginning_and_the_end_of_what_a_command_floods() -> TestResult {
     let machine = Machine::new(
         "resources: {flood: {type: exec, config: {command: [/bin/sh, -c, 'seq 4000; exit 7']}}}\n",

@@ -1,15 +1,23 @@
 //! Waits until a site is as good as it gets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Report, WorkerReport, WorkerState,
 };
 use crankcase_resources::Site;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
-/// Returns a manifold that waits until every resource is as declared or says why it is not, hands
-/// over the agent's report of that moment, and then asks the agent to end.
+/// The kind of resources whose programs are kept running.
+const PROCESS: &str = "process";
+/// How long a program must have run: one that ends at once is not as declared.
+const STAYS_UP: Duration = Duration::from_secs(1);
+
+/// Returns a manifold that waits until every resource is as declared (a program has run for a second
+/// then) or says why it is not, hands over the agent's report of that moment, and then asks the agent
+/// to end.
 pub fn until_settled(
     site: Name<Arc<Site>>,
     resources: Name<Engine>,
@@ -44,13 +52,21 @@ async fn settled(
     loop {
         // Followed first, then looked at: what happens after the look is told.
         let report = agent.report().await;
+        let mut again = None;
         if let (Some(site), Some(nested)) = (site.get(), nested(&report, resources.path()))
             && is_settled(&site, nested)
         {
-            return Ok(report);
+            again = up_for(&site, nested).map(|up| STAYS_UP.saturating_sub(up));
+            if again.is_none_or(|left| left.is_zero()) {
+                return Ok(report);
+            }
         }
-        if events.next().await.is_none() {
-            return Err(Exit::missing("the engine of the resources has ended"));
+        tokio::select! {
+            biased;
+            notice = events.next() => if notice.is_none() {
+                return Err(Exit::missing("the engine of the resources has ended"));
+            },
+            () = sleep(again.unwrap_or(Duration::MAX)), if again.is_some() => {}
         }
         // One look is for all that has happened by then.
         while events.try_next().is_some() {}
@@ -70,6 +86,15 @@ fn is_settled(site: &Site, report: &Report) -> bool {
     let names = site.declarations().iter().map(|declaration| &declaration.name);
     let mut workers = names.map(|name| report.workers.get(name));
     workers.all(|worker| worker.is_some_and(has_said_all))
+}
+
+/// Returns for how long the program that was started last is up; none if no program is.
+fn up_for(site: &Site, report: &Report) -> Option<Duration> {
+    let programs = site.declarations().iter().filter(|declared| declared.kind == PROCESS);
+    let workers = programs.filter_map(|declared| report.workers.get(&declared.name));
+    let running = workers.filter(|worker| worker.state == WorkerState::Running);
+    let since = running.filter_map(|worker| worker.started).max()?;
+    Some(report.at.0.duration_since(since.0).unwrap_or_default())
 }
 
 fn has_said_all(worker: &WorkerReport) -> bool {
