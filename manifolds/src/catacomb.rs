@@ -9,7 +9,7 @@ use crankcase_workers::{Catacomb, CatacombConfig};
 /// which others add children, and reports them.
 ///
 /// A child that fails takes the catacomb down, and with it all children; those who use it are
-/// bounced. The worker's grace is that of the children and a second more.
+/// bounced. The worker's grace is `grace` and `abort_grace` of the config and a second more.
 pub fn manifold(config: CatacombConfig) -> Manifold {
     let (grace, abort_grace) = (config.grace, config.abort_grace);
     let started = Manifold::builder()

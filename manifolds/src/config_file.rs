@@ -13,7 +13,7 @@ use crate::detail::following;
 ///
 /// `validate` judges each version. One that is bad is refused: the value before stays on offer, also
 /// over a bounce, and the worker is degraded with file, line and column. While the file is bad from
-/// the beginning the worker fails, and is tried again at least every 5 s; set another
+/// the beginning the worker fails, and is tried again after at most 5 s, before jitter; set another
 /// [`Backoff`](Manifold::backoff) to change that.
 ///
 /// `watches` is what tells that files have changed; it may come, go and come again.

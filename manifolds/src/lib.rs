@@ -1,12 +1,10 @@
 //! Manifolds for the workers of Crankcase, and the frame of an agent.
 //!
 //! A manifold here says which inputs a worker has, how it is made of them, and what it offers. What
-//! the worker does is in the crates of the workers, which know no manifold. Each module has one for
-//! its worker, whose config is checked when the manifold is built:
-//!
-//! ```text
-//! fn manifold(config: Config, inputs: ..) -> Result<Manifold, ConfigError>
-//! ```
+//! the worker does is in the crates of the workers, which know no manifold. Each module has a
+//! function `manifold` for its worker. It takes the worker's config, and then the inputs and
+//! functions that the worker needs. Where a config can be wrong, it is checked there, and the
+//! function returns a `Result`.
 //!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
 //! A [`Housing`] is put around any manifold: it says when its workers may run, and what their errors

@@ -8,8 +8,8 @@ use crankcase_workers::{Runner, RunnerConfig};
 /// Returns a manifold that offers the [`RunnerHandle`](crankcase_workers::RunnerHandle) through
 /// which others start and stop workers, and reports them.
 ///
-/// The worker's grace is that of the runner's policy and a second more; set a longer one if single
-/// workers have longer graces.
+/// The worker's grace is `grace` and `abort_grace` of the runner's policy and a second more; set a
+/// longer one if single workers have longer graces.
 ///
 /// # Errors
 ///

@@ -236,7 +236,8 @@ impl EngineBuilder {
         Ok(Engine { shared, caller: Caller::default() })
     }
 
-    /// Begins an engine that is a worker of another: its path, runtimes and events are that one's.
+    /// Begins an engine that is a worker of another: its path is that worker's, and its events and
+    /// the runtime of its loop are the other engine's.
     ///
     /// The workers' runtime and the metrics are the outer engine's unless they are set. All else is
     /// this engine's own, with the same defaults as any engine's: policy, filter, classifier, seed

@@ -58,8 +58,9 @@ impl Default for CatacombConfig {
 ///
 /// # Guarantees
 ///
-/// - It takes a child in any case. One that comes while it stops is told to stop at once, and is
-///   awaited like all others; one that comes when `grace` is over is dropped without having run.
+/// - A child that is added belongs to it in any case. One that comes while it stops is told to stop
+///   at once, and is awaited like all others; one that comes when `grace` is over, or after the end,
+///   is dropped without having run, and who adds it is told [`CatacombEnded`].
 /// - The first error wins; the later ones are logged.
 /// - When an input of its own worker is lost, its children are told.
 /// - It ends after all its children: told, then dropped when `grace` is over. A child that ends

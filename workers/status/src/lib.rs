@@ -1,8 +1,8 @@
 //! The control socket of an agent, its client, and the state folder it stands in.
 //!
 //! [`StateDir`] is where an agent keeps what outlives it; its lock says that there is one agent.
-//! [`Control`] is the worker that answers on a socket in it, and [`Client`] asks there. [`wire`]
-//! has what goes over the socket.
+//! [`Control`] is the worker that answers on a socket in it, or in the user's runtime folder if the
+//! path is too long, and [`Client`] asks there. [`wire`] has what goes over the socket.
 
 mod client;
 mod config_error;

@@ -12,7 +12,8 @@ use thiserror::Error;
 pub(crate) use folder::own;
 pub use lock::StateLock;
 
-/// The folder in which an agent keeps what outlives it, and in which its socket is.
+/// The folder in which an agent keeps what outlives it, and in which its socket is if the path is
+/// short enough for one.
 ///
 /// Looking at it takes no lock; whoever changes the machine or the folder holds its
 /// [lock](Self::lock).

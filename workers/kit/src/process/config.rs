@@ -40,8 +40,9 @@ pub struct ProcessConfig {
     pub grace: Duration,
     /// How many lines of stdout, and as many of stderr, are logged per second. Default 1,000.
     ///
-    /// What comes above is read and dropped, and their number is logged with the next line or at
-    /// the end of the stream. 0 logs nothing but the numbers.
+    /// What comes above is read and dropped, and their number is logged before the next line that
+    /// is logged, when none was dropped for 1 s, or at the end of the stream. 0 logs nothing but
+    /// their number at the end.
     pub lines_per_second: u32,
     /// How much of a line is logged, in bytes; how much more there was is logged with it. Default
     /// 8 KiB, 64 B to 1 MiB.

@@ -17,7 +17,8 @@ pub enum RunnerError {
         #[source]
         source: ConfigError,
     },
-    /// The name is taken by a worker that is not about to go: stop it first, or replace it.
+    /// The name is taken by a worker that is not about to go, or by one that waits for its turn: stop
+    /// it first, or replace it.
     #[error("cannot start worker {name:?}: there is one already; stop it first, or replace it")]
     Exists {
         /// The name.

@@ -10,7 +10,8 @@ use super::body::Recipe;
 use super::reporter::Reporter;
 use super::stay::Stay;
 
-/// When a worker is started again after it has ended by itself.
+/// When a worker is started again after it has ended by itself. After [`Exit::Uninstall`] and
+/// [`Exit::Fatal`] it never is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restart {
@@ -67,7 +68,8 @@ struct Settings {
 }
 
 impl ChildSpec {
-    /// Returns the spec of a worker that is started again whatever it ends with.
+    /// Returns the spec of a worker that is started again whatever it ends with, but for
+    /// [`Exit::Uninstall`] and [`Exit::Fatal`].
     ///
     /// `start` is called for each generation. Its future is dropped when the worker is to stop, and
     /// has failed when the start timeout is over.

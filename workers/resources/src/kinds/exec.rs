@@ -20,9 +20,9 @@ mod run;
 
 /// The `exec` kind: runs a command unless a guard says that there is no need.
 ///
-/// `creates` and `unless` are also goals: after the command one of those given must hold. Without
-/// them the command runs once per apply, and with `onlyif` only if that succeeds. A notification
-/// runs it again, whatever the guards say.
+/// `creates` and `unless` are also goals: where one is given, all guards are asked again after the
+/// command, and none may see a need to run any more. Without them the command runs once per apply,
+/// and with `onlyif` only if that succeeds. A notification runs it again, whatever the guards say.
 #[derive(Debug)]
 pub(crate) struct Exec;
 

@@ -13,7 +13,8 @@ use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale};
 const PARAMETERS: &[Parameter] =
     &[Parameter { name: "message", summary: "what to print; required" }];
 
-/// The `print` kind: puts a message into the log once per apply, and again when notified.
+/// The `print` kind: puts a message into the log once per apply, under run once per start and per
+/// change of the config, and again when notified.
 #[derive(Debug)]
 pub(crate) struct Print;
 
