@@ -181,7 +181,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first failure; also if nobody came up in any run.
     ///
     /// # Panics
     ///
@@ -194,7 +194,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure.
+    /// The first failure; also if nobody came up in any run.
     ///
     /// # Panics
     ///
@@ -210,11 +210,19 @@ impl<'a> Simulation<'a> {
             (None, Some(runs)) => seeds.start..seeds.start + runs,
             (None, None) => seeds,
         };
-        let mut tally = Tally::default();
+        let (mut tally, mut last) = (Tally::default(), None);
         for seed in seeds {
-            tally += self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?.tally();
+            let trace = self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?;
+            tally += trace.tally();
+            last = Some((seed, trace));
         }
-        Ok(tally)
+        match last {
+            Some((seed, trace)) if tally.starts == 0 => {
+                let what = "nobody has come up in any run, so nothing was judged".to_owned();
+                Err(Broken::new(seed, mode, what, trace))
+            }
+            _ => Ok(tally),
+        }
     }
 
     /// Runs a seed that failed once more, to say whether it replays.

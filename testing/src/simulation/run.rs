@@ -85,6 +85,8 @@ impl Run {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
         let Setup { change, invariants, recovered, inputs, spared, policies, puts, .. } = setup;
+        let named: Vec<_> =
+            spared.iter().cloned().chain(policies.iter().map(|(path, _)| path.clone())).collect();
         notes.judge_waits(policies);
         notes.allow(simulation.bounds.most_events);
         let chaos = Chaos::new(seed, faults, spared, notes.clone(), alarms);
@@ -109,6 +111,7 @@ impl Run {
         };
         let applied = run.drive(engine.apply(change)).await?;
         applied.map_err(|error| format!("the manifolds do not fit together: {error}"))?;
+        named.iter().try_for_each(|path| run.is_of_setup("the setup speaks of", path))?;
         Ok(run)
     }
 
@@ -139,13 +142,28 @@ impl Run {
             return Ok(());
         }
         let (at, invariants) = (self.notes.elapsed(), &mut self.invariants);
-        self.notes.look(|judge| {
+        let unknown = self.notes.look(|judge| {
             let view = View::new(judge, at);
-            invariants.iter_mut().try_for_each(|invariant| match (invariant.holds)(&view) {
+            let mut all = invariants.iter_mut();
+            all.try_for_each(|invariant| match (invariant.holds)(&view) {
                 true => Ok(()),
                 false => Err(format!("invariant: {}", invariant.text)),
-            })
-        })
+            })?;
+            Ok::<_, String>(view.unknown())
+        })?;
+        unknown.map_or(Ok(()), |path| self.is_of_setup("an invariant asks for", &path))
+    }
+
+    /// Judges whether a path can be one of a run: nothing else tells it from one that is misspelt.
+    fn is_of_setup(&self, who: &str, path: &str) -> Found {
+        let top = self.engine.path().trim_end_matches('/');
+        let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
+        let name = name.and_then(|rest| rest.split(['/', '.']).next());
+        if self.puts.iter().any(|(put, _)| Some(&**put) == name) {
+            return Ok(());
+        }
+        let puts: Vec<_> = self.puts.iter().map(|(put, _)| format!("{top}/{put}")).collect();
+        Err(format!("{who} {path:?}, and the setup installs {} only", puts.join(", ")))
     }
 
     /// Lets the faults strike for as long as the run lasts.
@@ -286,7 +304,7 @@ impl Run {
         let mut woken = self.engine.events();
         loop {
             self.catch_up()?;
-            while let Some(missing) = self.missing(baseline) {
+            while let Some(missing) = self.missing(baseline)? {
                 if Instant::now() >= end {
                     return Err(self.not_recovered(missing).await);
                 }
@@ -303,7 +321,7 @@ impl Run {
                 }
             }
             self.rest().await?;
-            if self.missing(baseline).is_none() {
+            if self.missing(baseline)?.is_none() {
                 self.notes.is_at_rest();
                 return Ok(());
             }
@@ -311,15 +329,15 @@ impl Run {
     }
 
     /// Returns who is not yet as it was without faults, or what does not hold yet.
-    fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
+    fn missing(&mut self, baseline: &Baseline) -> Found<Option<Missing>> {
         let at = self.notes.elapsed();
-        let recovered = &mut self.recovered;
+        let (recovered, mut unknown) = (&mut self.recovered, None);
         let (top, puts) = (self.engine.path().trim_end_matches('/'), &self.puts);
         let is_put = |path: &str| {
             let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
             name.is_some_and(|name| puts.iter().any(|(put, _)| put == name))
         };
-        self.notes.look(|judge| {
+        let missing = self.notes.look(|judge| {
             let is_as_it_was = |seat: &Seat, was_up: bool| {
                 // Who has taken itself out is not missed, nor is one that another engine lacks now.
                 let is_absent = !seat.is_installed()
@@ -337,9 +355,14 @@ impl Run {
                 let unmet = recovered
                     .iter_mut()
                     .find_map(|demand| (!(demand.holds)(&view)).then(|| demand.text.clone()));
+                unknown = view.unknown();
                 unmet.map(Missing::Demand)
             })
-        })
+        });
+        match unknown {
+            Some(path) => self.is_of_setup("it is demanded of", &path).map(|()| missing),
+            None => Ok(missing),
+        }
     }
 
     async fn not_recovered(&self, missing: Missing) -> String {

@@ -1,21 +1,38 @@
+use std::cell::RefCell;
 use std::fmt;
 use std::time::Duration;
 
 use crankcase_engine::EndKind;
 
-use super::judge::{Judge, Phase};
+use super::judge::{Judge, Phase, Seat};
 
 /// What the invariants of a simulation look at: what every worker is doing at one moment.
 ///
-/// Workers are named by their paths, as in `/site/web`.
+/// Workers are named by their paths, as in `/site/web`. To ask for a path that begins with no name of
+/// the setup fails the run: what is asked of nobody always holds.
 pub struct View<'a> {
     judge: &'a Judge,
     at: Duration,
+    /// The first path that was asked for and that nothing is known of.
+    unknown: RefCell<Option<String>>,
 }
 
 impl<'a> View<'a> {
     pub(super) fn new(judge: &'a Judge, at: Duration) -> Self {
-        Self { judge, at }
+        Self { judge, at, unknown: RefCell::default() }
+    }
+
+    /// Returns the first path that was asked for and that nothing is known of.
+    pub(super) fn unknown(self) -> Option<String> {
+        self.unknown.into_inner()
+    }
+
+    fn seat(&self, path: &str) -> Option<&Seat> {
+        let seat = self.judge.seat(path);
+        if seat.is_none() {
+            self.unknown.borrow_mut().get_or_insert_with(|| path.to_owned());
+        }
+        seat
     }
 
     /// Returns the time since the beginning, by the paused clock.
@@ -25,27 +42,27 @@ impl<'a> View<'a> {
 
     /// Returns whether a worker is up and was not told to stop.
     pub fn is_up(&self, path: &str) -> bool {
-        self.judge.seat(path).is_some_and(super::judge::Seat::is_up)
+        self.seat(path).is_some_and(Seat::is_up)
     }
 
     /// Returns whether a worker lives, in whatever stage between the begin of its start and its end.
     pub fn is_live(&self, path: &str) -> bool {
-        self.judge.seat(path).is_some_and(|seat| seat.phase != Phase::Idle)
+        self.seat(path).is_some_and(|seat| seat.phase != Phase::Idle)
     }
 
     /// Returns which worker of its name the present or last one is; 0 before the first.
     pub fn generation(&self, path: &str) -> u32 {
-        self.judge.seat(path).map_or(0, |seat| seat.generation)
+        self.seat(path).map_or(0, |seat| seat.generation)
     }
 
     /// Returns how many workers of a name have come up.
     pub fn starts(&self, path: &str) -> u64 {
-        self.judge.seat(path).map_or(0, |seat| seat.starts)
+        self.seat(path).map_or(0, |seat| seat.starts)
     }
 
     /// Returns how the last worker of a name ended.
     pub fn last_end(&self, path: &str) -> Option<EndKind> {
-        self.judge.seat(path)?.end
+        self.seat(path)?.end
     }
 
     /// Returns the paths of all workers that are up.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, EngineInput, Exit, Manifold};
-use crankcase_testing::{Faults, Mode, Simulation};
+use crankcase_engine::{Backoff, EngineInput, Exit, Manifold, Policy};
+use crankcase_testing::{Faults, Mode, Setup, Simulation};
 
 use super::{BASE, SITE, TOP, add_one, base};
 use crate::TestResult;
@@ -234,4 +234,43 @@ fn who_asks_for_real_input_and_output_is_named() -> TestResult {
     let begin = "/site asks tokio for real input and output, of which a simulation has none: ";
     assert!(broken.what().starts_with(begin), "{}", broken.what());
     Ok(())
+}
+
+/// Returns what a simulation of a base with this added to its setup says.
+fn said_of(add: fn(&mut Setup), mode: Mode) -> Option<String> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        add(setup);
+    });
+    simulation.run(0, mode).err().map(|broken| broken.what().to_owned())
+}
+
+#[test]
+fn a_path_that_nobody_can_have_fails_the_run() {
+    let safety = |add| said_of(add, Mode::Safety);
+    let only = "and the setup installs /base only";
+
+    let asked = safety(|setup| setup.invariant("", |view| view.starts("/bsae") < 1));
+    assert_eq!(asked, Some(format!("an invariant asks for \"/bsae\", {only}")));
+    let asked = safety(|setup| setup.invariant("", |view| !view.is_up("base")));
+    assert_eq!(asked, Some(format!("an invariant asks for \"base\", {only}")));
+    let demand = |setup: &mut Setup| setup.recovered("", |view| view.is_up("/bsae/x"));
+    let demanded = said_of(demand, Mode::Liveness);
+    assert_eq!(demanded, Some(format!("it is demanded of \"/bsae/x\", {only}")));
+    let spared = safety(|setup| setup.spare("/bsae"));
+    assert_eq!(spared, Some(format!("the setup speaks of \"/bsae\", {only}")));
+    let waiting = safety(|setup| setup.waits("/bsae", Policy::default()));
+    assert_eq!(waiting, Some(format!("the setup speaks of \"/bsae\", {only}")));
+    // It may be that of a worker of a nested engine that was never there.
+    assert_eq!(safety(|setup| setup.invariant("", |view| !view.is_up("/base/x"))), None);
+}
+
+#[test]
+fn runs_in_which_nobody_comes_up_have_judged_nothing() {
+    let simulation = Simulation::new(|setup| setup.install(TOP, add_one(BASE)));
+
+    let said = simulation.safety(0..3).err().map(|broken| broken.what().to_owned());
+
+    let expected = "nobody has come up in any run, so nothing was judged";
+    assert_eq!(said.as_deref(), Some(expected));
 }
