@@ -245,12 +245,16 @@ impl EngineBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), and when an event capacity is set: the events are the outer
-    /// engine's.
+    /// As [`build`](Self::build), and when a name or an event capacity is set: its path is that of its
+    /// worker, and the events are the outer engine's.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
         if let Some(capacity) = self.event_capacity {
             let expected = "none for a nested engine, whose events are the outer one's";
             return Err(ConfigError::new("event_capacity", capacity, expected));
+        }
+        if let Some(name) = &self.name {
+            let expected = "none for a nested engine, whose path is that of its worker";
+            return Err(ConfigError::new("name", name.as_str(), expected));
         }
         let shared = &ctx.identity().shared;
         self.metrics = self.metrics.or_else(|| shared.metrics.clone());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Context, Detail, Engine, EngineState, EventKind, Exit, Manifold, Metrics, Name,
-    NestedEngine, Report, WorkerState,
+    Backoff, Context, Detail, Engine, EngineBuilder, EngineState, EventKind, Exit, Manifold,
+    Metrics, Name, NestedEngine, Report, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
@@ -331,21 +331,34 @@ async fn a_nested_engine_has_a_policy_of_its_own() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_capacity_is_refused_to_a_nested_engine() -> TestResult {
-    let engine = test_engine().build()?;
-    let mut events = EventRecorder::new(&engine);
-    let greedy = Manifold::builder()
-        .start(|(), ctx| async move { Ok(test_engine().event_capacity(8).build_nested(&ctx)?) })
-        .build();
+async fn what_the_outer_engine_decides_is_refused_to_a_nested_one() -> TestResult {
+    type Build = fn() -> EngineBuilder;
+    let refused = [
+        (
+            (|| test_engine().event_capacity(8)) as Build,
+            "event_capacity is 8; expected none for a nested engine, whose events are the outer \
+             one's",
+        ),
+        (
+            || test_engine().name(&Name::new("page")),
+            "name is page; expected none for a nested engine, whose path is that of its worker",
+        ),
+    ];
+    for (builder, text) in refused {
+        let engine = test_engine().build()?;
+        let mut events = EventRecorder::new(&engine);
+        let nested = Manifold::builder()
+            .start(move |(), ctx| async move { Ok(builder().build_nested(&ctx)?) })
+            .build();
 
-    engine.install(Name::<()>::new("site"), greedy).await?;
-    let is_end = |kind: &EventKind| matches!(kind, EventKind::Ended { .. });
-    let event = events.wait_for_kind("/site", is_end).await?;
+        engine.install(Name::<()>::new("site"), nested).await?;
+        let is_end = |kind: &EventKind| matches!(kind, EventKind::Ended { .. });
+        let event = events.wait_for_kind("/site", is_end).await?;
 
-    let text = "ended, failed: event_capacity is 8; expected none for a nested engine, whose \
-                events are the outer one's";
-    assert_eq!(event.kind.to_string(), text);
-    Ok(clean_kill(engine).await?)
+        assert_eq!(event.kind.to_string(), format!("ended, failed: {text}"));
+        clean_kill(engine).await?;
+    }
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
