@@ -73,7 +73,6 @@ pub async fn start(manifold: Manifold, stubs: Stubs) -> Result<Started, StartErr
 }
 
 /// Why [`start`] gives no worker.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
     /// The manifold and its stubs do not fit together.
@@ -94,6 +93,16 @@ impl fmt::Display for StartError {
             Self::Ended(Err(exit)) => write!(f, "the worker ended before it was up: {exit}"),
             Self::Waiting(why) => write!(f, "the worker was not started: {why}"),
             Self::Lost(failure) => fmt::Display::fmt(failure, f),
+        }
+    }
+}
+
+impl fmt::Debug for StartError {
+    /// Writes the text with its cause: a test that fails prints this.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => write!(f, "{self}: {error}"),
+            _ => fmt::Display::fmt(self, f),
         }
     }
 }

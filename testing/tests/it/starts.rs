@@ -183,3 +183,17 @@ async fn a_stub_can_be_any_manifold() -> TestResult {
     assert_eq!(started.output::<String>().await?, "1 is one");
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_test_that_fails_prints_why_nothing_was_started() -> TestResult {
+    let of_another_type = Stubs::new().value(&A.output::<String>(), String::new());
+
+    let refused = start(sum(), of_another_type).await.err().ok_or("it was started")?;
+    let waiting = start(sum(), Stubs::new()).await.err().ok_or("it was started")?;
+
+    let text = format!("{refused:?}");
+    let begin = "the manifold and its stubs do not fit together: ";
+    assert!(text.starts_with(begin) && text.contains("String"), "{text}");
+    assert_eq!(format!("{waiting:?}"), waiting.to_string());
+    Ok(())
+}
