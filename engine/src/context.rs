@@ -73,7 +73,7 @@ impl Context {
 
     /// Returns the handle through which the worker says how well it runs.
     pub fn health(&self) -> Health {
-        Health { stop: self.stop.clone() }
+        Health::of(&self.stop)
     }
 
     /// Returns the handle through which the worker says what it does.
@@ -124,6 +124,10 @@ pub struct Health {
 }
 
 impl Health {
+    pub(crate) fn of(stop: &Stop) -> Self {
+        Self { stop: stop.clone() }
+    }
+
     /// Reports that the worker runs but does not do all it should, and why.
     pub fn degraded(&self, reason: impl Into<String>) {
         self.send(Some(reason.into()));

@@ -4,7 +4,7 @@
 //! It is one small allocation, so that a hundred thousand idle workers cost little.
 //!
 //! Invariants:
-//! 1. A flag is only ever set, and is set before those who wait are woken.
+//! 1. A flag that anyone waits for is only ever set, and is set before those who wait are woken.
 //! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte, so of a start that ends
 //!    and a stop that comes at the same moment each sees which was first.
 //! 3. A worker's end is told only when none of its lingering parts is left.
@@ -34,6 +34,8 @@ const STARTED: u8 = 4;
 /// Something may outlive the worker's future. It is set before that is counted, so that who does not
 /// find it set need not look.
 const LINGERED: u8 = 8;
+/// What says that a closure worker is up was dropped: it will never be. Cleared when that was told.
+const UNREADY: u8 = 16;
 
 #[derive(Default)]
 struct Cell {
@@ -235,6 +237,18 @@ impl Stop {
     pub(crate) fn start_ended(&self) -> bool {
         // Nobody waits for this flag.
         self.cell.flags.fetch_or(STARTED, Ordering::AcqRel) & STOPPED != 0
+    }
+
+    /// Says that the worker can never come up any more.
+    pub(crate) fn set_unready(&self) {
+        // Nobody waits for this flag.
+        self.cell.flags.fetch_or(UNREADY, Ordering::AcqRel);
+    }
+
+    /// Returns whether the worker has come to be unable to come up, once.
+    pub(crate) fn take_unready(&self) -> bool {
+        self.cell.has(UNREADY)
+            && self.cell.flags.fetch_and(!UNREADY, Ordering::AcqRel) & UNREADY != 0
     }
 
     /// Tells the worker to stop on its own account: the engine has not asked for it.

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
 use crate::changes::{Changes, Late};
-use crate::context::{Context, Identity};
+use crate::context::{Context, Health, Identity};
 use crate::detail::Reporter;
 use crate::event_loop::Message;
 use crate::exit::{EndKind, Exit, Outcome, Panicked};
@@ -26,6 +26,9 @@ use crate::observe::Observed;
 use crate::shared::Shared;
 use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
+
+/// What is wrong with a closure that goes on without what says that it is up.
+const NEVER_UP: &str = "it has dropped its `Up` without a call of `ready`, and can never come up";
 
 /// What a worker is started with.
 pub(crate) struct Launch {
@@ -396,6 +399,10 @@ where
                     let outcome = run.poll(cx);
                     if let Some(beside) = this.beside {
                         beside.poll(cx);
+                    }
+                    // It may be about to end with an error of its own.
+                    if outcome.is_pending() && this.guard.stop.take_unready() {
+                        Health::of(&this.guard.stop).degraded(NEVER_UP);
                     }
                     return outcome;
                 }

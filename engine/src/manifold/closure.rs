@@ -151,11 +151,13 @@ offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
 
 /// What a worker that is a closure or a blocking function says when it is up.
 ///
-/// One that ends without saying so was never up.
+/// One that ends without saying so was never up. A closure that drops this and goes on can never come
+/// up: its health says so.
 #[must_use = "the worker is up when `ready` is called"]
 pub struct Up<O> {
     ctx: Context,
     follower: Follower,
+    is_ready: bool,
     offers: PhantomData<fn(O)>,
 }
 
@@ -169,14 +171,15 @@ enum Follower {
 
 impl<O: Offers> Up<O> {
     fn new(ctx: Context, follower: Follower) -> Self {
-        Self { ctx, follower, offers: PhantomData }
+        Self { ctx, follower, is_ready: false, offers: PhantomData }
     }
 
     /// Says that the worker is up, and hands over what it offers.
     ///
     /// Returns the request to stop, which may have been told already: a closure awaits
     /// [`Stop::wait`], a blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
-    pub fn ready(self, offers: O) -> Stop {
+    pub fn ready(mut self, offers: O) -> Stop {
+        self.is_ready = true;
         let identity = self.ctx.identity();
         let mut handed = Handed { identity, values: SmallVec::new(), changes: Changes::default() };
         offers.hand_over(&mut handed);
@@ -187,7 +190,7 @@ impl<O: Offers> Up<O> {
         // Told first: a change of a worker that is not known to be up would be lost.
         born.tell(identity);
         let stop = self.ctx.stop().clone();
-        match self.follower {
+        match &self.follower {
             Follower::Task(late) => late.set(handed.changes),
             Follower::Beside(place) => {
                 *place.lock() = handed.changes.spawn(&identity.shared.workers, stop.clone());
@@ -199,6 +202,14 @@ impl<O: Offers> Up<O> {
     /// Returns what the closure is told of the worker it is.
     pub fn context(&self) -> &Context {
         &self.ctx
+    }
+}
+
+impl<O> Drop for Up<O> {
+    fn drop(&mut self) {
+        if !self.is_ready {
+            self.ctx.stop().set_unready();
+        }
     }
 }
 

@@ -222,6 +222,33 @@ async fn why_gives_no_error_of_the_past_as_the_cause() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_closure_that_cannot_come_up_any_more_says_so() -> TestResult {
+    let engine = test_engine().build()?;
+    let forgets = Manifold::builder().offers::<(u32,)>().run(|(), _up| async move {
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let fails = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        drop(up);
+        tokio::task::yield_now().await;
+        Err("no luck".into())
+    });
+    let mut events = EventRecorder::new(&engine);
+
+    engine.install(A, forgets).await?;
+    engine.install(B, fails).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Health { .. })).await?;
+    events.wait_for_kind("/b", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+
+    let why = async |name| engine.why(name).await.map(|why| why.to_string());
+    let forgot = "/a is not up yet: it has dropped its `Up` without a call of `ready`, and can \
+                  never come up";
+    assert_eq!(why("a").await.as_deref(), Some(forgot));
+    assert_eq!(why("b").await.as_deref(), Some("/b failed once: no luck; next try in 1.0 s"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn why_knows_the_name_that_an_input_was_to_have() -> TestResult {
     let engine = test_engine().build()?;
     engine.provide(Name::new("store"), 1_u32).await?;
