@@ -10,6 +10,7 @@ use crate::graph::{Edges, Graph};
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
@@ -24,7 +25,7 @@ pub struct Overrides {
     pub vars: Vec<(String, String)>,
 }
 
-/// The variables of a manifest, evaluated.
+/// The variables of a manifest, evaluated; one without a value is undefined.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 
 enum Var {
@@ -154,6 +155,7 @@ fn in_order(
         let value = match var {
             Var::Text(text) => Value::from(text.as_str()),
             Var::Written(_) if is_wrong => Value::from(()),
+            Var::Written(Written { node: Node { data: Data::Null, .. }, .. }) => Value::UNDEFINED,
             Var::Written(written) => {
                 let mut texts = Texts::new(&names, &mut budget);
                 let value = texts.node(&written.node);

@@ -131,6 +131,42 @@ fn variables_use_each_other_and_overrides_count_more() -> Result {
 }
 
 #[test]
+fn a_variable_without_a_value_can_be_asked_for() -> Result {
+    let site = Site::new(
+        "vars: {p: , q: null, name: a}\nresources:\n  r:\n    type: file\n    config:\n      default: \
+         \"{{ p | default('d') }}/{{ vars.q | default('e') }}\"\n      asked: \"{{ [p is defined, p is \
+         none, p == q, not p, p or name] }}\"\n      if: \"{% if name and q %}{% else %}no{% endif %}\"\n      \
+         none: \"{{ p | default(none) }}\"\n      branch: \"{{ p if p else name }}\"\n      literal: null\n",
+    )?;
+
+    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+
+    let expected = json!({"default": "d/e", "asked": [false, true, true, true, "a"], "if": "no",
+        "none": null, "branch": "a", "literal": null});
+    assert_eq!(Value::Object(config), expected);
+    Ok(())
+}
+
+#[test]
+fn a_null_of_a_state_is_kept_whole_and_refused_in_a_text() -> Result {
+    let states = States::from([
+        ("dir".into(), state(json!({"code": null}))),
+        ("other-one".into(), DependencyState::Unknown),
+    ]);
+    let render = |text: &str| -> Result<_> {
+        let site = Site::new(&format!("{DEPENDENT}      x: \"{text}\"\n"))?;
+        Ok(site.load()?.declarations()[2].config.render(&states))
+    };
+
+    let (whole, _) = known(render("{{ dir.state.code }}")??)?;
+    let part = render("code {{ dir.state.code }}")?.err().ok_or("rendered")?;
+
+    assert_eq!(whole["x"], json!(null));
+    assert!(part.message.starts_with("dir.state.code is null, which cannot be put into a text"));
+    Ok(())
+}
+
+#[test]
 fn dependencies_are_seen_by_alias() -> Result {
     let site = Site::new(&format!(
         "{DEPENDENT}      path: \"{{{{ deps.dir.state.path }}}}x\"\n      short: \"{{{{ dir.state }}}}\"\n      \
