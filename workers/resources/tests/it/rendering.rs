@@ -84,7 +84,7 @@ fn operators_filters_tests_and_statements_work() -> Result {
         ("{{ l | map('string') | join(', ') }}", json!("1, 2")),
         ("{{ [3, 1, 2] | sort(reverse=true) }}", json!([3, 2, 1])),
         ("{{ s | upper | replace('T', 'x') }}", json!("xEXx")),
-        ("{{ range(3) }}{{ range(1, 6, 2) }}", json!("[0, 1, 2][1, 3, 5]")),
+        ("{{ range(3) | tojson }}{{ range(1, 6, 2) | join }}", json!("[0, 1, 2]135")),
         ("{{ {'a': [1, {'b': n}]} }}", json!({"a": [1, {"b": 3}]})),
         ("{% for x in l if x > 1 %}{{ loop.index }}{{ x }}{% else %}-{% endfor %}", json!("12")),
         ("{% for k, v in m | items %}{{ k }}={{ v }}{% endfor %}", json!("k=v")),
@@ -94,6 +94,23 @@ fn operators_filters_tests_and_statements_work() -> Result {
     ];
     for (text, expected) in cases {
         assert_eq!(value(text).map_err(|err| format!("{text}: {err}"))?, expected, "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn booleans_in_texts_are_written_as_yaml_writes_them() -> Result {
+    let cases = [
+        ("dbg={{ true }} {{ n == 4 }}", "dbg=true false"),
+        ("{{ true ~ '/' ~ n }}", "true/3"),
+        ("{{ true | string }}{{ false | upper }}", "trueFALSE"),
+        ("{{ [true, 'a', 1.5] | join('-') }}", "true-a-1.5"),
+        ("{{ [true, 2] | map('string') | join }}", "true2"),
+        ("{{ 'a=1' | replace(1, true) }}", "a=true"),
+        ("{{ m | tojson }} {{ [true, none] | tojson }}", "{\"k\": \"v\"} [true, null]"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(value(text).map_err(|err| format!("{text}: {err}"))?, json!(expected), "{text}");
     }
     Ok(())
 }
