@@ -131,19 +131,49 @@ fn yes_and_no_are_texts_and_quotes_keep_texts() -> Result {
 #[test]
 fn variables_use_each_other_and_overrides_count_more() -> Result {
     let site = Site::new(
-        "vars: {path: \"{{ root }}/www\", root: /srv, n: 1}\nresources:\n  r: {type: file, config: \
+        "vars: {path: \"{{ root }}/www\", root: /srv, n: '1'}\nresources:\n  r: {type: file, config: \
          {path: \"{{ path }}\", n: \"{{ n }}\", more: \"{{ vars['more-x'] }}\"}}\n",
     )?;
     let first = tempfile::tempdir()?;
     let file = first.path().join("vars.yaml");
-    std::fs::write(&file, "{root: /a, n: 2, more-x: \"{{ n }}\"}")?;
+    std::fs::write(&file, "{root: /a, n: '2', more-x: \"{{ n }}\"}")?;
     let vars = vec![("n".into(), "5".into()), ("root".into(), "{{ n }}".into())];
 
     let overrides = Overrides { files: vec![file], vars };
     let (config, _) = known(render(&site, &overrides, &States::new())?)?;
 
-    // What comes from the command line is a text, whatever it looks like.
+    // What takes the place of a text is a text, whatever it looks like.
     assert_eq!(Value::Object(config), json!({"path": "{{ n }}/www", "n": "5", "more": "5"}));
+    Ok(())
+}
+
+#[test]
+fn a_variable_from_the_command_line_stays_a_boolean_or_a_number() -> Result {
+    let site = Site::new(
+        "vars: {on: true, n: 8080, text: 'true', empty: , made: '{{ true }}'}\nresources:\n  r: \
+         {type: file, config: {x: '{{ [on, n, text, empty, made] }}'}}\n",
+    )?;
+    let set = |value: &str, number: &str| Overrides {
+        vars: ["on", "n", "text", "empty", "made"]
+            .map(|name| (name.into(), if name == "n" { number } else { value }.into()))
+            .into(),
+        files: Vec::new(),
+    };
+
+    let (config, _) = known(render(&site, &set("false", "-1.5"), &States::new())?)?;
+    let mut twice = set("false", "1");
+    twice.vars.push(("on".into(), "true".into()));
+    let (last, _) = known(render(&site, &twice, &States::new())?)?;
+    let said = site.said(site.load_with(&set("no", "http")));
+
+    assert_eq!(config["x"], json!([false, -1.5, "false", "false", "false"]));
+    assert_eq!(last["x"][0], json!(true));
+    let help = "if it is to be a text, quote the value that it is declared with";
+    let expected = format!(
+        "--var: variable \"on\" is a boolean, which \"no\" is not; {help}\n--var: variable \"n\" is a \
+         number, which \"http\" is not; {help}"
+    );
+    assert_eq!(said.trim(), expected);
     Ok(())
 }
 
