@@ -56,6 +56,21 @@ fn a_file_has_at_most_one_source_of_content_and_a_folder_none() {
 }
 
 #[test]
+fn a_line_for_a_shell_is_answered_with_what_the_kind_takes() {
+    let line = json!({"command": "sleep 1"});
+
+    assert_eq!(
+        errors("process", line.clone()),
+        [r#"command: "sleep 1" is a line for a shell; write a list as ["sh", "-c", "sleep 1"]"#]
+    );
+    let list = r#"write a list as ["program", "argument"], or set shell: true"#;
+    assert_eq!(
+        errors("exec", line),
+        [format!(r#"command: "sleep 1" is a line for a shell; {list}"#)]
+    );
+}
+
+#[test]
 fn bad_paths_and_modes_are_refused() {
     for path in ["", "x", "/x/../y", "/./x", "/", "/a\0b"] {
         let errors = errors("file", json!({"path": path}));
