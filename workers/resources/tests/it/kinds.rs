@@ -71,6 +71,30 @@ fn a_line_for_a_shell_is_answered_with_what_the_kind_takes() {
 }
 
 #[test]
+fn a_variable_that_is_no_text_is_named() {
+    let env = json!({"A": "x", "PORT": 8080, "ON": true});
+
+    let help = "is not a text; quote it, or add `| string` to an expression";
+    let expected =
+        [format!(r#"env: 8080 of "PORT" {help}"#), format!(r#"env: true of "ON" {help}"#)];
+    let mut said = errors("process", json!({"command": ["x"], "env": env}));
+    said.sort();
+    assert_eq!(said, expected);
+    assert_eq!(
+        errors("process", json!({"command": ["x"], "env": ["A=x"]})),
+        [r#"env: ["A=x"] is not a map from names to texts"#]
+    );
+}
+
+#[test]
+fn a_signal_may_be_meant_by_its_long_name() {
+    assert_eq!(
+        errors("process", json!({"command": ["x"], "stop_signal": "SIGTERM"})),
+        [r#"stop_signal: "SIGTERM" is not known; did you mean "TERM"?"#]
+    );
+}
+
+#[test]
 fn bad_paths_and_modes_are_refused() {
     for path in ["", "x", "/x/../y", "/./x", "/", "/a\0b"] {
         let errors = errors("file", json!({"path": path}));
