@@ -98,8 +98,9 @@ pub(crate) enum Command {
     /// Make this machine as declared, once
     ///
     /// In the place of SITE it takes a plan that `plan -o` has saved: that is carried out only if a
-    /// plan made now is the same. A first SIGINT or SIGTERM brings to its end what has begun, and
-    /// begins nothing more; a second one ends at once.
+    /// plan made now is the same. At a first SIGINT or SIGTERM nothing more begins, and a command
+    /// that runs is not waited for: it gets TERM, and KILL after its grace. A second one kills it at
+    /// once.
     Apply(apply::Args),
     /// Show what the running agent and its workers are doing
     Report(report::Args),
@@ -113,8 +114,10 @@ pub(crate) enum Command {
     Bounce(control::Args),
     /// Stop a worker and keep it stopped until it is unparked
     ///
-    /// What depends on it waits. It stays parked until `unpark`, and no longer than the engine that
-    /// it is in: an agent or a nested engine that is started again starts it too.
+    /// What needs it running stops and waits. What depends on a resource runs on with the state that
+    /// was last known, and waits only when it starts next. It stays parked until `unpark`, and no
+    /// longer than the engine that it is in: an agent or a nested engine that is started again starts
+    /// it too.
     Park(control::Args),
     /// Let a parked worker start again, also one that failed too often
     Unpark(control::Args),

@@ -53,7 +53,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         biased;
         account = &mut applying => (account, false),
         () = interrupts.next() => {
-            // What has begun is brought to its end, and the account says what was not attempted.
+            // Commands that run are told to end, and the account says what was not attempted.
             stopper.stop();
             tokio::select! {
                 biased;

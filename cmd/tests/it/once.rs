@@ -52,7 +52,7 @@ async fn plan_shows_the_differences_and_changes_nothing() -> TestResult {
     creates: absent -> "@/mark"
     1. run command=["/bin/sh","-c","echo marked; : > @/mark"]
 = server (process) is supervised by run only
-plan: 2 to change, 1 may change, 1 unchanged
+plan: 2 to change, 1 may change, 0 unchanged, 1 supervised by run only
 "#;
     assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
     assert_eq!((again.code, &*again.stdout), (Some(2), expected), "{again:?}");
@@ -85,10 +85,11 @@ async fn apply_does_what_was_planned_and_nothing_the_second_time() -> TestResult
     done: run command=["/bin/sh","-c","echo marked; : > @/mark"]
       | marked
 = server (process) is supervised by run only
-apply: 3 changed, 1 unchanged
+apply: 3 changed, 0 unchanged, 1 supervised by run only
 "#;
     assert_eq!((first.code, &*first.stdout), (Some(2), expected), "{first:?}");
-    let expected = "= server (process) is supervised by run only\napply: 0 changed, 4 unchanged\n";
+    let expected = "= server (process) is supervised by run only\n\
+                    apply: 0 changed, 3 unchanged, 1 supervised by run only\n";
     assert_eq!((second.code, &*second.stdout), (Some(0), expected), "{second:?}");
     assert_eq!(plan.code, Some(0), "{plan:?}");
     assert_eq!(machine.read("www/page").as_deref(), Some("one\ntwo\n"));

@@ -14,9 +14,20 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns how many resources have changed, those that failed after that included.
+    /// Returns how many resources have changed and are as declared. One that failed, or was halted,
+    /// after some of its actions counts among those.
     pub fn changes(&self) -> usize {
-        self.count(|accounted| !accounted.done.is_empty())
+        self.count(|accounted| accounted.outcome == Outcome::Changed)
+    }
+
+    /// Returns how many resources were as declared.
+    pub fn unchanged(&self) -> usize {
+        self.count(|accounted| accounted.outcome == Outcome::Unchanged)
+    }
+
+    /// Returns how many resources were not looked at, because only `run` supervises them.
+    pub fn run_only(&self) -> usize {
+        self.count(|accounted| accounted.outcome == Outcome::RunOnly)
     }
 
     /// Returns how many resources failed, or were skipped because of one.

@@ -158,7 +158,9 @@ impl<'a> Attributes<'a> {
         let word = value.as_str().unwrap_or_default();
         let choice = choices.iter().copied().find(|choice| *choice == word);
         if choice.is_none() {
-            let nearest = nearest(word, choices.iter().copied());
+            // Signals have two names each.
+            let short = word.strip_prefix("SIG").unwrap_or(word);
+            let nearest = nearest(short, choices.iter().copied());
             let hint = nearest.map_or_else(
                 || format!("use one of {}", choices.join(", ")),
                 |nearest| format!("did you mean \"{nearest}\"?"),
@@ -208,15 +210,25 @@ impl<'a> Attributes<'a> {
     /// Reads a map from names to texts.
     pub fn text_map(&mut self, name: &str) -> Option<BTreeMap<String, String>> {
         let value = self.value(name)?;
-        let texts = value.as_object().and_then(|map| {
-            map.iter()
-                .map(|(key, item)| item.as_str().map(|text| (key.clone(), text.to_owned())))
-                .collect::<Option<BTreeMap<_, _>>>()
-        });
-        if texts.is_none() {
+        let Some(map) = value.as_object() else {
             self.wrong(name, format!("{} is not a map from names to texts", shown(value)));
+            return None;
+        };
+        let mut texts = BTreeMap::new();
+        for (key, item) in map {
+            if let Some(text) = item.as_str() {
+                texts.insert(key.clone(), text.to_owned());
+                continue;
+            }
+            let message = format!(
+                "{} of \"{}\" is not a text; quote it, or add `| string` to an expression",
+                shown(item),
+                cut(key)
+            );
+            let value = Some(shown(item));
+            self.errors.push(AttributeError { value, ..AttributeError::new(name, message) });
         }
-        texts
+        (texts.len() == map.len()).then_some(texts)
     }
 
     /// Returns the attributes that are none of the kind's.

@@ -115,6 +115,12 @@ impl Plan {
         self.count(|planned| matches!(planned.verdict, Verdict::Noop(_)))
     }
 
+    /// Returns how many resources are not looked at, because only `run` supervises them; those that
+    /// would be refreshed count as changes.
+    pub fn run_only(&self) -> usize {
+        self.count(|planned| planned.verdict == Verdict::RunOnly && !planned.is_changing())
+    }
+
     /// Returns the resource with this name.
     pub fn get(&self, name: &str) -> Option<&PlannedResource> {
         self.resources.iter().find(|planned| planned.name == name)

@@ -3,6 +3,7 @@
 mod error;
 mod follower;
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,7 +63,10 @@ impl Client {
     ///
     /// [`ClientError::NoAgent`] when none does.
     pub async fn connect(state_dir: &Path) -> Result<Self, ClientError> {
-        let no_agent = |source| ClientError::NoAgent { path: state_dir.to_owned(), source };
+        let no_agent = |source| {
+            let source = explained(state_dir, source);
+            ClientError::NoAgent { path: state_dir.to_owned(), source }
+        };
         let socket = socket::find(state_dir).map_err(no_agent)?;
         drop(UnixStream::connect(&socket).await.map_err(no_agent)?);
         Ok(Self { socket, max_answer: MAX_ANSWER })
@@ -234,6 +238,19 @@ impl Client {
         })?;
         Ok(body.to_bytes())
     }
+}
+
+/// Says in words why no agent listens with a state folder, where that can be told.
+fn explained(state_dir: &Path, error: io::Error) -> io::Error {
+    let reason = match error.kind() {
+        ErrorKind::NotFound if !state_dir.exists() => "there is no such folder",
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            "no agent runs with this state folder"
+        }
+        ErrorKind::NotADirectory => "it is not a folder",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), reason)
 }
 
 async fn within<T>(answer: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {

@@ -4,17 +4,15 @@ use crate::account::{Account, Accounted, Done, Halt, Outcome};
 use crate::plan::display::{write_actions, write_differences};
 
 impl fmt::Display for Account {
-    /// Writes what was not as declared, and counts the rest.
+    /// Writes what was not as declared, and counts all, each once.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for accounted in &self.resources {
             accounted.fmt(f)?;
         }
-        let unchanged = self
-            .resources
-            .iter()
-            .filter(|accounted| matches!(accounted.outcome, Outcome::Unchanged | Outcome::RunOnly))
-            .count();
-        write!(f, "apply: {} changed, {unchanged} unchanged", self.changes())?;
+        write!(f, "apply: {} changed, {} unchanged", self.changes(), self.unchanged())?;
+        if self.run_only() > 0 {
+            write!(f, ", {} supervised by run only", self.run_only())?;
+        }
         if self.left_alone() > 0 {
             write!(f, ", {} left alone", self.left_alone())?;
         }

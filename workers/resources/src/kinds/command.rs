@@ -12,22 +12,35 @@ pub(super) struct Place {
     pub(super) env: BTreeMap<String, String>,
 }
 
-/// Reads an argument vector, or a line for the shell if `shell` is set.
+/// Whether a command is a line for a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shell {
+    /// The kind has no lines.
+    Never,
+    /// The kind has lines, and they are not asked for.
+    Off,
+    /// It is a line for this shell.
+    On(&'static str),
+}
+
+/// Reads an argument vector, or a line for the shell.
 pub(super) fn command(
     attributes: &mut Attributes<'_>,
     name: &str,
-    shell: Option<&str>,
+    shell: Shell,
 ) -> Option<Vec<String>> {
     let value = attributes.value(name)?;
-    if let Some(shell) = shell {
+    if let Shell::On(shell) = shell {
         let line = attributes.text(name)?;
         return Some(vec![shell.to_owned(), "-c".to_owned(), line.to_owned()]);
     }
     if value.is_string() {
-        let message = format!(
-            "{} is a line for a shell; write a list as [\"program\", \"argument\"], or set shell: true",
-            shown(value)
-        );
+        let line = shown(value);
+        let help = match shell {
+            Shell::Never => format!("[\"sh\", \"-c\", {line}]"),
+            _ => "[\"program\", \"argument\"], or set shell: true".to_owned(),
+        };
+        let message = format!("{line} is a line for a shell; write a list as {help}");
         attributes.wrong(name, message);
         return None;
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 use crate::declaration::Config;
-use crate::kinds::command;
+use crate::kinds::command::{self, Shell};
 use crate::known::KnownConfig;
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
 
@@ -71,7 +71,7 @@ fn read(config: &Config) -> Result<ProcessConfig, Vec<AttributeError>> {
     if attributes.value("command").is_none() {
         attributes.wrong("command", "is missing".to_owned());
     }
-    let command = command::command(&mut attributes, "command", None);
+    let command = command::command(&mut attributes, "command", Shell::Never);
     let place = command::place(&mut attributes);
     let signals = StopSignal::ALL.map(StopSignal::name);
     let stop_signal = attributes

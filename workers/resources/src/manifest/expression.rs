@@ -50,6 +50,12 @@ impl Failure {
     pub(crate) fn new(offset: usize, message: impl Into<String>) -> Self {
         Self { offset, message: message.into(), hint: Hint::default() }
     }
+
+    /// Adds what would be right.
+    fn with_help(mut self, help: &str) -> Self {
+        self.hint.help = Some(help.to_owned());
+        self
+    }
 }
 
 /// Returns whether a text holds expressions. A text without any is taken as it is.

@@ -71,7 +71,7 @@ pub(crate) fn decode(
                 draft.config = config.unwrap_or_default();
             }
             "dependencies" => draft.dependencies = decoder.dependencies(entry.value),
-            "notify" => draft.notify = decoder.names(entry.value, "\"notify\""),
+            "notify" => draft.notify = decoder.names(entry.value, "\"notify\" is a list of names"),
             "meta" => draft.noop = decoder.meta(entry.value),
             "for_each" | "when" | "tags" | "readonly" => {
                 let message = format!("{} is not yet supported", quoted(&key));
@@ -141,7 +141,7 @@ impl Decoder<'_> {
             Data::Null => Vec::new(),
             Data::List(items) => items,
             _ => {
-                self.at(&node.span, format!("{what} is a list of names, not {description}"));
+                self.at(&node.span, format!("{what}, not {description}"));
                 Vec::new()
             }
         };
@@ -160,7 +160,8 @@ impl Decoder<'_> {
 
     fn dependencies(&mut self, node: Node) -> Vec<(usize, Dependency)> {
         if !matches!(node.data, Data::Map(_)) {
-            let names = self.names(node, "\"dependencies\"").into_iter();
+            let names =
+                self.names(node, "\"dependencies\" is a list of names or a map").into_iter();
             return names
                 .map(|(offset, resource)| {
                     let alias = resource.clone();

@@ -12,8 +12,12 @@ impl fmt::Display for Plan {
         }
         let (changes, may_change) = (self.changes(), self.may_change());
         let (left_alone, failures) = (self.left_alone(), self.failures());
-        let rest = self.resources.len() - changes - may_change - left_alone - failures;
+        let run_only = self.run_only();
+        let rest = self.resources.len() - changes - may_change - run_only - left_alone - failures;
         write!(f, "plan: {changes} to change, {may_change} may change, {rest} unchanged")?;
+        if run_only > 0 {
+            write!(f, ", {run_only} supervised by run only")?;
+        }
         if left_alone > 0 {
             write!(f, ", {left_alone} left alone")?;
         }

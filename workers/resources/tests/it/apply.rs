@@ -92,6 +92,9 @@ async fn a_panic_keeps_the_log_from_before_it() -> TestResult {
 async fn a_resource_that_is_not_valid_after_its_actions_has_failed() -> TestResult {
     let account = apply_probes(&[probe("liar", "lies")]).await?;
 
+    assert!(
+        account.to_string().ends_with("\napply: 0 changed, 0 unchanged, 1 failed or skipped\n")
+    );
     let text = failure(&account, "liar");
     assert!(
         text.contains("still not as declared after its actions: made: false -> true"),

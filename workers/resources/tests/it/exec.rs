@@ -215,6 +215,7 @@ async fn a_stop_ends_the_whole_process_group() -> TestResult {
     let end = run_to_the_last_process(shell(&line), &fifo).await?;
 
     assert!(end.contains("slow (exec) is unfinished: apply was told to stop"), "{end}");
+    assert!(!end.contains(" | "), "it has written nothing: {end}");
     Ok(())
 }
 
@@ -258,12 +259,14 @@ async fn what_ignores_term_is_killed_also_when_its_leader_has_ended() -> TestRes
 
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended() -> TestResult {
-    let config = with(with(shell("echo begun; sleep 1000"), "timeout", "50ms"), "grace", "1s");
+    let config =
+        with(with(shell("echo out; echo err >&2; sleep 1000"), "timeout", "50ms"), "grace", "1s");
 
     let account =
         tokio::time::timeout(HANGS, apply_builtin(&[declare("slow", "exec", config)])).await??;
 
     let text = failure(&account, "slow");
     assert!(text.contains("it took longer than 50ms and was ended"), "{text}");
+    assert!(text.ends_with("\n      | out\n      | err\n"), "{text}");
     Ok(())
 }

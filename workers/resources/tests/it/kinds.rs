@@ -56,6 +56,45 @@ fn a_file_has_at_most_one_source_of_content_and_a_folder_none() {
 }
 
 #[test]
+fn a_line_for_a_shell_is_answered_with_what_the_kind_takes() {
+    let line = json!({"command": "sleep 1"});
+
+    assert_eq!(
+        errors("process", line.clone()),
+        [r#"command: "sleep 1" is a line for a shell; write a list as ["sh", "-c", "sleep 1"]"#]
+    );
+    let list = r#"write a list as ["program", "argument"], or set shell: true"#;
+    assert_eq!(
+        errors("exec", line),
+        [format!(r#"command: "sleep 1" is a line for a shell; {list}"#)]
+    );
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_named() {
+    let env = json!({"A": "x", "PORT": 8080, "ON": true});
+
+    let help = "is not a text; quote it, or add `| string` to an expression";
+    let expected =
+        [format!(r#"env: 8080 of "PORT" {help}"#), format!(r#"env: true of "ON" {help}"#)];
+    let mut said = errors("process", json!({"command": ["x"], "env": env}));
+    said.sort();
+    assert_eq!(said, expected);
+    assert_eq!(
+        errors("process", json!({"command": ["x"], "env": ["A=x"]})),
+        [r#"env: ["A=x"] is not a map from names to texts"#]
+    );
+}
+
+#[test]
+fn a_signal_may_be_meant_by_its_long_name() {
+    assert_eq!(
+        errors("process", json!({"command": ["x"], "stop_signal": "SIGTERM"})),
+        [r#"stop_signal: "SIGTERM" is not known; did you mean "TERM"?"#]
+    );
+}
+
+#[test]
 fn bad_paths_and_modes_are_refused() {
     for path in ["", "x", "/x/../y", "/./x", "/", "/a\0b"] {
         let errors = errors("file", json!({"path": path}));

@@ -84,7 +84,7 @@ fn operators_filters_tests_and_statements_work() -> Result {
         ("{{ l | map('string') | join(', ') }}", json!("1, 2")),
         ("{{ [3, 1, 2] | sort(reverse=true) }}", json!([3, 2, 1])),
         ("{{ s | upper | replace('T', 'x') }}", json!("xEXx")),
-        ("{{ range(3) }}{{ range(1, 6, 2) }}", json!("[0, 1, 2][1, 3, 5]")),
+        ("{{ range(3) | tojson }}{{ range(1, 6, 2) | join }}", json!("[0, 1, 2]135")),
         ("{{ {'a': [1, {'b': n}]} }}", json!({"a": [1, {"b": 3}]})),
         ("{% for x in l if x > 1 %}{{ loop.index }}{{ x }}{% else %}-{% endfor %}", json!("12")),
         ("{% for k, v in m | items %}{{ k }}={{ v }}{% endfor %}", json!("k=v")),
@@ -94,6 +94,23 @@ fn operators_filters_tests_and_statements_work() -> Result {
     ];
     for (text, expected) in cases {
         assert_eq!(value(text).map_err(|err| format!("{text}: {err}"))?, expected, "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn booleans_in_texts_are_written_as_yaml_writes_them() -> Result {
+    let cases = [
+        ("dbg={{ true }} {{ n == 4 }}", "dbg=true false"),
+        ("{{ true ~ '/' ~ n }}", "true/3"),
+        ("{{ true | string }}{{ false | upper }}", "trueFALSE"),
+        ("{{ [true, 'a', 1.5] | join('-') }}", "true-a-1.5"),
+        ("{{ [true, 2] | map('string') | join }}", "true2"),
+        ("{{ 'a=1' | replace(1, true) }}", "a=true"),
+        ("{{ m | tojson }} {{ [true, none] | tojson }}", "{\"k\": \"v\"} [true, null]"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(value(text).map_err(|err| format!("{text}: {err}"))?, json!(expected), "{text}");
     }
     Ok(())
 }
@@ -114,19 +131,85 @@ fn yes_and_no_are_texts_and_quotes_keep_texts() -> Result {
 #[test]
 fn variables_use_each_other_and_overrides_count_more() -> Result {
     let site = Site::new(
-        "vars: {path: \"{{ root }}/www\", root: /srv, n: 1}\nresources:\n  r: {type: file, config: \
+        "vars: {path: \"{{ root }}/www\", root: /srv, n: '1'}\nresources:\n  r: {type: file, config: \
          {path: \"{{ path }}\", n: \"{{ n }}\", more: \"{{ vars['more-x'] }}\"}}\n",
     )?;
     let first = tempfile::tempdir()?;
     let file = first.path().join("vars.yaml");
-    std::fs::write(&file, "{root: /a, n: 2, more-x: \"{{ n }}\"}")?;
+    std::fs::write(&file, "{root: /a, n: '2', more-x: \"{{ n }}\"}")?;
     let vars = vec![("n".into(), "5".into()), ("root".into(), "{{ n }}".into())];
 
     let overrides = Overrides { files: vec![file], vars };
     let (config, _) = known(render(&site, &overrides, &States::new())?)?;
 
-    // What comes from the command line is a text, whatever it looks like.
+    // What takes the place of a text is a text, whatever it looks like.
     assert_eq!(Value::Object(config), json!({"path": "{{ n }}/www", "n": "5", "more": "5"}));
+    Ok(())
+}
+
+#[test]
+fn a_variable_from_the_command_line_stays_a_boolean_or_a_number() -> Result {
+    let site = Site::new(
+        "vars: {on: true, n: 8080, text: 'true', empty: , made: '{{ true }}'}\nresources:\n  r: \
+         {type: file, config: {x: '{{ [on, n, text, empty, made] }}'}}\n",
+    )?;
+    let set = |value: &str, number: &str| Overrides {
+        vars: ["on", "n", "text", "empty", "made"]
+            .map(|name| (name.into(), if name == "n" { number } else { value }.into()))
+            .into(),
+        files: Vec::new(),
+    };
+
+    let (config, _) = known(render(&site, &set("false", "-1.5"), &States::new())?)?;
+    let mut twice = set("false", "1");
+    twice.vars.push(("on".into(), "true".into()));
+    let (last, _) = known(render(&site, &twice, &States::new())?)?;
+    let said = site.said(site.load_with(&set("no", "http")));
+
+    assert_eq!(config["x"], json!([false, -1.5, "false", "false", "false"]));
+    assert_eq!(last["x"][0], json!(true));
+    let help = "if it is to be a text, quote the value that it is declared with";
+    let expected = format!(
+        "--var: variable \"on\" is a boolean, which \"no\" is not; {help}\n--var: variable \"n\" is a \
+         number, which \"http\" is not; {help}"
+    );
+    assert_eq!(said.trim(), expected);
+    Ok(())
+}
+
+#[test]
+fn a_variable_without_a_value_can_be_asked_for() -> Result {
+    let site = Site::new(
+        "vars: {p: , q: null, name: a}\nresources:\n  r:\n    type: file\n    config:\n      default: \
+         \"{{ p | default('d') }}/{{ vars.q | default('e') }}\"\n      asked: \"{{ [p is defined, p is \
+         none, p == q, not p, p or name] }}\"\n      if: \"{% if name and q %}{% else %}no{% endif %}\"\n      \
+         none: \"{{ p | default(none) }}\"\n      branch: \"{{ p if p else name }}\"\n      literal: null\n",
+    )?;
+
+    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+
+    let expected = json!({"default": "d/e", "asked": [false, true, true, true, "a"], "if": "no",
+        "none": null, "branch": "a", "literal": null});
+    assert_eq!(Value::Object(config), expected);
+    Ok(())
+}
+
+#[test]
+fn a_null_of_a_state_is_kept_whole_and_refused_in_a_text() -> Result {
+    let states = States::from([
+        ("dir".into(), state(json!({"code": null}))),
+        ("other-one".into(), DependencyState::Unknown),
+    ]);
+    let render = |text: &str| -> Result<_> {
+        let site = Site::new(&format!("{DEPENDENT}      x: \"{text}\"\n"))?;
+        Ok(site.load()?.declarations()[2].config.render(&states))
+    };
+
+    let (whole, _) = known(render("{{ dir.state.code }}")??)?;
+    let part = render("code {{ dir.state.code }}")?.err().ok_or("rendered")?;
+
+    assert_eq!(whole["x"], json!(null));
+    assert!(part.message.starts_with("dir.state.code is null, which cannot be put into a text"));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Folders that nobody else can change.
 
 use std::fs::{self, DirBuilder, Metadata};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
@@ -23,8 +23,12 @@ pub(crate) fn own(path: &Path) -> Result<(), StateError> {
     check(path, &metadata)
 }
 
+/// What is there already, of whatever sort, is left to be checked.
 fn create(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
 }
 
 fn failed(path: &Path, source: io::Error) -> StateError {

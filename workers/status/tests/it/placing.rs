@@ -1,3 +1,4 @@
+use std::error::Error as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -92,5 +93,30 @@ async fn no_agent_is_told_apart_from_every_other_fault() -> TestResult {
 
     assert!(matches!(missing, ClientError::NoAgent { .. }), "{missing}");
     assert!(matches!(stale, ClientError::NoAgent { .. }), "{stale}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn why_no_agent_is_reachable_is_told_in_words() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let (empty, file) = (folder.path().join("empty"), folder.path().join("file"));
+    fs::create_dir(&empty)?;
+    fs::write(&file, "")?;
+    let stale = folder.path();
+    drop(UnixListener::bind(stale.join("control.sock"))?);
+
+    let none = "no agent runs with this state folder";
+    let missing = folder.path().join("missing");
+    for (path, expected) in [
+        (&*missing, "there is no such folder"),
+        (&empty, none),
+        (stale, none),
+        (&file, "it is not a folder"),
+    ] {
+        let error = Client::connect(path).await.unwrap_err();
+
+        let source = error.source().ok_or("no source")?;
+        assert_eq!(source.to_string(), expected, "{path:?}");
+    }
     Ok(())
 }

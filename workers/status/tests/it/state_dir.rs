@@ -57,6 +57,18 @@ fn a_folder_that_others_can_change_is_refused() -> TestResult {
 }
 
 #[test]
+fn a_file_in_the_place_of_the_folder_is_said_to_be_none() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("state");
+    fs::write(&path, "")?;
+
+    let refused = StateDir::new(path.clone()).lock().unwrap_err();
+
+    assert_eq!(refused.to_string(), format!("cannot use the folder {path:?}: it is not a folder"));
+    Ok(())
+}
+
+#[test]
 fn a_lock_that_is_a_symlink_is_refused() -> TestResult {
     let folder = tempfile::tempdir()?;
     symlink(folder.path().join("elsewhere"), folder.path().join("lock"))?;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 use crate::declaration::Config;
-use crate::kinds::command::{Place, absolute, command, place};
+use crate::kinds::command::{Place, Shell, absolute, command, place};
 
 const SHELL: &str = "/bin/sh";
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
@@ -44,7 +44,7 @@ impl ExecConfig {
     pub(super) fn new(config: &Config) -> Result<Self, Vec<AttributeError>> {
         let mut attributes = Attributes::new(config, PARAMETERS);
         let is_shell = attributes.flag("shell").unwrap_or(false);
-        let shell = is_shell.then_some(SHELL);
+        let shell = if is_shell { Shell::On(SHELL) } else { Shell::Off };
         if attributes.value("command").is_none() {
             attributes.wrong("command", "is missing".to_owned());
         }

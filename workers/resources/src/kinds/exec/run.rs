@@ -96,7 +96,11 @@ pub(super) async fn run(
     running.group.signal(Signal::KILL);
     // A process that even KILL does not end at once is stuck in the kernel.
     timeout(config.grace, running.end()).await.ok();
-    let output = format!("{}\n{}", running.stdout.text(), running.stderr.text());
+    let mut output = running.stdout.text();
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    output.push_str(&running.stderr.text());
     Err(match error {
         Some(limit) => RunError::TimedOut { limit, output },
         None => RunError::Stopped { output },

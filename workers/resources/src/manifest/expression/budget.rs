@@ -27,11 +27,6 @@ impl Budget {
         WORK - self.left
     }
 
-    /// Returns how many more bytes of text can be made.
-    pub(crate) fn bytes(&self) -> usize {
-        self.left.saturating_mul(BYTES_PER_UNIT)
-    }
-
     /// Takes some steps.
     pub(crate) fn steps(&mut self, count: usize) -> Result<(), Exceeded> {
         match self.left.checked_sub(count) {

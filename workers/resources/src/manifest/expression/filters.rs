@@ -1,9 +1,11 @@
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, UndefinedBehavior};
 
 use crate::manifest::expression::budget::Budget;
+use crate::manifest::expression::operators;
 
 /// The filters that expressions may use.
 ///
@@ -108,6 +110,20 @@ const MAPPED: &[&str] = &[
     "upper",
 ];
 
+/// Filters that take a text, and make one of any other value that has one.
+const TEXTUAL: &[&str] = &[
+    "capitalize",
+    "indent",
+    "lines",
+    "lower",
+    "replace",
+    "split",
+    "string",
+    "title",
+    "trim",
+    "upper",
+];
+
 /// How many items `range` counts at most.
 const MAX_RANGE: usize = 100_000;
 /// How wide `indent` may indent, in characters.
@@ -128,8 +144,9 @@ pub(super) fn filter(name: &str, args: &[Value], budget: &mut Budget) -> Result<
     for arg in args {
         budget.walk(arg)?;
     }
-    foresee(name, args, budget)?;
-    let result = ENVIRONMENT.empty_state().apply_filter(name, args);
+    let args = with_texts(name, args)?;
+    foresee(name, &args, budget)?;
+    let result = ENVIRONMENT.empty_state().apply_filter(name, &args);
     let result = result.map_err(|err| said(&err, "filter", name))?;
     budget.walk(&result)?;
     Ok(result)
@@ -166,6 +183,29 @@ pub(super) fn function(name: &str, args: &[Value], budget: &mut Budget) -> Resul
     }
     budget.steps(items.len())?;
     Ok(items.into())
+}
+
+/// Makes texts of the values that a filter would make texts of in minijinja's way.
+fn with_texts<'a>(name: &str, args: &'a [Value]) -> Result<Cow<'a, [Value]>, String> {
+    let of = |value: &Value| operators::text(value).map(|text| Value::from(&*text));
+    let count = match name {
+        "replace" => 3,
+        _ if TEXTUAL.contains(&name) => 1,
+        "join" => 0,
+        "map" if args.get(1).and_then(Value::as_str).is_some_and(|of| TEXTUAL.contains(&of)) => 0,
+        _ => return Ok(args.into()),
+    };
+    let mut texts = args.to_vec();
+    for value in texts.iter_mut().take(count).filter(|value| value.as_str().is_none()) {
+        *value = of(value)?;
+    }
+    if count == 0
+        && let Some(list) = texts.first_mut().filter(|list| list.as_str().is_none())
+        && let Ok(items) = list.try_iter()
+    {
+        *list = items.map(|item| of(&item)).collect::<Result<Vec<_>, _>>()?.into();
+    }
+    Ok(texts.into())
 }
 
 /// Takes the size of results that are larger than their arguments.

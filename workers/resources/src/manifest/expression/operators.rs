@@ -1,5 +1,5 @@
+use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::fmt::{self, Write};
 
 use minijinja::machinery::ast::{BinOpKind, CompareOpKind};
 use minijinja::value::{Value, ValueKind};
@@ -79,30 +79,27 @@ pub(super) fn negate(value: &Value) -> Result<Value, String> {
 
 /// Writes a value as text, within the budget.
 pub(super) fn write(out: &mut String, value: &Value, budget: &mut Budget) -> Result<(), String> {
+    let written = text(value)?;
+    budget.text(written.len())?;
+    out.push_str(&written);
+    Ok(())
+}
+
+/// Returns the text of a value that has one: as YAML and JSON write it, not as minijinja does.
+pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, String> {
     if let Some(text) = value.as_str() {
-        budget.text(text.len())?;
-        out.push_str(text);
-        return Ok(());
+        return Ok(text.into());
     }
-    budget.walk(value)?;
-    let mut bounded = Bounded { left: budget.bytes(), out };
-    let before = bounded.left;
-    let written = write!(bounded, "{value}");
-    let used = before - bounded.left;
-    budget.text(used)?;
-    written.map_err(|_| "the text is too large".to_owned())
-}
-
-struct Bounded<'a> {
-    out: &'a mut String,
-    left: usize,
-}
-
-impl Write for Bounded<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.left = self.left.checked_sub(text.len()).ok_or(fmt::Error)?;
-        self.out.push_str(text);
-        Ok(())
+    match value.kind() {
+        ValueKind::Bool => Ok(if value.is_true() { "true" } else { "false" }.into()),
+        ValueKind::Number => Ok(value.to_string().into()),
+        ValueKind::None => Err("null cannot be put into a text".to_owned()),
+        ValueKind::Map => Err("a map cannot be put into a text; \"| tojson\" makes one".to_owned()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let help = "\"| join(..)\" and \"| tojson\" make one";
+            Err(format!("a list cannot be put into a text; {help}"))
+        }
+        other => Err(format!("{other} is no plain value, and cannot be put into a text")),
     }
 }
 
