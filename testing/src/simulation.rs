@@ -9,6 +9,7 @@ mod setup;
 mod trace;
 mod view;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,6 +27,9 @@ pub use view::View;
 
 use alarms::Alarms;
 use run::{Baseline, Bounds, Found, Run};
+
+/// Names the only seed that is to be run.
+const SEED: &str = "CRANKCASE_SIM_SEED";
 
 /// Runs manifolds of your own among faults, again and again, each run as its seed decides.
 ///
@@ -181,7 +185,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure; also if nobody came up in any run.
+    /// The first failure; also if nobody came up in any run, or a path was asked for that nobody had.
     ///
     /// # Panics
     ///
@@ -194,7 +198,7 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure; also if nobody came up in any run.
+    /// The first failure; also if nobody came up in any run, or a path was asked for that nobody had.
     ///
     /// # Panics
     ///
@@ -205,24 +209,30 @@ impl<'a> Simulation<'a> {
 
     fn all(&self, seeds: std::ops::Range<u64>, mode: Mode) -> Result<Tally, Broken> {
         let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-        let seeds = match (number("CRANKCASE_SIM_SEED"), number("CRANKCASE_SIM_RUNS")) {
+        let seeds = match (number(SEED), number("CRANKCASE_SIM_RUNS")) {
             (Some(seed), _) => seed..seed + 1,
             (None, Some(runs)) => seeds.start..seeds.start + runs,
             (None, None) => seeds,
         };
         let (mut tally, mut last) = (Tally::default(), None);
+        let (mut known, mut unknown) = (BTreeSet::new(), BTreeSet::new());
         for seed in seeds {
             let trace = self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?;
             tally += trace.tally();
+            known.extend(trace.paths().map(str::to_owned));
+            unknown.extend(trace.unknown.iter().cloned());
             last = Some((seed, trace));
         }
-        match last {
-            Some((seed, trace)) if tally.starts == 0 => {
-                let what = "nobody has come up in any run, so nothing was judged".to_owned();
-                Err(Broken::new(seed, mode, what, trace))
+        // One seed alone says nothing of all of them.
+        let Some((seed, trace)) = last.filter(|_| number(SEED).is_none()) else { return Ok(tally) };
+        let what = match unknown.difference(&known).next() {
+            _ if tally.starts == 0 => {
+                "nobody has come up in any run, so nothing was judged".to_owned()
             }
-            _ => Ok(tally),
-        }
+            Some(path) => format!("{path:?} was asked for, and nobody has that path in any run"),
+            None => return Ok(tally),
+        };
+        Err(Broken::new(seed, mode, what, trace))
     }
 
     /// Runs a seed that failed once more, to say whether it replays.

@@ -1,5 +1,6 @@
 //! What happens in a run, in its order: entered into the trace, and judged at once.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -307,6 +308,12 @@ impl Notes {
     /// Returns the time since the beginning.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    /// Leaves the paths in the trace that nobody has had, of those that were asked for.
+    pub(super) fn leave_unknown(&self, mut paths: BTreeSet<String>) {
+        self.look(|judge| paths.retain(|path| judge.seat(path).is_none()));
+        self.record.lock().written.trace.unknown = paths;
     }
 
     /// Takes all that was written.

@@ -5,6 +5,7 @@
 
 mod calls;
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +72,8 @@ pub(super) struct Run {
     bounds: Bounds,
     random: SmallRng,
     asked: Asked,
+    /// The paths that were asked for, or spoken of, when nothing was known of them.
+    unknown: BTreeSet<String>,
 }
 
 impl Run {
@@ -85,8 +88,7 @@ impl Run {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
         let Setup { change, invariants, recovered, inputs, spared, policies, puts, .. } = setup;
-        let named: Vec<_> =
-            spared.iter().cloned().chain(policies.iter().map(|(path, _)| path.clone())).collect();
+        let unknown = spared.iter().chain(policies.iter().map(|(path, _)| path)).cloned().collect();
         notes.judge_waits(policies);
         notes.allow(simulation.bounds.most_events);
         let chaos = Chaos::new(seed, faults, spared, notes.clone(), alarms);
@@ -108,10 +110,10 @@ impl Run {
             bounds: simulation.bounds,
             random: SmallRng::seed_from_u64(seed),
             asked: Asked::default(),
+            unknown,
         };
         let applied = run.drive(engine.apply(change)).await?;
         applied.map_err(|error| format!("the manifolds do not fit together: {error}"))?;
-        named.iter().try_for_each(|path| run.is_of_setup("the setup speaks of", path))?;
         Ok(run)
     }
 
@@ -151,19 +153,8 @@ impl Run {
             })?;
             Ok::<_, String>(view.unknown())
         })?;
-        unknown.map_or(Ok(()), |path| self.is_of_setup("an invariant asks for", &path))
-    }
-
-    /// Judges whether a path can be one of a run: nothing else tells it from one that is misspelt.
-    fn is_of_setup(&self, who: &str, path: &str) -> Found {
-        let top = self.engine.path().trim_end_matches('/');
-        let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
-        let name = name.and_then(|rest| rest.split(['/', '.']).next());
-        if self.puts.iter().any(|(put, _)| Some(&**put) == name) {
-            return Ok(());
-        }
-        let puts: Vec<_> = self.puts.iter().map(|(put, _)| format!("{top}/{put}")).collect();
-        Err(format!("{who} {path:?}, and the setup installs {} only", puts.join(", ")))
+        self.unknown.extend(unknown);
+        Ok(())
     }
 
     /// Lets the faults strike for as long as the run lasts.
@@ -304,7 +295,7 @@ impl Run {
         let mut woken = self.engine.events();
         loop {
             self.catch_up()?;
-            while let Some(missing) = self.missing(baseline)? {
+            while let Some(missing) = self.missing(baseline) {
                 if Instant::now() >= end {
                     return Err(self.not_recovered(missing).await);
                 }
@@ -321,7 +312,7 @@ impl Run {
                 }
             }
             self.rest().await?;
-            if self.missing(baseline)?.is_none() {
+            if self.missing(baseline).is_none() {
                 self.notes.is_at_rest();
                 return Ok(());
             }
@@ -329,15 +320,15 @@ impl Run {
     }
 
     /// Returns who is not yet as it was without faults, or what does not hold yet.
-    fn missing(&mut self, baseline: &Baseline) -> Found<Option<Missing>> {
+    fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
         let at = self.notes.elapsed();
-        let (recovered, mut unknown) = (&mut self.recovered, None);
+        let (recovered, unknown) = (&mut self.recovered, &mut self.unknown);
         let (top, puts) = (self.engine.path().trim_end_matches('/'), &self.puts);
         let is_put = |path: &str| {
             let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
             name.is_some_and(|name| puts.iter().any(|(put, _)| put == name))
         };
-        let missing = self.notes.look(|judge| {
+        self.notes.look(|judge| {
             let is_as_it_was = |seat: &Seat, was_up: bool| {
                 // Who has taken itself out is not missed, nor is one that another engine lacks now.
                 let is_absent = !seat.is_installed()
@@ -355,14 +346,10 @@ impl Run {
                 let unmet = recovered
                     .iter_mut()
                     .find_map(|demand| (!(demand.holds)(&view)).then(|| demand.text.clone()));
-                unknown = view.unknown();
+                unknown.extend(view.unknown());
                 unmet.map(Missing::Demand)
             })
-        });
-        match unknown {
-            Some(path) => self.is_of_setup("it is demanded of", &path).map(|()| missing),
-            None => Ok(missing),
-        }
+        })
     }
 
     async fn not_recovered(&self, missing: Missing) -> String {
@@ -397,6 +384,7 @@ impl Run {
         ended.map_err(|error| format!("the engine ended with an error: {error}"))?;
         let report = engine.report().await;
         self.catch_up()?;
+        self.notes.leave_unknown(std::mem::take(&mut self.unknown));
         self.judge(&report, false)
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
@@ -27,6 +27,8 @@ pub struct Trace {
     count: u64,
     digest: Digest,
     pub(super) tally: Tally,
+    /// The paths that were asked for and that nobody has had.
+    pub(super) unknown: BTreeSet<String>,
 }
 
 /// Takes in all that happened, in few steps: it tells runs apart, and nobody wants it to be the same.
@@ -142,7 +144,13 @@ impl Trace {
     pub(super) fn new() -> Self {
         let digest = Digest(0);
         let (entries, paths, numbers) = (VecDeque::new(), Vec::new(), HashMap::new());
-        Self { entries, paths, numbers, count: 0, digest, tally: Tally::default() }
+        let (tally, unknown) = (Tally::default(), BTreeSet::new());
+        Self { entries, paths, numbers, count: 0, digest, tally, unknown }
+    }
+
+    /// Returns all paths that entries are about.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(|about| &**about)
     }
 
     /// Returns the number of a path.

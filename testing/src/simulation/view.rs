@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,13 +9,13 @@ use super::judge::{Judge, Phase, Seat};
 
 /// What the invariants of a simulation look at: what every worker is doing at one moment.
 ///
-/// Workers are named by their paths, as in `/site/web`. To ask for a path that begins with no name of
-/// the setup fails the run: what is asked of nobody always holds.
+/// Workers are named by their paths, as in `/site/web`. A path that nobody has in any run of a
+/// simulation fails it: what is asked of nobody always holds.
 pub struct View<'a> {
     judge: &'a Judge,
     at: Duration,
-    /// The first path that was asked for and that nothing is known of.
-    unknown: RefCell<Option<String>>,
+    /// The paths that were asked for and that nothing is known of.
+    unknown: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> View<'a> {
@@ -22,15 +23,15 @@ impl<'a> View<'a> {
         Self { judge, at, unknown: RefCell::default() }
     }
 
-    /// Returns the first path that was asked for and that nothing is known of.
-    pub(super) fn unknown(self) -> Option<String> {
+    /// Returns the paths that were asked for and that nothing is known of.
+    pub(super) fn unknown(self) -> BTreeSet<String> {
         self.unknown.into_inner()
     }
 
     fn seat(&self, path: &str) -> Option<&Seat> {
         let seat = self.judge.seat(path);
         if seat.is_none() {
-            self.unknown.borrow_mut().get_or_insert_with(|| path.to_owned());
+            self.unknown.borrow_mut().insert(path.to_owned());
         }
         seat
     }

@@ -13,7 +13,7 @@ pub(super) use self::presence::Presence;
 pub use self::verdict::Ending;
 
 use self::signs::Signs;
-use self::state::{Phase, State, Told};
+use self::state::{Phase, State};
 use self::verdict::{Next, Verdict, seen, spread, unasked, verdict};
 use self::waiting::tell_change;
 use super::names::Digest;
@@ -99,9 +99,9 @@ impl Stay {
     pub(super) fn doom(&self, now: Instant) {
         let mut state = self.state.lock();
         state.is_doomed = true;
-        let told = state.tell(now);
+        let telling = state.note_stop(now);
         tell_change(state);
-        told.carry_out();
+        telling.tell();
     }
 
     /// Has its worker stopped and started again.
@@ -113,12 +113,14 @@ impl Stay {
         }
         let generation = state.generation;
         // A bounce delay is not shortened, and leads to a new worker anyhow.
-        let told = (state.phase != Phase::Delayed).then(|| {
+        let telling = (state.phase != Phase::Delayed).then(|| {
             state.is_bounced = true;
-            state.tell(now)
+            state.note_stop(now)
         });
         tell_change(state);
-        told.into_iter().for_each(Told::carry_out);
+        if let Some(telling) = telling {
+            telling.tell();
+        }
         Some(generation)
     }
 
@@ -134,7 +136,15 @@ impl Stay {
     /// about to start a worker looks at that.
     pub(super) fn abort(&self) {
         self.signs.abort();
-        self.state.lock().wake_keeper();
+        self.wake_keeper();
+    }
+
+    /// Has the task that keeps it look at what it is to do.
+    fn wake_keeper(&self) {
+        let keeper = self.state.lock().keeper.clone();
+        if let Some(keeper) = keeper {
+            keeper.wake();
+        }
     }
 
     /// Says that it will never be the present one.
@@ -292,7 +302,7 @@ impl Stay {
     /// Nothing is left of its worker.
     fn on_gone(&self) {
         if self.signs.set_gone() {
-            self.state.lock().wake_keeper();
+            self.wake_keeper();
         }
     }
 }

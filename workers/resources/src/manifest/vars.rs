@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use minijinja::Value;
-use minijinja::value::ValueKind;
 
 use crate::declaration::OnChange;
 use crate::graph::{Edges, Graph};
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
-use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::scalar::{self, Scalar};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 use crate::text::circle;
@@ -23,19 +20,18 @@ use crate::text::circle;
 pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
     pub files: Vec<PathBuf>,
-    /// Names and values, which count more than the files. A value is a text that is taken as it is,
-    /// but one of a variable that is written as a boolean or a number must read as such a one.
+    /// Names and values, which are taken as they are; they count more than the files.
     pub vars: Vec<(String, String)>,
 }
 
-/// The variables of a manifest, evaluated; one without a value is undefined.
+/// The variables of a manifest, evaluated.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 
 enum Var {
     /// A value whose expressions are evaluated.
     Written(Written),
-    /// A value from outside.
-    Set(Value),
+    /// A text from outside.
+    Text(String),
 }
 
 /// What came of the variables.
@@ -77,7 +73,7 @@ pub(crate) fn evaluate(
             Var::Written(written) => {
                 check::check(&written.source, &written.node, &usable, problems)
             }
-            Var::Set(_) => Used::default(),
+            Var::Text(_) => Used::default(),
         };
         for used in used.vars.iter().filter_map(|name| vars.get_index_of(name.as_str())) {
             edges.depends(index, used, OnChange::Check);
@@ -130,37 +126,9 @@ fn collect(
             let message = format!("--var: no manifest declares a variable {}", quoted(name));
             problems.note_with_hint(message, hint);
         }
-        let value = set(name, text, vars.get(name)).unwrap_or_else(|message| {
-            problems.note_with_hint(message, Hint::of(text));
-            Value::from(text.as_str())
-        });
-        vars.insert(name.clone(), Var::Set(value));
+        vars.insert(name.clone(), Var::Text(text.clone()));
     }
     vars
-}
-
-/// Reads a value from the command line as what it takes the place of.
-fn set(name: &str, text: &str, replaced: Option<&Var>) -> Result<Value, String> {
-    let what = match replaced {
-        Some(Var::Written(Written { node, .. })) => match node.data {
-            Data::Bool(_) => "a boolean",
-            Data::Number(_) => "a number",
-            _ => return Ok(Value::from(text)),
-        },
-        Some(Var::Set(earlier)) if earlier.kind() == ValueKind::Bool => "a boolean",
-        Some(Var::Set(earlier)) if earlier.is_number() => "a number",
-        _ => return Ok(Value::from(text)),
-    };
-    match (what, scalar::resolve(text)) {
-        ("a boolean", Scalar::Bool(value)) => Ok(Value::from(value)),
-        ("a number", Scalar::Number(value)) => Ok(from_json(&value.into())),
-        _ => Err(format!(
-            "--var: variable {} is {what}, which {} is not; if it is to be a text, quote the value \
-             that it is declared with",
-            quoted(name),
-            quoted(text)
-        )),
-    }
 }
 
 fn refused(name: &str) -> Option<String> {
@@ -184,9 +152,8 @@ fn in_order(
         let Checked { used, is_wrong } = &checked[*index];
         let mut is_wrong = *is_wrong || used.uses_any(&wrong);
         let value = match var {
-            Var::Set(value) => value.clone(),
+            Var::Text(text) => Value::from(text.as_str()),
             Var::Written(_) if is_wrong => Value::from(()),
-            Var::Written(Written { node: Node { data: Data::Null, .. }, .. }) => Value::UNDEFINED,
             Var::Written(written) => {
                 let mut texts = Texts::new(&names, &mut budget);
                 let value = texts.node(&written.node);

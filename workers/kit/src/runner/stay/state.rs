@@ -16,6 +16,8 @@ use crate::runner::report::RunnerChildError;
 use crate::runner::reporter::Reporter;
 
 /// What a stay is doing.
+///
+/// Invariant: nobody is woken while this is locked.
 pub(super) struct State {
     pub(super) phase: Phase,
     /// It is to leave, and starts nothing any more.
@@ -31,7 +33,7 @@ pub(super) struct State {
     pub(super) keeper: Option<Waker>,
     /// Which task that is.
     pub(super) kept_by: Option<Id>,
-    /// What tells its worker to stop, until that was done.
+    /// What tells its worker to stop, and that an input was lost.
     pub(super) stopper: Option<Stopper>,
     pub(super) told: Option<Instant>,
     /// Since when its worker is up.
@@ -66,15 +68,15 @@ pub(super) enum Phase {
     Gone,
 }
 
-/// A worker that is to be told to stop. Whoever waits for that may run foreign code when woken.
-#[must_use = "the worker is not told before"]
-pub(super) struct Told {
+/// What is left to do to stop a worker. Whoever waits for that may run foreign code when woken.
+#[must_use = "the worker is told by `tell`"]
+pub(super) struct Telling {
     stopper: Option<Stopper>,
     keeper: Option<Waker>,
 }
 
-impl Told {
-    pub(super) fn carry_out(self) {
+impl Telling {
+    pub(super) fn tell(self) {
         if let Some(stopper) = self.stopper {
             stopper.stop();
         }
@@ -126,19 +128,11 @@ impl State {
     }
 
     /// Notes that its worker is told to stop now; the caller tells it, once this is unlocked.
-    pub(super) fn tell(&mut self, now: Instant) -> Told {
-        let stopper = self.stopper.take();
-        if stopper.is_some() {
+    pub(super) fn note_stop(&mut self, now: Instant) -> Telling {
+        if self.stopper.is_some() {
             self.told.get_or_insert(now);
         }
-        Told { stopper, keeper: self.keeper.clone() }
-    }
-
-    /// Has the task that keeps it look at what it is to do.
-    pub(super) fn wake_keeper(&self) {
-        if let Some(keeper) = &self.keeper {
-            keeper.wake_by_ref();
-        }
+        Telling { stopper: self.stopper.clone(), keeper: self.keeper.clone() }
     }
 
     /// Counts a failure as an engine does.

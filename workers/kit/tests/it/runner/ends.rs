@@ -245,6 +245,39 @@ async fn a_worker_is_dropped_before_what_its_start_holds() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_is_stopping_is_told_of_a_lost_input() -> TestResult {
+    struct GivesUp;
+    impl Worker for GivesUp {
+        async fn run(self, stop: Stop) -> Outcome {
+            stop.wait().await;
+            while !stop.is_input_lost() {
+                sleep(Duration::from_millis(100)).await;
+            }
+            Ok(())
+        }
+    }
+    let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
+    let workers = runner.handle();
+    let (stopper, stop) = Stop::pair();
+    let test = async {
+        workers.start("a", ChildSpec::permanent(|_ctx| async { Ok(GivesUp) })).await?;
+        workers.running("a").await?;
+        let (ended, ()) = tokio::join!(workers.stop("a"), async {
+            sleep(Duration::from_secs(1)).await;
+            stopper.lose_input();
+        });
+        stopper.stop();
+        ended
+    };
+
+    let (ended, stopped) = tokio::join!(runner.run(stop), test);
+
+    assert!(ended.is_ok());
+    assert!(matches!(stopped?, Ending::Well), "it is not dropped after its grace");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_is_woken_by_a_runner_may_ask_it() -> TestResult {
     let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
     let workers = runner.handle();

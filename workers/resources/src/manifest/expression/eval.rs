@@ -3,7 +3,7 @@ mod lookup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
+use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
 use minijinja::value::{Kwargs, Value, ValueKind};
 
 use crate::manifest::expression::budget::Budget;
@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 100;
 /// What free names mean.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// The variables; one that has no value is undefined.
+    /// The variables.
     pub(crate) vars: Arc<BTreeMap<String, Value>>,
     /// The dependencies by alias; none is a state that is not known yet.
     pub(crate) deps: BTreeMap<String, Option<Value>>,
@@ -85,12 +85,11 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             }
             Stmt::EmitExpr(emit) => {
                 let value = self.expr(&emit.expr)?;
-                self.not_null(&emit.expr, &value)?;
                 let written = operators::write(out, &value, self.budget);
                 written.map_err(|why| failed(start(&emit.expr), why))
             }
             Stmt::IfCond(cond) => {
-                let holds = self.asked(&cond.expr)?.is_true();
+                let holds = self.expr(&cond.expr)?.is_true();
                 self.statements(if holds { &cond.true_body } else { &cond.false_body }, out)
             }
             Stmt::ForLoop(each) => self.each(each, out),
@@ -126,7 +125,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             if let Some(filter) = &each.filter_expr {
                 self.locals.push(Vec::new());
                 self.assign(&each.target, item.clone())?;
-                let keeps = self.asked(filter)?.is_true();
+                let keeps = self.expr(filter)?.is_true();
                 self.locals.pop();
                 if !keeps {
                     continue;
@@ -199,14 +198,24 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
                 self.attribute(&item.expr, &key)
             }
             Expr::Slice(slice) => self.slice(slice),
-            Expr::UnaryOp(unary) => match unary.op {
-                UnaryOpKind::Not => Ok((!self.asked(&unary.expr)?.is_true()).into()),
-                UnaryOpKind::Neg => {
-                    let value = self.expr(&unary.expr)?;
-                    operators::negate(&value).map_err(|why| failed(place, why))
+            Expr::UnaryOp(unary) => {
+                let value = self.expr(&unary.expr)?;
+                match unary.op {
+                    UnaryOpKind::Not => Ok((!value.is_true()).into()),
+                    UnaryOpKind::Neg => operators::negate(&value).map_err(|why| failed(place, why)),
                 }
-            },
-            Expr::BinOp(binary) => self.binary(binary),
+            }
+            Expr::BinOp(binary) => {
+                let left = self.expr(&binary.left)?;
+                match binary.op {
+                    BinOpKind::ScAnd if !left.is_true() => return Ok(left),
+                    BinOpKind::ScOr if left.is_true() => return Ok(left),
+                    _ => {}
+                }
+                let right = self.expr(&binary.right)?;
+                let result = operators::binary(binary.op, &left, &right, self.budget);
+                result.map_err(|why| failed(start(&binary.left), why))
+            }
             Expr::Compare(compare) => {
                 let mut left = self.expr(&compare.expr)?;
                 for op in &compare.ops {
@@ -220,13 +229,11 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
                 }
                 Ok(true.into())
             }
-            Expr::IfExpr(cond) => {
-                match (self.asked(&cond.test_expr)?.is_true(), &cond.false_expr) {
-                    (true, _) => self.maybe(&cond.true_expr),
-                    (false, Some(other)) => self.maybe(other),
-                    (false, None) => Err(failed(place, "an \"if\" without \"else\" has no value")),
-                }
-            }
+            Expr::IfExpr(cond) => match (self.expr(&cond.test_expr)?.is_true(), &cond.false_expr) {
+                (true, _) => self.maybe(&cond.true_expr),
+                (false, Some(other)) => self.maybe(other),
+                (false, None) => Err(failed(place, "an \"if\" without \"else\" has no value")),
+            },
             Expr::Filter(_) | Expr::Test(_) | Expr::Call(_) => self.applied(expr),
             Expr::List(list) => self.list(&list.items, place),
             Expr::Tuple(tuple) => self.list(&tuple.items, place),
@@ -239,27 +246,6 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
                 self.admit(value, place)
             }
         }
-    }
-
-    fn binary(&mut self, binary: &'a BinOp<'a>) -> Result<Value, Stop> {
-        let (left, right) = match binary.op {
-            BinOpKind::ScAnd | BinOpKind::ScOr => {
-                let left = self.asked(&binary.left)?;
-                let is_or = matches!(binary.op, BinOpKind::ScOr);
-                let decides = left.is_true() == is_or;
-                return if decides { Ok(left) } else { self.asked(&binary.right) };
-            }
-            BinOpKind::Eq | BinOpKind::Ne | BinOpKind::In => {
-                (self.or_null(&binary.left)?, self.or_null(&binary.right)?)
-            }
-            _ => (self.expr(&binary.left)?, self.expr(&binary.right)?),
-        };
-        if matches!(binary.op, BinOpKind::Concat) {
-            self.not_null(&binary.left, &left)?;
-            self.not_null(&binary.right, &right)?;
-        }
-        let result = operators::binary(binary.op, &left, &right, self.budget);
-        result.map_err(|why| failed(start(&binary.left), why))
     }
 
     /// Applies a filter, a test or a function.
@@ -279,7 +265,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             Expr::Test(test) => {
                 let is_defined = matches!(test.name, "defined" | "undefined");
                 let value =
-                    if is_defined { self.maybe(&test.expr)? } else { self.or_null(&test.expr)? };
+                    if is_defined { self.maybe(&test.expr)? } else { self.expr(&test.expr)? };
                 args = self.args(Some(value), &test.args)?;
                 result = filters::test(test.name, &args, self.budget).map(Value::from);
             }

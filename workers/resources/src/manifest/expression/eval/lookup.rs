@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use minijinja::machinery::ast::{BinOpKind, Expr, Slice};
+use minijinja::machinery::ast::{Expr, Slice};
 use minijinja::value::{Value, ValueKind};
 
 use crate::manifest::expression::Failure;
@@ -45,12 +45,7 @@ impl<'a> Eval<'_, '_, 'a> {
         match name {
             "vars" => {
                 self.budget.steps(self.names.vars.len()).map_err(|why| failed(0, why))?;
-                let or_null =
-                    |value: &Value| if value.is_undefined() { ().into() } else { value.clone() };
-                let vars = self.names.vars.iter();
-                let vars: BTreeMap<_, Value> =
-                    vars.map(|(name, value)| (name.clone(), or_null(value))).collect();
-                Ok(vars.into())
+                Ok(BTreeMap::clone(&self.names.vars).into())
             }
             "deps" => {
                 let known: Option<BTreeMap<_, _>> = self.names.deps.iter().map(known).collect();
@@ -99,64 +94,7 @@ impl<'a> Eval<'_, '_, 'a> {
         Ok(value.get_item(key).unwrap_or(Value::UNDEFINED))
     }
 
-    /// Evaluates what is only asked for: a variable without a value is undefined.
-    pub(super) fn asked(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
-        let value = self.maybe(expr)?;
-        if value.is_undefined() && self.without_value(expr).is_none() {
-            return Err(self.undefined(expr));
-        }
-        Ok(value)
-    }
-
-    /// Evaluates what is compared or tested: a variable without a value is null.
-    pub(super) fn or_null(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
-        let value = self.asked(expr)?;
-        Ok(if value.is_undefined() { Value::from(()) } else { value })
-    }
-
-    /// Refuses a null where a text is made.
-    pub(super) fn not_null(&self, expr: &Expr<'_>, value: &Value) -> Result<(), Stop> {
-        if !value.is_none() {
-            return Ok(());
-        }
-        let what = path(expr).map_or_else(|| "the value".to_owned(), |path| path.join("."));
-        let message = format!("{what} is null, which cannot be put into a text");
-        let help = "ask with \"is none\", or give another value with default(.., true)";
-        Err(Stop::Failed(Failure::new(start(expr), message).with_help(help)))
-    }
-
-    /// Returns the variable without a value that an undefined expression stands for.
-    fn without_value(&self, expr: &Expr<'_>) -> Option<String> {
-        if let Expr::BinOp(binary) = expr {
-            return match binary.op {
-                BinOpKind::ScAnd => {
-                    let left = self.without_value(&binary.left);
-                    left.or_else(|| self.without_value(&binary.right))
-                }
-                BinOpKind::ScOr => self.without_value(&binary.right),
-                _ => None,
-            };
-        }
-        let path = path(expr)?;
-        if self.locals.iter().flatten().any(|(local, _)| *local == path[0]) {
-            return None;
-        }
-        let name = match &path[..] {
-            [vars, name] if vars == "vars" => name,
-            [name] => name,
-            _ => return None,
-        };
-        let value = self.names.vars.get(name)?;
-        value.is_undefined().then(|| name.clone())
-    }
-
     pub(super) fn undefined(&mut self, expr: &'a Expr<'a>) -> Stop {
-        if let Some(name) = self.without_value(expr) {
-            let help =
-                format!("set it with --var {name}=VALUE or in a --var-file, or use default(..)");
-            let failure = Failure::new(start(expr), format!("variable \"{name}\" has no value"));
-            return Stop::Failed(failure.with_help(&help));
-        }
         let (of, key) = match expr {
             Expr::Var(var) => return failed(start(expr), format!("\"{}\" is undefined", var.id)),
             Expr::GetAttr(attr) => (&attr.expr, format!("\"{}\"", attr.name)),
@@ -164,15 +102,6 @@ impl<'a> Eval<'_, '_, 'a> {
                 Ok(key) if key.kind() == ValueKind::Number => (&item.expr, format!("item {key}")),
                 _ => (&item.expr, "such item".to_owned()),
             },
-            Expr::IfExpr(cond) => {
-                let result = match self.asked(&cond.test_expr) {
-                    Ok(holds) if holds.is_true() => Some(&cond.true_expr),
-                    Ok(_) => cond.false_expr.as_ref(),
-                    Err(stop) => return stop,
-                };
-                let undefined = || failed(start(expr), "the value is undefined");
-                return result.map_or_else(undefined, |result| self.undefined(result));
-            }
             _ => return failed(start(expr), "the value is undefined"),
         };
         let what = path(of).map_or_else(|| "the value".to_owned(), |path| path.join("."));
