@@ -257,7 +257,11 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
         write!(f, ", until {until}")?;
     }
     match &worker.error {
-        Some(error) if worker.state.is_due_to_error(worker.failures) => {
+        // One that it had before it was last up is over.
+        Some(error)
+            if worker.state.is_due_to_error(worker.failures)
+                && worker.started.is_none_or(|up| error.at >= up) =>
+        {
             write!(f, ": {}", error.text)?;
         }
         _ => {}
@@ -285,7 +289,7 @@ pub struct WhyStep {
     /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The installed name that is most like its own, if nothing was ever installed at that.
+    /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
     /// How long it still waits, in seconds, if it waits for a time.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// One output's value. It is cloned out of its `Arc` in the task that is started with it.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 
-/// The size in bytes up to which memory is freed in a moment.
+/// The size in bytes up to which a value's memory is freed in far less than a slice of the loop.
 const SMALL: usize = 4096;
 
 /// A type that manifolds offer or ask for.
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is nothing to let go of a value: no foreign code runs, and little memory is freed.
+    /// Whether no foreign code runs and little memory is freed when a value is dropped.
     ///
     /// Only this crate pairs kinds with values, each with one of its own type: all depends on that.
     pub(crate) fn is_plain(&self) -> bool {

@@ -123,7 +123,7 @@ impl EventLoop {
             (strsim::osa_distance(name, other), other)
         });
         let (distance, nearest) = scored.min()?;
-        // Names that have no letter in common are not alike.
+        // A name of one letter is like no other.
         let is_like = distance <= name.len().max(3) / 3 && distance < name.len();
         is_like.then(|| nearest.to_owned())
     }

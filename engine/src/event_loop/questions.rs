@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::check::{Plan, is_offered};
+use super::slot::LastError;
 use super::waiting::answer;
 use super::walk::{Found, state_of};
 use super::{Chain, EventLoop, Followed, Question};
@@ -172,7 +173,10 @@ impl EventLoop {
         let left = slot.until.map(|until| until.get().saturating_sub(self.now));
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let degraded = slot.degraded().map(str::to_owned);
-        let error = slot.last_error().filter(|_| state.is_due_to_error(view.failures));
+        // One that it had before it was last up is over.
+        let is_new = |error: &&LastError| slot.started.is_none_or(|up| error.at >= up.get());
+        let error = slot.last_error().filter(is_new);
+        let error = error.filter(|_| state.is_due_to_error(view.failures));
         // What was there before has no wrong name.
         let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {

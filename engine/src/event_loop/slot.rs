@@ -54,7 +54,8 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) is_up: bool,
-    /// It is nothing to let go of its outputs. Kept, because its manifold may be replaced meanwhile.
+    /// No foreign code runs and little memory is freed when its outputs are dropped. Known from the
+    /// start, because its manifold may be replaced meanwhile.
     pub(super) is_plain: bool,
     /// Its manifold is no longer the one that is installed: what it offers is not what the name
     /// offers.

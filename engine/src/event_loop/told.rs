@@ -82,7 +82,7 @@ impl EventLoop {
         slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
         self.show(node);
-        self.note_end(node, finish);
+        self.note_end(node, finish, worker.is_obsolete);
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at });
         if view.stage == Stage::Stuck {
@@ -95,8 +95,9 @@ impl EventLoop {
         self.waiting.on_gone(node, generation);
     }
 
-    /// Remembers and tells why a worker has ended.
-    fn note_end(&mut self, node: NodeId, finish: Finish) {
+    /// Remembers and tells why a worker has ended. What one of a former manifold has come to is only
+    /// told.
+    fn note_end(&mut self, node: NodeId, finish: Finish, is_obsolete: bool) {
         let kind = finish.kind;
         let failure = finish.failure.map(|failure| *failure);
         let (text, is_panic) = match &failure {
@@ -107,9 +108,10 @@ impl EventLoop {
             if let Some((severity, error)) = failure.fatal {
                 self.on_fatal(node, severity, error);
             }
-            let at = self.now;
-            let error = LastError { text: failure.text, is_panic, at };
-            self.slots[node.index()].rare_mut().last_error = Some(error);
+            if !is_obsolete {
+                let error = LastError { text: failure.text, is_panic, at: self.now };
+                self.slots[node.index()].rare_mut().last_error = Some(error);
+            }
         }
         self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
     }

@@ -1,11 +1,13 @@
 //! What an engine is doing at one moment: reports, chains to a cause, health, graphs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
     Change, Detail, Engine, EventKind, Exit, Manifold, Name, NameError, Nested, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{A, B, C, Idle, TestResult, add_one, state};
@@ -245,6 +247,54 @@ async fn a_closure_that_cannot_come_up_any_more_says_so() -> TestResult {
                   never come up";
     assert_eq!(why("a").await.as_deref(), Some(forgot));
     assert_eq!(why("b").await.as_deref(), Some("/b failed once: no luck; next try in 1.0 s"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_does_not_end_is_not_stuck_for_an_error_of_the_past() -> TestResult {
+    let engine = test_engine().build()?;
+    let kept = Arc::new(Mutex::new(None));
+    let keeps = Manifold::builder().offers::<(u32,)>().run_with(
+        Arc::clone(&kept),
+        |kept, (), up| async move {
+            if up.context().generation() == 1 {
+                return Err("the disk is full".into());
+            }
+            *kept.lock() = Some(up.context().stop().linger());
+            up.ready((1,)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(A, keeps).await?;
+    engine.running(&A).await?;
+    let bouncing = engine.bounce(&A);
+    wait_for_state(&engine, "a", WorkerState::Stuck).await?;
+
+    let why = engine.why("a").await.ok_or("no a")?.to_string();
+
+    assert_eq!(why, "/a is stuck");
+    assert!(!engine.report().await.to_string().contains("disk"));
+    drop(kept.lock().take());
+    bouncing.await?;
+    drop(kept.lock().take());
+    engine.kill();
+    Ok(engine.wait().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_replaced_worker_is_no_error_of_the_new_manifold() -> TestResult {
+    let engine = test_engine().build()?;
+    let fails_to_stop = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        up.ready((1,)).wait().await;
+        Err("cannot flush".into())
+    });
+    engine.install(A, fails_to_stop).await?;
+    engine.running(&A).await?;
+
+    engine.replace(A, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(engine.report().await.workers["a"].error, None);
     Ok(clean_kill(engine).await?)
 }
 

@@ -118,7 +118,7 @@ pub struct WhyStep {
     /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The installed name that is most like its own, if nothing was ever installed at that.
+    /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
     /// How long it still waits, in seconds, if it waits for a time.
