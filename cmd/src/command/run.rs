@@ -21,8 +21,8 @@ const SETTLED: Name<()> = Name::new("settled");
 pub(crate) struct Args {
     #[command(flatten)]
     site: SiteArgs,
-    /// Stop when every resource is as declared, or says why it is not, and show the report; a program
-    /// has to have run for a second
+    /// Stop when every resource is as declared, or says why it is not, and show the report; to a program
+    /// nothing may have happened for a second
     #[arg(long)]
     until_settled: bool,
 }

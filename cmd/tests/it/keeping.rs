@@ -67,6 +67,27 @@ async fn until_settled_is_1_when_a_program_ends_soon_after_its_start() -> TestRe
 }
 
 #[tokio::test]
+async fn until_settled_is_1_when_a_program_ends_that_a_notification_has_restarted() -> TestResult {
+    // It runs well until its config is there, which comes when all else stands.
+    let machine = Machine::new(
+        r#"resources:
+  wait: {type: exec, config: {command: [sleep, "2"], creates: "@/never"}}
+  conf:
+    type: exec
+    config: {command: 'sleep 1.5; echo 1 > "@/conf"', shell: true, creates: "@/conf"}
+    notify: [it]
+  it: {type: process, config: {command: [sh, -c, 'test ! -e "@/conf" || { sleep 0.6; exit 3; }; exec sleep 1000']}}
+"#,
+    )?;
+
+    let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("    it    backing off"), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_log_has_the_beginning_and_the_end_of_what_a_command_floods() -> TestResult {
     let machine = Machine::new(
         "resources: {flood: {type: exec, config: {command: [/bin/sh, -c, 'seq 4000; exit 7']}}}\n",

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Report, WorkerReport, WorkerState,
+    Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Notice, Report, WorkerReport,
+    WorkerState,
 };
-use crankcase_resources::Site;
+use crankcase_resources::{PROCESS, Site};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
-/// The kind of resources whose programs are kept running.
-const PROCESS: &str = "process";
-/// How long a program must have run: one that ends at once is not as declared.
+/// For how long nothing must have happened to a program: one that ends at once is not as declared.
 const STAYS_UP: Duration = Duration::from_secs(1);
 
-/// Returns a manifold that waits until every resource is as declared (a program has run for a second
-/// then) or says why it is not, hands over the agent's report of that moment, and then asks the agent
+/// Returns a manifold that waits until every resource is as declared (nothing has happened to a program
+/// for a second then) or says why it is not, hands over the agent's report of that moment, and then asks the agent
 /// to end.
 pub fn until_settled(
     site: Name<Arc<Site>>,
@@ -44,32 +43,56 @@ pub fn until_settled(
 }
 
 async fn settled(
-    site: &mut Live<Arc<Site>>,
+    sites: &mut Live<Arc<Site>>,
     resources: &Engine,
     agent: &Engine,
 ) -> Result<Report, Exit> {
     let mut events = resources.events();
+    // When something has happened to a program last.
+    let mut heard = Instant::now();
     loop {
         // Followed first, then looked at: what happens after the look is told.
-        let report = agent.report().await;
-        let mut again = None;
-        if let (Some(site), Some(nested)) = (site.get(), nested(&report, resources.path()))
-            && is_settled(&site, nested)
-        {
-            again = up_for(&site, nested).map(|up| STAYS_UP.saturating_sub(up));
-            if again.is_none_or(|left| left.is_zero()) {
-                return Ok(report);
+        let (report, site) = (agent.report().await, sites.get());
+        let again = match (&site, nested(&report, resources.path())) {
+            (Some(site), Some(nested)) if is_settled(site, nested) => {
+                let quiet = heard + STAYS_UP;
+                if programs(site).next().is_none() || Instant::now() >= quiet {
+                    return Ok(report);
+                }
+                Some(quiet)
             }
-        }
-        tokio::select! {
+            // The engine of the resources has not answered in time.
+            (Some(_), None) => Some(Instant::now() + STAYS_UP),
+            _ => None,
+        };
+        let gone = || Exit::missing("the engine of the resources has ended");
+        let mut notice = tokio::select! {
             biased;
-            notice = events.next() => if notice.is_none() {
-                return Err(Exit::missing("the engine of the resources has ended"));
-            },
-            () = sleep(again.unwrap_or(Duration::MAX)), if again.is_some() => {}
-        }
+            notice = events.next() => Some(notice.ok_or_else(gone)?),
+            () = sleep_until(again.unwrap_or(heard)), if again.is_some() => None,
+        };
         // One look is for all that has happened by then.
-        while events.try_next().is_some() {}
+        while let Some(happened) = notice {
+            if site.as_ref().is_some_and(|site| is_of_program(&happened, site)) {
+                heard = Instant::now();
+            }
+            notice = events.try_next();
+        }
+    }
+}
+
+/// Returns the names of the resources whose programs are kept running.
+fn programs(site: &Site) -> impl Iterator<Item = &str> {
+    let declared = site.declarations().iter();
+    let programs = declared.filter(|declared| declared.kind == PROCESS && !declared.noop);
+    programs.map(|declared| &*declared.name)
+}
+
+/// Whether something has happened to a program, or may have.
+fn is_of_program(notice: &Notice, site: &Site) -> bool {
+    match notice {
+        Notice::Event(event) => programs(site).any(|name| Some(name) == event.worker()),
+        Notice::Missed(_) => true,
     }
 }
 
@@ -86,15 +109,6 @@ fn is_settled(site: &Site, report: &Report) -> bool {
     let names = site.declarations().iter().map(|declaration| &declaration.name);
     let mut workers = names.map(|name| report.workers.get(name));
     workers.all(|worker| worker.is_some_and(has_said_all))
-}
-
-/// Returns for how long the program that was started last is up; none if no program is.
-fn up_for(site: &Site, report: &Report) -> Option<Duration> {
-    let programs = site.declarations().iter().filter(|declared| declared.kind == PROCESS);
-    let workers = programs.filter_map(|declared| report.workers.get(&declared.name));
-    let running = workers.filter(|worker| worker.state == WorkerState::Running);
-    let since = running.filter_map(|worker| worker.started).max()?;
-    Some(report.at.0.duration_since(since.0).unwrap_or_default())
 }
 
 fn has_said_all(worker: &WorkerReport) -> bool {
