@@ -37,7 +37,7 @@ pub(super) fn command(
     if value.is_string() {
         let line = shown(value);
         let help = match shell {
-            Shell::Never => format!("[\"sh\", \"-c\", {line}]"),
+            Shell::Never => "[\"sh\", \"-c\", \"the line\"]".to_owned(),
             _ => "[\"program\", \"argument\"], or set shell: true".to_owned(),
         };
         let message = format!("{line} is a line for a shell; write a list as {help}");

@@ -21,13 +21,16 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "grace", summary: "how long it may take to end; 10s by default, 5m at most" },
 ];
 
+/// What the kind of resources is called whose programs are kept running.
+pub const PROCESS: &str = "process";
+
 /// The `process` kind: a program that `run` supervises.
 #[derive(Debug)]
 pub(crate) struct Process;
 
 impl Kind for Process {
     fn name(&self) -> &'static str {
-        "process"
+        PROCESS
     }
 
     fn summary(&self) -> &'static str {

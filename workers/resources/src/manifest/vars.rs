@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use minijinja::Value;
+use minijinja::value::ValueKind;
 
 use crate::declaration::OnChange;
 use crate::graph::{Edges, Graph};
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::node::Data;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
@@ -20,7 +22,8 @@ use crate::text::circle;
 pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
     pub files: Vec<PathBuf>,
-    /// Names and values, which are taken as they are; they count more than the files.
+    /// Names and values, which count more than the files. A value is a text that is taken as it is, but
+    /// one of a variable that is written as a boolean has to be one.
     pub vars: Vec<(String, String)>,
 }
 
@@ -30,8 +33,8 @@ pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 enum Var {
     /// A value whose expressions are evaluated.
     Written(Written),
-    /// A text from outside.
-    Text(String),
+    /// A value from outside.
+    Set(Value),
 }
 
 /// What came of the variables.
@@ -73,7 +76,7 @@ pub(crate) fn evaluate(
             Var::Written(written) => {
                 check::check(&written.source, &written.node, &usable, problems)
             }
-            Var::Text(_) => Used::default(),
+            Var::Set(_) => Used::default(),
         };
         for used in used.vars.iter().filter_map(|name| vars.get_index_of(name.as_str())) {
             edges.depends(index, used, OnChange::Check);
@@ -126,9 +129,31 @@ fn collect(
             let message = format!("--var: no manifest declares a variable {}", quoted(name));
             problems.note_with_hint(message, hint);
         }
-        vars.insert(name.clone(), Var::Text(text.clone()));
+        let value = if vars.get(name).is_some_and(is_boolean) {
+            let value = match text.as_str() {
+                "true" => true,
+                "false" => false,
+                _ => {
+                    let help = Some("say true or false".to_owned());
+                    let message = format!("--var: variable {} is a boolean", quoted(name));
+                    problems.note_with_hint(message, Hint { help, ..Hint::default() });
+                    continue;
+                }
+            };
+            Value::from(value)
+        } else {
+            Value::from(text.as_str())
+        };
+        vars.insert(name.clone(), Var::Set(value));
     }
     vars
+}
+
+fn is_boolean(var: &Var) -> bool {
+    match var {
+        Var::Written(Written { node, .. }) => matches!(node.data, Data::Bool(_)),
+        Var::Set(value) => value.kind() == ValueKind::Bool,
+    }
 }
 
 fn refused(name: &str) -> Option<String> {
@@ -152,7 +177,7 @@ fn in_order(
         let Checked { used, is_wrong } = &checked[*index];
         let mut is_wrong = *is_wrong || used.uses_any(&wrong);
         let value = match var {
-            Var::Text(text) => Value::from(text.as_str()),
+            Var::Set(value) => value.clone(),
             Var::Written(_) if is_wrong => Value::from(()),
             Var::Written(written) => {
                 let mut texts = Texts::new(&names, &mut budget);

@@ -61,7 +61,7 @@ fn a_line_for_a_shell_is_answered_with_what_the_kind_takes() {
 
     assert_eq!(
         errors("process", line.clone()),
-        [r#"command: "sleep 1" is a line for a shell; write a list as ["sh", "-c", "sleep 1"]"#]
+        [r#"command: "sleep 1" is a line for a shell; write a list as ["sh", "-c", "the line"]"#]
     );
     let list = r#"write a list as ["program", "argument"], or set shell: true"#;
     assert_eq!(

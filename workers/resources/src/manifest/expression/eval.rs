@@ -3,7 +3,7 @@ mod lookup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
+use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
 use minijinja::value::{Kwargs, Value, ValueKind};
 
 use crate::manifest::expression::budget::Budget;
@@ -38,7 +38,10 @@ pub(crate) fn evaluate(
     budget: &mut Budget,
 ) -> Result<Value, Stop> {
     if let [Stmt::EmitExpr(emit)] = parsed.statements() {
-        return Eval::new(names, budget).expr(&emit.expr);
+        let mut eval = Eval::new(names, budget);
+        let value = eval.expr(&emit.expr)?;
+        eval.not_forgotten(&emit.expr, &value)?;
+        return Ok(value);
     }
     evaluate_text(parsed, names, budget).map(Value::from)
 }
@@ -85,6 +88,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             }
             Stmt::EmitExpr(emit) => {
                 let value = self.expr(&emit.expr)?;
+                self.not_null(&emit.expr, &value)?;
                 let written = operators::write(out, &value, self.budget);
                 written.map_err(|why| failed(start(&emit.expr), why))
             }
@@ -205,17 +209,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
                     UnaryOpKind::Neg => operators::negate(&value).map_err(|why| failed(place, why)),
                 }
             }
-            Expr::BinOp(binary) => {
-                let left = self.expr(&binary.left)?;
-                match binary.op {
-                    BinOpKind::ScAnd if !left.is_true() => return Ok(left),
-                    BinOpKind::ScOr if left.is_true() => return Ok(left),
-                    _ => {}
-                }
-                let right = self.expr(&binary.right)?;
-                let result = operators::binary(binary.op, &left, &right, self.budget);
-                result.map_err(|why| failed(start(&binary.left), why))
-            }
+            Expr::BinOp(binary) => self.binary(binary),
             Expr::Compare(compare) => {
                 let mut left = self.expr(&compare.expr)?;
                 for op in &compare.ops {
@@ -246,6 +240,22 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
                 self.admit(value, place)
             }
         }
+    }
+
+    fn binary(&mut self, binary: &'a BinOp<'a>) -> Result<Value, Stop> {
+        let left = self.expr(&binary.left)?;
+        match binary.op {
+            BinOpKind::ScAnd if !left.is_true() => return Ok(left),
+            BinOpKind::ScOr if left.is_true() => return Ok(left),
+            _ => {}
+        }
+        let right = self.expr(&binary.right)?;
+        if matches!(binary.op, BinOpKind::Concat) {
+            self.not_null(&binary.left, &left)?;
+            self.not_null(&binary.right, &right)?;
+        }
+        let result = operators::binary(binary.op, &left, &right, self.budget);
+        result.map_err(|why| failed(start(&binary.left), why))
     }
 
     /// Applies a filter, a test or a function.

@@ -191,7 +191,8 @@ fn with_texts<'a>(name: &str, args: &'a [Value]) -> Result<Cow<'a, [Value]>, Str
     let count = match name {
         "replace" => 3,
         _ if TEXTUAL.contains(&name) => 1,
-        "join" => 0,
+        // With an attribute it makes texts of what it takes out of the items.
+        "join" if args.len() < 3 && !args.last().is_some_and(Value::is_kwargs) => 0,
         "map" if args.get(1).and_then(Value::as_str).is_some_and(|of| TEXTUAL.contains(&of)) => 0,
         _ => return Ok(args.into()),
     };

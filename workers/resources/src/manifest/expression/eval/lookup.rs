@@ -94,6 +94,37 @@ impl<'a> Eval<'_, '_, 'a> {
         Ok(value.get_item(key).unwrap_or(Value::UNDEFINED))
     }
 
+    /// Refuses a null where a text is made.
+    pub(super) fn not_null(&self, expr: &Expr<'_>, value: &Value) -> Result<(), Stop> {
+        self.not_forgotten(expr, value)?;
+        if !value.is_none() {
+            return Ok(());
+        }
+        let what = path(expr).map_or_else(|| "the value".to_owned(), |path| path.join("."));
+        let message = format!("{what} is null, which cannot be put into a text");
+        let help = "say what stands for it, as in x if x is not none else 'nothing'";
+        Err(Stop::Failed(Failure::new(start(expr), message).with_help(help)))
+    }
+
+    /// Refuses the null of a variable, which has no value then.
+    pub(super) fn not_forgotten(&self, expr: &Expr<'_>, value: &Value) -> Result<(), Stop> {
+        let Some(path) = path(expr).filter(|_| value.is_none()) else { return Ok(()) };
+        let name = match &path[..] {
+            [vars, name] if vars == "vars" => name,
+            [name] if self.names.vars.contains_key(name) => name,
+            _ => return Ok(()),
+        };
+        if self.locals.iter().flatten().any(|(local, _)| *local == path[0]) {
+            return Ok(());
+        }
+        let help = format!(
+            "set it with --var {name}=VALUE or in a --var-file; {name} | default(none) leaves an \
+             attribute out"
+        );
+        let failure = Failure::new(start(expr), format!("variable \"{name}\" has no value"));
+        Err(Stop::Failed(failure.with_help(&help)))
+    }
+
     pub(super) fn undefined(&mut self, expr: &'a Expr<'a>) -> Stop {
         let (of, key) = match expr {
             Expr::Var(var) => return failed(start(expr), format!("\"{}\" is undefined", var.id)),
