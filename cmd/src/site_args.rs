@@ -13,8 +13,8 @@ pub(crate) struct SiteArgs {
     /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
     #[arg(required = true, value_name = "SITE")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Set a variable that is declared, as a text, or as the boolean or number that it is declared
-    /// as; counts more than the files
+    /// Set a variable that is declared, as a text, or as true or false if it is declared as one;
+    /// counts more than the files
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) vars: Vec<(String, String)>,
     /// Set the variables of a file that holds a map; a later one counts more

@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Manifests whose resources are shown: files, or folders
     #[arg(value_name = "SITE", required_unless_present = "live", conflicts_with = "live")]
     paths: Vec<PathBuf>,
-    /// Set a variable of the manifests, as a text
+    /// Set a variable of the manifests, as a text, or as true or false if it is declared as one
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable, requires = "paths")]
     vars: Vec<(String, String)>,
     /// Set the variables of a file that holds a map

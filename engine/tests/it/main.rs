@@ -27,6 +27,7 @@ mod stops;
 mod threads;
 mod tree;
 mod trees;
+mod why;
 mod wrapping;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker, WorkerState};

@@ -115,10 +115,9 @@ impl Plan {
         self.count(|planned| matches!(planned.verdict, Verdict::Noop(_)))
     }
 
-    /// Returns how many resources are not looked at, because only `run` supervises them; those that
-    /// would be refreshed count as changes.
+    /// Returns how many resources are not looked at, because only `run` supervises them.
     pub fn run_only(&self) -> usize {
-        self.count(|planned| planned.verdict == Verdict::RunOnly && !planned.is_changing())
+        self.count(|planned| planned.verdict == Verdict::RunOnly)
     }
 
     /// Returns the resource with this name.

@@ -129,20 +129,16 @@ fn collect(
             let message = format!("--var: no manifest declares a variable {}", quoted(name));
             problems.note_with_hint(message, hint);
         }
-        let value = if vars.get(name).is_some_and(is_boolean) {
-            let value = match text.as_str() {
-                "true" => true,
-                "false" => false,
-                _ => {
-                    let help = Some("say true or false".to_owned());
-                    let message = format!("--var: variable {} is a boolean", quoted(name));
-                    problems.note_with_hint(message, Hint { help, ..Hint::default() });
-                    continue;
-                }
-            };
-            Value::from(value)
-        } else {
-            Value::from(text.as_str())
+        let value = match (vars.get(name).is_some_and(is_boolean), text.as_str()) {
+            (true, "true") => Value::from(true),
+            (true, "false") => Value::from(false),
+            (true, _) => {
+                let help = Some("say true or false".to_owned());
+                let message = format!("--var: variable {} is a boolean", quoted(name));
+                problems.note_with_hint(message, Hint { help, ..Hint::default() });
+                continue;
+            }
+            (false, text) => Value::from(text),
         };
         vars.insert(name.clone(), Var::Set(value));
     }
