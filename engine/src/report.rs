@@ -163,14 +163,22 @@ impl WorkerState {
         }
     }
 
-    /// Whether a worker that has failed so often in a row is in this state because of its last error. A
-    /// bounce, an input that is not there and a park have nothing to do with that.
-    pub(crate) fn is_due_to_error(self, failures: u32) -> bool {
-        match self {
+    /// Whether a worker that has failed so often in a row is in this state because of its last error,
+    /// by when that was and when a worker was last up. A bounce, an input that is not there and a park
+    /// have nothing to do with it, nor has an error that was before.
+    pub(crate) fn is_due_to_error<T: PartialOrd>(
+        self,
+        failures: u32,
+        error: T,
+        up: Option<T>,
+    ) -> bool {
+        let is_over = up.is_some_and(|up| error < up);
+        let can_be = match self {
             Self::BackingOff | Self::Spent | Self::Missing | Self::Aborting | Self::Stuck => true,
             Self::Starting => failures > 0,
             _ => false,
-        }
+        };
+        can_be && !is_over
     }
 }
 
@@ -257,11 +265,7 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
         write!(f, ", until {until}")?;
     }
     match &worker.error {
-        // One that it had before it was last up is over.
-        Some(error)
-            if worker.state.is_due_to_error(worker.failures)
-                && worker.started.is_none_or(|up| error.at >= up) =>
-        {
+        Some(error) if worker.state.is_due_to_error(worker.failures, error.at, worker.started) => {
             write!(f, ": {}", error.text)?;
         }
         _ => {}

@@ -400,9 +400,10 @@ where
                     if let Some(beside) = this.beside {
                         beside.poll(cx);
                     }
-                    // It may be about to end with an error of its own.
-                    if outcome.is_pending() && this.guard.stop.take_unready() {
-                        Health::of(&this.guard.stop).degraded(NEVER_UP);
+                    // Not if it ends now, as with an error of its own, or was told to.
+                    let stop = &this.guard.stop;
+                    if outcome.is_pending() && stop.take_unready() && !stop.is_stopped() {
+                        Health::of(stop).degraded(NEVER_UP);
                     }
                     return outcome;
                 }

@@ -143,7 +143,6 @@ impl EventLoop {
                 let old =
                     std::mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
                 self.reaper.take_manifold(old);
-                self.slots[node.index()].forget_error();
                 self.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
                 self.note(node, origin, || kind);
@@ -154,7 +153,6 @@ impl EventLoop {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.disown(node);
                 self.machine.uninstall(node);
-                self.slots[node.index()].forget_error();
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);
             }
@@ -173,11 +171,14 @@ impl EventLoop {
         }
     }
 
-    /// Says that a live worker belongs to a manifold that is no longer installed.
+    /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
+    /// workers have come to.
     fn disown(&mut self, node: NodeId) {
-        if let Some(worker) = &mut self.slots[node.index()].worker {
+        let slot = &mut self.slots[node.index()];
+        if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;
         }
+        slot.forget_error();
     }
 
     /// Refuses a group. The names that were only made for it are forgotten by the machine.

@@ -1,6 +1,7 @@
 //! What is looked up without a change: chains to a cause, previews, and what begins a walk.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,10 +174,9 @@ impl EventLoop {
         let left = slot.until.map(|until| until.get().saturating_sub(self.now));
         let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let degraded = slot.degraded().map(str::to_owned);
-        // One that it had before it was last up is over.
-        let is_new = |error: &&LastError| slot.started.is_none_or(|up| error.at >= up.get());
-        let error = slot.last_error().filter(is_new);
-        let error = error.filter(|_| state.is_due_to_error(view.failures));
+        let up = slot.started.map(NonZeroU64::get);
+        let is_reason = |error: &&LastError| state.is_due_to_error(view.failures, error.at, up);
+        let error = slot.last_error().filter(is_reason);
         // What was there before has no wrong name.
         let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {

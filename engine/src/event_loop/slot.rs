@@ -146,7 +146,6 @@ impl Slot {
         }
     }
 
-    /// What another manifold has come to is nothing of this one's.
     pub(super) fn forget_error(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.last_error = None;
