@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -54,7 +54,8 @@ pub struct Notices {
 struct Board {
     /// Whom each resource notifies.
     targets: HashMap<String, Vec<String>>,
-    bells: HashMap<String, Ring>,
+    /// In order: to let go of several wakes those who wait, in the same order in every run.
+    bells: BTreeMap<String, Ring>,
     stamp: u64,
 }
 
