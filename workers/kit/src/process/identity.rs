@@ -66,11 +66,13 @@ pub(super) fn boot_id() -> io::Result<String> {
 }
 
 /// Returns whether process `id` was started with the variable `name` set to `value`; also `false`
-/// if that cannot be known.
-pub(super) fn has_variable(id: i32, name: &str, value: &str) -> bool {
+/// if that cannot be known, and `None` if it has no environment, as one that is just being executed.
+pub(super) fn has_variable(id: i32, name: &str, value: &str) -> Option<bool> {
     let variable = format!("{name}={value}");
-    fs::read(Path::new("/proc").join(id.to_string()).join("environ"))
-        .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == variable.as_bytes()))
+    let path = Path::new("/proc").join(id.to_string()).join("environ");
+    let Ok(all) = fs::read(path) else { return Some(false) };
+    let mut variables = all.split(|byte| *byte == 0);
+    (!all.is_empty()).then(|| variables.any(|one| one == variable.as_bytes()))
 }
 
 fn is_gone(err: &io::Error) -> bool {
@@ -79,7 +81,33 @@ fn is_gone(err: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Stat;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::{Stat, has_variable};
+
+    #[test]
+    fn what_has_no_environment_yet_is_told_from_what_has_another() {
+        let mut child = Command::new("sh")
+            .args(["-c", "read line; exec env WHOSE=mine sh -c 'echo up; exec sleep 1000'"])
+            .env_clear()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let id = i32::try_from(child.id()).unwrap();
+        assert_eq!(has_variable(id, "WHOSE", "mine"), None);
+
+        drop(child.stdin.take());
+        let mut up = [0; 3];
+        child.stdout.take().unwrap().read_exact(&mut up).unwrap();
+
+        assert_eq!(has_variable(id, "WHOSE", "mine"), Some(true));
+        assert_eq!(has_variable(id, "WHOSE", "yours"), Some(false));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(has_variable(id, "WHOSE", "mine"), Some(false));
+    }
 
     #[test]
     fn a_program_name_with_parentheses_moves_no_field() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::group::{gone, members};
 use super::identity::{Stat, boot_id, has_variable};
@@ -17,6 +17,10 @@ use super::ledger::{LedgerError, MARK, record_paths};
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long processes that have no environment may take until they have one.
+const EXECUTION: Duration = Duration::from_secs(1);
+/// How long is waited between two looks at them.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A record that an earlier agent has left, and what has become of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +55,9 @@ pub enum Fate {
 /// only while no other agent uses it. A recorded process is the same one only if the boot and its
 /// start time are those of the record. Where the leader is gone, or was not recorded in time, its
 /// group is known by the mark in its members' environment; members that have cleared it are left
-/// alone. A group is killed with SIGKILL and waited for, at most 10 s in all. A folder that does not
-/// exist has no leftovers.
+/// alone; those that have no environment, as what is just being executed, are given 1 s to have one.
+/// A group is killed with SIGKILL and waited for, at most 10 s in all. A folder that does not exist
+/// has no leftovers.
 ///
 /// # Errors
 ///
@@ -66,10 +71,17 @@ pub enum Fate {
 ///
 /// Cancel safe: a record stays until its group is gone.
 pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> {
-    let owned = folder.to_owned();
-    let found = tokio::task::spawn_blocking(move || kill_recorded(&owned)).await;
-    let found = found
-        .unwrap_or_else(|err| Err(LedgerError::new("search", folder, io::Error::other(err))))?;
+    let until = Instant::now() + EXECUTION;
+    let found = loop {
+        let (owned, is_last) = (folder.to_owned(), Instant::now() >= until);
+        let found = tokio::task::spawn_blocking(move || kill_recorded(&owned, is_last)).await;
+        let found = found
+            .unwrap_or_else(|err| Err(LedgerError::new("search", folder, io::Error::other(err))))?;
+        match found {
+            Some(found) => break found,
+            None => sleep(PAUSE).await,
+        }
+    };
     let deadline = Instant::now() + PATIENCE;
     let mut leftovers = Vec::with_capacity(found.len());
     for mut one in found {
@@ -96,61 +108,101 @@ struct Found {
     dying: Vec<OwnedFd>,
 }
 
-fn kill_recorded(folder: &Path) -> Result<Vec<Found>, LedgerError> {
+/// What is known of the groups of a record.
+struct Groups {
+    /// Those that are certainly the record's.
+    own: Vec<i32>,
+    /// There is a process that may tell more of itself once it has been executed.
+    is_unsure: bool,
+}
+
+/// Kills the groups of all records; none, with nothing done, if there is more to know of one of them
+/// and this look is not the last.
+fn kill_recorded(folder: &Path, is_last: bool) -> Result<Option<Vec<Found>>, LedgerError> {
     let paths = record_paths(folder)?;
     if paths.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let failed = |err| LedgerError::new("look for the processes of", folder, err);
     let boot_id = boot_id().map_err(failed)?;
     let running = Stat::read_all().map_err(failed)?;
-    paths.into_iter().map(|path| kill_one(path, &boot_id, &running).map_err(failed)).collect()
+    let mut records = Vec::with_capacity(paths.len());
+    for path in paths {
+        let entry = Entry::read(&path);
+        let known = entry.as_ref().ok().filter(|entry| entry.boot_id == boot_id);
+        let Groups { own, is_unsure } = known
+            .map_or_else(|| Ok(Groups::none()), |entry| Groups::of(entry, &running))
+            .map_err(failed)?;
+        if is_unsure && !is_last {
+            return Ok(None);
+        }
+        records.push((path, entry, own));
+    }
+    let found = records.into_iter().map(|(path, entry, own)| match entry {
+        Ok(entry) => kill_one(path, entry, own, &running),
+        Err(err) => unreadable(path, &err),
+    });
+    Ok(Some(found.collect()))
 }
 
-fn kill_one(path: PathBuf, boot_id: &str, running: &[Stat]) -> io::Result<Found> {
-    let entry = match Entry::read(&path) {
-        Ok(entry) => entry,
-        Err(err) => {
-            let error: &dyn std::error::Error = &err;
-            tracing::warn!(?path, error, "cannot read process record");
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let leftover = Leftover { name, pid: None, fate: Fate::Unreadable };
-            return Ok(Found { leftover, path, dying: Vec::new() });
-        }
-    };
+fn unreadable(path: PathBuf, error: &(dyn std::error::Error + 'static)) -> Found {
+    tracing::warn!(?path, error, "cannot read process record");
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let leftover = Leftover { name, pid: None, fate: Fate::Unreadable };
+    Found { leftover, path, dying: Vec::new() }
+}
+
+fn kill_one(path: PathBuf, entry: Entry, groups: Vec<i32>, running: &[Stat]) -> Found {
     let mut dying = Vec::new();
     let mut fate = Fate::Gone;
-    if entry.boot_id == boot_id {
-        for group in groups(&entry, running)? {
-            match kill_group(group, running, &mut dying) {
-                Ok(true) if fate == Fate::Gone => fate = Fate::Ended,
-                Ok(_) => {}
-                Err(err) => {
-                    let error: &dyn std::error::Error = &err;
-                    tracing::warn!(process = entry.name, group, error, "cannot kill leftover");
-                    fate = Fate::Remains;
-                }
+    for group in groups {
+        match kill_group(group, running, &mut dying) {
+            Ok(true) if fate == Fate::Gone => fate = Fate::Ended,
+            Ok(_) => {}
+            Err(err) => {
+                let error: &dyn std::error::Error = &err;
+                tracing::warn!(process = entry.name, group, error, "cannot kill leftover");
+                fate = Fate::Remains;
             }
         }
     }
     let pid = entry.process.map(|process| process.id);
-    Ok(Found { leftover: Leftover { name: entry.name, pid, fate }, path, dying })
+    Found { leftover: Leftover { name: entry.name, pid, fate }, path, dying }
 }
 
-/// Returns the groups that are certainly those of the record.
-fn groups(entry: &Entry, running: &[Stat]) -> io::Result<Vec<i32>> {
-    let is_marked = |stat: &&Stat| has_variable(stat.id, MARK, &entry.token);
-    let Some(process) = entry.process else {
-        let leaders = running.iter().filter(|stat| stat.id == stat.group).filter(is_marked);
-        return Ok(leaders.map(|stat| stat.group).collect());
-    };
-    let is_same = match Stat::read(process.id)? {
-        Some(leader) => leader.start_time == process.start_time,
-        // The kernel gives a pid to nobody while a group of that id lives, but this may be the
-        // group of a later leader that is gone as well.
-        None => running.iter().filter(|stat| stat.group == process.id).any(|stat| is_marked(&stat)),
-    };
-    Ok(if is_same { vec![process.id] } else { Vec::new() })
+impl Groups {
+    fn none() -> Self {
+        Self { own: Vec::new(), is_unsure: false }
+    }
+
+    /// Looks for the groups of a record.
+    fn of(entry: &Entry, running: &[Stat]) -> io::Result<Self> {
+        let mut is_unsure = false;
+        let mut is_marked = |stat: &&Stat| {
+            let is_marked = has_variable(stat.id, MARK, &entry.token);
+            is_unsure |= is_marked.is_none();
+            is_marked == Some(true)
+        };
+        let living = running.iter().filter(|stat| !stat.is_dead);
+        let own: Vec<_> = match entry.process {
+            None => {
+                let leaders = living.filter(|stat| stat.id == stat.group).filter(&mut is_marked);
+                leaders.map(|stat| stat.group).collect()
+            }
+            Some(process) => {
+                let is_same = match Stat::read(process.id)? {
+                    Some(leader) => leader.start_time == process.start_time,
+                    // The kernel gives a pid to nobody while a group of that id lives, but this may be
+                    // the group of a later leader that is gone as well.
+                    None => {
+                        living.filter(|stat| stat.group == process.id).any(|stat| is_marked(&stat))
+                    }
+                };
+                is_same.then_some(process.id).into_iter().collect()
+            }
+        };
+        Ok(Self { is_unsure: is_unsure && own.is_empty(), own })
+    }
 }
 
 /// Kills a group and returns whether it was there.

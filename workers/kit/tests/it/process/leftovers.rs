@@ -99,6 +99,38 @@ async fn a_group_whose_leader_is_gone_is_ended() -> TestResult {
     Ok(())
 }
 
+/// What is just being executed has no environment for a moment: here one has none until it is told.
+#[tokio::test]
+async fn a_group_is_ended_whose_last_member_is_still_to_be_executed() -> TestResult {
+    let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+    set_child_subreaper(Some(getpid()))?;
+    let mut writers = fifo.writers();
+    let begun = folder.path().join("begun");
+    let member = format!(
+        "mark=$(env | grep ^CRANKCASE_PROCESS); export mark; \
+         env -i sh -c \"until test -e {}; do :; done; exec env $mark sleep 1000\" & \
+         echo up >&3; wait",
+        begun.display()
+    );
+    let records = folder.path().join("records");
+    std::fs::create_dir(&records)?;
+    let script = holding(&fifo.path(), &member);
+    let (mut agent, pid) = guarded(start_agent(&records, &script)).await?;
+    writers.come().await?;
+    agent.kill().await?;
+    let leader = Pid::from_raw(pid).ok_or("no pid")?;
+    kill_process(leader, Signal::KILL)?;
+    reap(leader).await?;
+
+    let told = async { std::fs::write(&begun, "") };
+    let (leftovers, told) = guarded(async { tokio::join!(end_leftovers(&records), told) }).await;
+
+    told?;
+    assert_eq!(leftovers?, [leftover(Some(pid), Fate::Ended)]);
+    writers.are_gone().await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_process_that_was_not_recorded_in_time_is_found_by_its_mark() -> TestResult {
     let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
