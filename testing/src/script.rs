@@ -124,8 +124,17 @@ impl Script {
     }
 
     /// Makes the next start wait for [`release`](Self::release).
+    ///
+    /// What is released is what is held by then: wait for it by [`held`](Self::held) before.
     pub fn hold_start(&self) {
         self.cell.open_with(Opening::Hold);
+    }
+
+    /// Waits until a start is held, as [`hold_start`](Self::hold_start) asks for.
+    ///
+    /// A worker counts as starting as soon as its engine has made its task, before its start has begun.
+    pub async fn held(&self) {
+        self.cell.held().await;
     }
 
     /// Makes the next worker that is told to stop end with this outcome.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crankcase_engine::{EventKind, Manifold, Name, WorkerState};
 use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::threads::{Idle, SHORT, WorkerRuntime};
 use crate::{A, TestResult, state};
@@ -109,9 +110,11 @@ async fn a_worker_does_not_count_as_ended_while_its_blocking_work_goes_on() -> T
 #[tokio::test]
 async fn a_blocking_start_that_is_stopped_is_waited_for() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
-    let noted = journal.clone();
+    let (noted, began) = (journal.clone(), Arc::new(Notify::new()));
+    let begins = Arc::clone(&began);
     let slow = Manifold::builder()
         .start_blocking(move |(), ctx| {
+            begins.notify_one();
             ctx.stop().wait_blocking();
             noted.note("start has ended");
             Ok(Idle)
@@ -119,6 +122,7 @@ async fn a_blocking_start_that_is_stopped_is_waited_for() -> TestResult {
         .output(|_| 1_u32)
         .build();
     engine.install(A, slow).await?;
+    began.notified().await;
 
     engine.uninstall(&A).await?;
 

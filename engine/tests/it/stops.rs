@@ -1,9 +1,11 @@
 //! How workers are stopped, and what happens to those that do not stop.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Change, ChangeError, EngineState, EventKind, Exit, WorkerState};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, add_one, state};
@@ -125,7 +127,7 @@ async fn a_stop_during_a_start_drops_it_at_once_and_is_no_failure() -> TestResul
     let (engine, script) = (test_engine().build()?, Script::new());
     script.hold_start();
     engine.install(A, script.manifold(())).await?;
-    wait_for_state(&engine, "a", WorkerState::Starting).await?;
+    script.held().await;
     let began = Instant::now();
 
     engine.bounce(&A).await?;
@@ -139,9 +141,11 @@ async fn a_stop_during_a_start_drops_it_at_once_and_is_no_failure() -> TestResul
 #[tokio::test(start_paused = true)]
 async fn a_closure_that_is_not_ready_is_told_and_gets_its_grace() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
-    let noted = journal.clone();
+    let (noted, began) = (journal.clone(), Arc::new(Notify::new()));
+    let begins = Arc::clone(&began);
     let closure = crankcase_engine::Manifold::builder().offers::<(u32,)>().run(move |(), up| {
         let noted = noted.clone();
+        begins.notify_one();
         async move {
             up.context().stop().wait().await;
             noted.note("told");
@@ -149,7 +153,7 @@ async fn a_closure_that_is_not_ready_is_told_and_gets_its_grace() -> TestResult 
         }
     });
     engine.install(A, closure).await?;
-    wait_for_state(&engine, "a", WorkerState::Starting).await?;
+    began.notified().await;
 
     clean_kill(engine).await?;
 
@@ -244,9 +248,10 @@ async fn a_worker_is_told_at_once_that_an_input_died_by_itself() -> TestResult {
     engine.install(top.clone(), user).await?;
     engine.install(C, slow.manifold(top.clone())).await?;
     engine.running(&C).await?;
+    let mut events = EventRecorder::new(&engine);
 
     script.end(Err("it died".into()));
-    wait_for_state(&engine, "top", WorkerState::Running).await?;
+    events.wait_for_kind("/top", |kind| matches!(kind, EventKind::InputLost)).await?;
     engine.settled().await?;
 
     assert_eq!(journal.lines()[0], "lost, told to stop: false");

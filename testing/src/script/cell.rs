@@ -42,6 +42,8 @@ struct State {
     partings: VecDeque<Parting>,
     /// How often the script was released: what is held waits for the next time.
     releases: u64,
+    /// How many starts are held now.
+    held: usize,
     /// How many workers block their threads now.
     blocked: usize,
 }
@@ -79,10 +81,16 @@ impl Cell {
             Some(Opening::Fail(exit)) => Err(exit),
             Some(Opening::Panic(message)) => panic!("{message}"),
             Some(Opening::Hold) => {
+                let _held = Held::new(self);
                 self.released().await;
                 Ok(())
             }
         }
+    }
+
+    /// Waits until a start is held.
+    pub(super) async fn held(&self) {
+        self.wait_for(|state| (state.held > 0).then_some(())).await;
     }
 
     /// Ends a worker that was told to stop.
@@ -132,5 +140,22 @@ impl Cell {
                 None => changed.await,
             }
         }
+    }
+}
+
+/// A start that is held, until it goes on or is dropped.
+struct Held<'a>(&'a Cell);
+
+impl<'a> Held<'a> {
+    fn new(cell: &'a Cell) -> Self {
+        cell.state.lock().held += 1;
+        cell.changed.notify_waiters();
+        Self(cell)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().held -= 1;
     }
 }
