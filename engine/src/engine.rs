@@ -22,7 +22,7 @@ use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
 use crate::context::Identity;
 use crate::detail::Detail;
 use crate::event::Origin;
-use crate::event_loop::{Apply, Call, Question, Reply};
+use crate::event_loop::{Call, Question, Reply};
 use crate::events::Events;
 use crate::exit::BoxError;
 use crate::graph::Graph;
@@ -180,10 +180,7 @@ impl Engine {
     }
 
     fn carry_out(&self, ops: Ops) -> Applied {
-        let (reply, answer) = oneshot::channel();
-        let apply = Apply { ops, caller: self.caller.clone(), reply };
-        self.shared.inbox.call(Call::Apply(Box::new(apply)));
-        Applied::new(answer)
+        self.shared.change(ops, self.caller.clone())
     }
 
     /// Returns what a group of changes would do now.
@@ -328,6 +325,20 @@ impl Engine {
         self.ask(Question::Settled).await.ok_or(ChangeError::Stopped)
     }
 
+    /// Waits for a turn of the engine's own task, for watchdogs.
+    ///
+    /// While the engine is idle other calls are served in the caller's thread, so that they say nothing
+    /// of the thread that the engine runs on: something that never yields may have taken it.
+    ///
+    /// # Errors
+    ///
+    /// When the engine has ended.
+    pub async fn ping(&self) -> Result<(), ChangeError> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.inbox.call(Call::Ask(Box::new(Question::Turn(reply))));
+        answer.await.map_err(|_| ChangeError::Stopped)
+    }
+
     /// Returns what the engine and its workers are doing; after its end, what they did last.
     ///
     /// Of more than 256 workers not all are seen at the same moment: so many are looked at in one
@@ -381,7 +392,7 @@ impl Engine {
     /// Begins to stop all workers, dependents before what they depend on. Later calls change
     /// nothing.
     pub fn kill(&self) {
-        self.shared.inbox.call(Call::Kill(self.caller.origin.clone()));
+        self.shared.call(Call::Kill(self.caller.origin.clone()));
     }
 
     /// Waits until the engine has ended. Every call gives the same result.
@@ -425,7 +436,7 @@ impl Engine {
     /// Asks the loop; `None` if it has ended.
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
-        self.shared.inbox.call(Call::Ask(Box::new(question(reply))));
+        self.shared.call(Call::Ask(Box::new(question(reply))));
         answer.await.ok()
     }
 }

@@ -26,6 +26,7 @@ mod slice;
 mod slot;
 mod timers;
 mod told;
+mod turns;
 mod waiting;
 mod walk;
 
@@ -36,17 +37,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::{oneshot, watch};
-use tokio::task::coop::cooperative;
 use tokio::time::Instant;
 
 use ending::Fatal;
-use group::Job;
+pub(crate) use group::{Changed, Job};
 use names::Names;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
 pub(crate) use slot::Ask;
 use slot::{Slot, Stamp};
 use timers::Timers;
+pub(crate) use turns::LoopTask;
 use waiting::Waiting;
 use walk::Walk;
 pub(crate) use walk::{Asking, Snapshot};
@@ -55,7 +56,7 @@ use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
 use crate::chunks::Chunks;
 use crate::detail::Reporter;
-use crate::engine::{Caller, Life};
+use crate::engine::Life;
 use crate::event::{EventKind, Origin};
 use crate::events::Record;
 use crate::finish::Finish;
@@ -76,8 +77,7 @@ const BATCH: usize = 256;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-/// The answer to a change. Refusals are rare and large, so that they are boxed.
-pub(crate) type ChangeReply = Reply<Result<(), Box<ChangeError>>>;
+pub(crate) type ChangeReply = Reply<Changed>;
 
 /// What a worker tells, or a handle that is dropped.
 pub(crate) enum Message {
@@ -113,15 +113,8 @@ pub(crate) enum Message {
 /// What is asked from outside.
 pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
-    Apply(Box<Apply>),
+    Change(Box<Job>),
     Ask(Box<Question>),
-}
-
-/// A group of changes, who asks for it, and where the answer goes.
-pub(crate) struct Apply {
-    pub(crate) ops: Ops,
-    pub(crate) caller: Caller,
-    pub(crate) reply: ChangeReply,
 }
 
 /// Something that is looked up without a change.
@@ -129,6 +122,8 @@ pub(crate) enum Question {
     Preview(Ops, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
     Settled(Reply<()>),
+    /// Whether the loop's task gets its turn.
+    Turn(Reply<()>),
     /// The path of a worker, if this generation of it is live.
     Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
@@ -162,8 +157,8 @@ pub(crate) struct EventLoop {
     reaper: Reaper,
     /// Events that were made in this slice.
     events: Vec<Record>,
-    job: Option<Job>,
-    queue: VecDeque<Box<Apply>>,
+    job: Option<Box<Job>>,
+    queue: VecDeque<Box<Job>>,
     /// Nested engines that have taken themselves out, and whose parts are still to go.
     orphaned: Vec<Text>,
     waiting: Waiting,
@@ -207,8 +202,8 @@ impl Drop for EventLoop {
         }
         let slots = std::mem::take(&mut self.slots);
         self.reaper.take_slots(slots);
-        for apply in self.queue.drain(..) {
-            self.reaper.take_ops(apply.ops);
+        for job in self.queue.drain(..) {
+            self.reaper.take_ops(job.ops);
         }
         for unread in [std::mem::take(&mut self.unread), late] {
             self.reaper.take_unread(unread);
@@ -226,7 +221,7 @@ impl EventLoop {
             names: Names::default(),
             slots: Chunks::default(),
             ports: Map::default(),
-            timers: Timers::new(began),
+            timers: Timers::default(),
             reaper: Reaper::new(&shared.workers),
             job: None,
             queue: VecDeque::new(),
@@ -252,57 +247,6 @@ impl EventLoop {
         }
     }
 
-    /// Runs until the engine has ended.
-    pub(crate) async fn run(mut self: Box<Self>) {
-        loop {
-            let has_more = self.work() | self.advance_walks();
-            self.flush();
-            if self.is_finished {
-                return self.finish().await;
-            }
-            if has_more {
-                self.let_others_run().await;
-            } else if self.unread.is_empty() {
-                // What comes without an end does not keep the other tasks of this thread waiting.
-                tokio::select! {
-                    biased;
-                    () = cooperative(self.shared.inbox.wait()) => {}
-                    () = self.timers.wait(&self.machine, self.killed_until) => {}
-                }
-            } else {
-                tokio::task::consume_budget().await;
-            }
-            self.begin_slice();
-            self.fire_timers();
-            self.shared.inbox.take(&mut self.unread);
-            self.take_messages();
-            // After the messages, so that who asks finds what was told before.
-            self.take_calls();
-        }
-    }
-
-    fn take_messages(&mut self) {
-        for _ in 0..BATCH {
-            if self.unread.messages.is_empty() {
-                self.shared.inbox.take(&mut self.unread);
-            }
-            let Some(message) = self.unread.messages.pop_front() else { return };
-            self.receive(message);
-            self.carry_out_commands();
-        }
-    }
-
-    fn take_calls(&mut self) {
-        for _ in 0..BATCH {
-            let Some(call) = self.unread.calls.pop_front() else { return };
-            match call {
-                Call::Kill(origin) => self.kill(origin.as_ref()),
-                Call::Apply(apply) => self.queue.push_back(apply),
-                Call::Ask(question) => self.answer(*question),
-            }
-        }
-    }
-
     fn fire_timers(&mut self) {
         while let Some((node, token)) = self.timers.pop_due(self.now) {
             if self.machine.is_armed(node, token) {
@@ -324,11 +268,12 @@ impl EventLoop {
             if self.carry_out() {
                 return true;
             }
-            let Some(job) = self.job.take().or_else(|| self.begin_next_job()) else { break };
-            self.job = self.advance_job(job);
-            if self.job.is_some() {
+            let Some(mut job) = self.job.take().or_else(|| self.begin_next_job()) else { break };
+            let Some(changed) = self.advance_job(&mut job) else {
+                self.job = Some(job);
                 return true;
-            }
+            };
+            self.conclude(*job, changed);
         }
         self.answer_at_rest();
         false

@@ -21,6 +21,9 @@ const AT_ONCE: usize = 4096;
 /// How many of the newest moments are looked through before all are searched.
 const NEWEST: usize = 8;
 
+/// How many events are put into the ring one by one.
+const FEW: usize = 8;
+
 /// What a subscriber gets.
 #[derive(Debug, Clone)]
 pub enum Notice {
@@ -228,18 +231,33 @@ impl Ring {
     }
 
     /// Enters records, the newest, in the place of the oldest ones if there is no more room.
-    ///
-    /// They are moved as one piece of memory, and what leaves is dropped where it is: that costs
-    /// little beside moving each.
-    fn push(&mut self, records: &mut VecDeque<Record>) {
-        let kept = &mut self.kept;
-        kept.next += records.len() as u64;
-        let over = (kept.records.len() + records.len()).saturating_sub(self.capacity);
-        if over > 0 {
-            records.drain(..records.len().saturating_sub(self.capacity));
-            kept.records.drain(..over.min(kept.records.len()));
+    fn push(&mut self, records: &mut Vec<Record>) {
+        self.kept.next += records.len() as u64;
+        if records.len() <= FEW {
+            for record in records.drain(..) {
+                if self.kept.records.len() == self.capacity {
+                    self.kept.records.pop_front();
+                }
+                self.kept.records.push_back(record);
+            }
+        } else {
+            self.push_many(records);
         }
-        kept.records.append(records);
+    }
+
+    /// Many are moved as one piece of memory, and what leaves is dropped where it is: that costs
+    /// little beside moving each.
+    fn push_many(&mut self, records: &mut Vec<Record>) {
+        let kept = &mut self.kept.records;
+        let mut pushed = VecDeque::from(std::mem::take(records));
+        let over = (kept.len() + pushed.len()).saturating_sub(self.capacity);
+        if over > 0 {
+            pushed.drain(..pushed.len().saturating_sub(self.capacity));
+            kept.drain(..over.min(kept.len()));
+        }
+        kept.append(&mut pushed);
+        // The memory is for the next ones.
+        *records = pushed.into();
     }
 }
 
@@ -272,12 +290,9 @@ impl Log {
         }
         let first = ring.kept.next;
         ring.kept.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
-        let mut pushed = VecDeque::from(std::mem::take(records));
-        ring.push(&mut pushed);
+        ring.push(records);
         ring.kept.forget_moments();
         drop(ring);
-        // The memory is for the next ones.
-        *records = pushed.into();
         self.pushed.notify_waiters();
     }
 

@@ -1,16 +1,22 @@
-//! What an engine's loop is told by its workers, and what is asked of it from outside.
+//! What an engine's loop is told by its workers, what is asked of it from outside, and the loop
+//! itself while it has nothing to do.
+//!
+//! An idle loop is worked on by whoever calls, in the caller's own thread, so that an answer takes
+//! no turn of the loop's task (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat
+//! combining and the synchronization-parallelism tradeoff", SPAA 2010).
 //!
 //! Invariants:
-//! 1. The loop's waker is put under the lock under which it has found nothing, and is taken by
-//!    whoever puts something in: no wake-up is lost.
-//! 2. Nothing foreign is woken or dropped under the lock.
-//! 3. Nothing is taken once it is closed, and nothing is kept then.
-//! 4. What was put in first is handed over first, in each of the two queues.
+//! 1. The loop is here, or with exactly one who works on it: its task, or a caller.
+//! 2. The waker of the loop's task is put under the lock under which it has found nothing to do, and
+//!    is taken by whoever makes something: no wake-up is lost. While a caller has the loop nobody is
+//!    woken; the caller looks at what has come when it brings the loop back.
+//! 3. Nothing foreign is woken or dropped under the lock.
+//! 4. Nothing is taken once it is closed, and nothing is kept then.
+//! 5. What was put in first is handed over first, in each of the two queues.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::mem;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -18,22 +24,30 @@ use crate::event_loop::{Call, Message};
 
 /// For how many messages and calls room is kept.
 const KEPT: usize = 1024;
+/// Behind more messages than these a caller does not work on the loop, but leaves it to its task.
+const FEW: usize = 64;
 
-/// What waits for an engine's loop: two queues under one lock.
+/// What waits for an engine's loop: two queues under one lock, and an idle loop `L` beside them.
 ///
-/// Neither is bounded: workers tell from `drop` and have only a few messages under way each, and
-/// every caller waits for its answer. Calls have a queue of their own, so that no answer waits
+/// Neither queue is bounded: workers tell from `drop` and have only a few messages under way each,
+/// and every caller waits for its answer. Calls have a queue of their own, so that no answer waits
 /// behind the messages of a hundred thousand workers.
-#[derive(Default)]
-pub(crate) struct Inbox {
-    state: Mutex<State>,
+pub(crate) struct Inbox<L> {
+    state: Mutex<State<L>>,
 }
 
-#[derive(Default)]
-struct State {
+struct State<L> {
     unread: Unread,
-    /// The loop, while it waits.
+    /// The loop, while nobody works on it.
+    idle: Option<Box<L>>,
+    /// What the loop's task has to do besides what is unread.
+    due: Due,
+    /// No more than one worker is about to tell something.
+    is_quiet: bool,
+    /// The loop's task, while it waits.
     waker: Option<Waker>,
+    /// The loop's task is gone.
+    is_abandoned: bool,
     is_closed: bool,
 }
 
@@ -44,7 +58,48 @@ pub(crate) struct Unread {
     pub(crate) calls: VecDeque<Call>,
 }
 
-impl Inbox {
+/// What there is to do for the loop's task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Due {
+    Nothing,
+    /// Something, before or after which callers may work on the loop.
+    Beside,
+    /// Something that comes before all that is asked for now.
+    First,
+}
+
+/// An idle loop for a caller to work on, and to bring back.
+pub(crate) struct Taken<L> {
+    pub(crate) event_loop: Box<L>,
+    /// There are messages to look at first.
+    pub(crate) has_messages: bool,
+}
+
+/// A loop that is brought back.
+pub(crate) struct Back<L> {
+    pub(crate) event_loop: Box<L>,
+    pub(crate) due: Due,
+    /// No more than one worker is about to tell something.
+    pub(crate) is_quiet: bool,
+}
+
+impl<L> Default for Inbox<L> {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                unread: Unread::default(),
+                idle: None,
+                due: Due::Nothing,
+                is_quiet: true,
+                waker: None,
+                is_abandoned: false,
+                is_closed: false,
+            }),
+        }
+    }
+}
+
+impl<L> Inbox<L> {
     /// Tells the loop something. After the loop has ended nobody cares.
     pub(crate) fn send(&self, message: Message) {
         // What comes too late is dropped after the lock, which is declared later.
@@ -55,12 +110,46 @@ impl Inbox {
         }
     }
 
+    /// Gives the loop to a worker that has something to tell, if it is idle and no other worker is
+    /// about to: what many tell is looked at together by the loop's task, which costs less.
+    pub(crate) fn take_quiet(&self) -> Option<Box<L>> {
+        let mut state = self.state.lock();
+        if !state.is_quiet || state.due == Due::First || !state.unread.is_empty() {
+            return None;
+        }
+        state.idle.take()
+    }
+
     /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
     pub(crate) fn call(&self, call: Call) {
         let mut state = self.state.lock();
         if !state.is_closed {
             state.unread.calls.push_back(call);
             wake(state);
+        }
+    }
+
+    /// Gives the loop to a caller, if it is idle and nobody comes before.
+    pub(crate) fn take_idle(&self) -> Option<Taken<L>> {
+        let mut state = self.state.lock();
+        let Unread { messages, calls } = &state.unread;
+        if state.due == Due::First || !calls.is_empty() || messages.len() > FEW {
+            return None;
+        }
+        let has_messages = !messages.is_empty();
+        Some(Taken { event_loop: state.idle.take()?, has_messages })
+    }
+
+    /// Brings the loop back after work on it. Its task is woken if there is something for it to do,
+    /// or if something has come meanwhile.
+    pub(crate) fn bring_back(&self, back: Back<L>) {
+        // It is dropped after the lock, which is declared later, if its task has gone meanwhile.
+        let mut state = self.state.lock();
+        if !state.is_abandoned {
+            state.put(back);
+            if state.has_work() {
+                wake(state);
+            }
         }
     }
 
@@ -77,40 +166,78 @@ impl Inbox {
         (state.unread.messages.len(), state.unread.calls.len())
     }
 
-    /// Waits until something has come. Only one may wait.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: nothing is taken.
-    pub(crate) async fn wait(&self) {
-        poll_fn(|cx| {
-            let mut state = self.state.lock();
-            if !state.unread.is_empty() {
-                return Poll::Ready(());
-            }
-            let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-            let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };
-            drop(state);
-            drop(before);
-            Poll::Pending
-        })
-        .await;
+    /// Takes the loop back from its task, and gives it out again once there is something to do, which
+    /// there is also if it `is_time`; none once it is closed. Only one task may wait.
+    pub(crate) fn poll_take(
+        &self,
+        cx: &mut Context<'_>,
+        back: &mut Option<Back<L>>,
+        is_time: bool,
+    ) -> Poll<Option<Box<L>>> {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return Poll::Ready(None);
+        }
+        if let Some(back) = back.take() {
+            state.put(back);
+        }
+        if is_time {
+            state.due = state.due.max(Due::Beside);
+        }
+        if state.has_work()
+            && let Some(event_loop) = state.idle.take()
+        {
+            state.due = Due::Nothing;
+            return Poll::Ready(Some(event_loop));
+        }
+        let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };
+        drop(state);
+        drop(before);
+        Poll::Pending
     }
 
-    /// Takes nothing more, and returns what was not handed over.
+    /// Returns the loop, whose task goes. If a caller works on it, it is dropped when it is brought
+    /// back.
+    pub(crate) fn abandon(&self) -> Option<Box<L>> {
+        let (event_loop, waker) = {
+            let mut state = self.state.lock();
+            state.is_abandoned = true;
+            (state.idle.take(), state.waker.take())
+        };
+        drop(waker);
+        event_loop
+    }
+
+    /// Takes nothing more, and returns what was not handed over. The loop's task, if it waits, is
+    /// woken to end.
     pub(crate) fn close(&self) -> Unread {
         let (unread, waker) = {
             let mut state = self.state.lock();
             state.is_closed = true;
             (mem::take(&mut state.unread), state.waker.take())
         };
-        // It may be the last thing that keeps the loop's task.
-        drop(waker);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
         unread
     }
 
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().is_closed
+    }
+}
+
+impl<L> State<L> {
+    fn put(&mut self, back: Back<L>) {
+        let Back { event_loop, due, is_quiet } = back;
+        self.idle = Some(event_loop);
+        self.due = self.due.max(due);
+        self.is_quiet = is_quiet;
+    }
+
+    fn has_work(&self) -> bool {
+        self.due > Due::Nothing || !self.unread.is_empty()
     }
 }
 
@@ -120,9 +247,9 @@ impl Unread {
     }
 }
 
-/// Wakes the loop, without the lock.
-fn wake(mut state: MutexGuard<'_, State>) {
-    let waker = state.waker.take();
+/// Wakes the loop's task, without the lock, unless someone else has the loop.
+fn wake<L>(mut state: MutexGuard<'_, State<L>>) {
+    let waker = if state.idle.is_some() { state.waker.take() } else { None };
     drop(state);
     if let Some(waker) = waker {
         waker.wake();
@@ -142,11 +269,10 @@ fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
 
 #[cfg(test)]
 mod tests {
-    use std::future::Future;
-    use std::pin::pin;
+    use std::future::poll_fn;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Wake};
+    use std::task::Wake;
 
     use super::*;
     use crate::machine::NodeId;
@@ -160,12 +286,41 @@ mod tests {
         }
     }
 
+    impl Wakes {
+        fn count(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    /// A loop, of which all but the place does not matter here.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Loop;
+
+    type Taking = Poll<Option<Box<Loop>>>;
+
+    fn back(event_loop: Box<Loop>, due: Due) -> Back<Loop> {
+        Back { event_loop, due, is_quiet: true }
+    }
+
+    /// An inbox with an idle loop, whose task waits.
+    fn waited_for() -> (Inbox<Loop>, Arc<Wakes>) {
+        let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
+        inbox.bring_back(back(Box::new(Loop), Due::Nothing));
+        assert!(poll(&inbox, &wakes, false).is_pending());
+        (inbox, wakes)
+    }
+
+    fn poll(inbox: &Inbox<Loop>, wakes: &Arc<Wakes>, is_time: bool) -> Taking {
+        let waker = Waker::from(Arc::clone(wakes));
+        inbox.poll_take(&mut Context::from_waker(&waker), &mut None, is_time)
+    }
+
     fn message(number: usize) -> Message {
         Message::Unpin(NodeId::from_index(number))
     }
 
     /// Takes what has come and reads so many messages.
-    fn read(inbox: &Inbox, unread: &mut Unread, count: usize) -> Vec<usize> {
+    fn read(inbox: &Inbox<Loop>, unread: &mut Unread, count: usize) -> Vec<usize> {
         inbox.take(unread);
         let number = |message| match message {
             Message::Unpin(node) => node.index(),
@@ -189,7 +344,7 @@ mod tests {
 
     #[test]
     fn calls_are_handed_over_whether_or_not_all_messages_were_read() {
-        let (inbox, mut unread) = (Inbox::default(), Unread::default());
+        let (inbox, mut unread) = (Inbox::<Loop>::default(), Unread::default());
         inbox.send(message(0));
         inbox.take(&mut unread);
         inbox.call(Call::Kill(None));
@@ -198,29 +353,109 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_once_by_what_comes_and_never_when_something_is_there() {
-        let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
-        let waker = Waker::from(Arc::clone(&wakes));
-        let mut cx = Context::from_waker(&waker);
-        let mut wait = pin!(inbox.wait());
+    fn the_task_is_woken_once_by_what_comes_and_never_when_something_is_there() {
+        let (inbox, wakes) = waited_for();
 
-        assert!(wait.as_mut().poll(&mut cx).is_pending());
         inbox.send(message(0));
         inbox.send(message(1));
 
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
-        assert!(wait.as_mut().poll(&mut cx).is_ready());
-        assert!(pin!(inbox.wait()).poll(&mut cx).is_ready());
+        assert_eq!(wakes.count(), 1);
+        assert_eq!(poll(&inbox, &wakes, false), Poll::Ready(Some(Box::new(Loop))));
+        inbox.bring_back(back(Box::new(Loop), Due::Nothing));
+        assert!(poll(&inbox, &wakes, false).is_ready(), "nobody has read what is there");
     }
 
     #[test]
-    fn a_closed_inbox_takes_nothing_and_keeps_no_waker() {
-        let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
-        {
-            let waker = Waker::from(Arc::clone(&wakes));
-            let mut wait = pin!(inbox.wait());
-            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    fn who_calls_an_idle_loop_gets_it_and_the_next_one_waits() {
+        let (inbox, wakes) = waited_for();
+
+        let taken = inbox.take_idle().expect("it is idle");
+        assert!(!taken.has_messages);
+        assert!(inbox.take_idle().is_none(), "someone works on it");
+        inbox.send(message(0));
+        assert_eq!(wakes.count(), 0, "it would find no loop");
+
+        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        assert_eq!(wakes.count(), 1);
+        assert!(poll(&inbox, &wakes, false).is_ready());
+    }
+
+    #[test]
+    fn a_loop_that_comes_back_with_nothing_to_do_wakes_nobody() {
+        let (inbox, wakes) = waited_for();
+        let taken = inbox.take_idle().expect("it is idle");
+
+        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+
+        assert_eq!(wakes.count(), 0);
+        let taken = inbox.take_idle().expect("it is idle again");
+        inbox.bring_back(back(taken.event_loop, Due::Beside));
+        assert_eq!(wakes.count(), 1, "there is something to do now");
+        let taken = inbox.take_idle().expect("a caller may come before the task");
+        inbox.bring_back(back(taken.event_loop, Due::First));
+        assert!(inbox.take_idle().is_none(), "the task comes first");
+        assert!(poll(&inbox, &wakes, false).is_ready());
+    }
+
+    #[test]
+    fn a_task_whose_time_has_come_while_a_caller_works_gets_the_loop_after_it() {
+        let (inbox, wakes) = waited_for();
+        let taken = inbox.take_idle().expect("it is idle");
+        assert!(poll(&inbox, &wakes, true).is_pending());
+
+        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+
+        assert_eq!(wakes.count(), 1);
+        assert!(poll(&inbox, &wakes, false).is_ready());
+    }
+
+    #[test]
+    fn a_worker_gets_the_loop_only_if_no_other_is_about_to_tell_something() {
+        let (inbox, wakes) = waited_for();
+        let event_loop = inbox.take_quiet().expect("it is idle, and all is quiet");
+        assert_eq!(inbox.take_quiet(), None, "someone works on it");
+        inbox.bring_back(Back { event_loop, due: Due::Nothing, is_quiet: false });
+        assert_eq!(inbox.take_quiet(), None, "others are about to tell something");
+
+        let taken = inbox.take_idle().expect("a caller does not wait for them");
+        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        inbox.send(message(0));
+
+        assert_eq!(inbox.take_quiet(), None, "what was told before comes first");
+        assert!(poll(&inbox, &wakes, false).is_ready());
+    }
+
+    #[test]
+    fn behind_many_messages_a_caller_waits_for_the_task() {
+        let (inbox, _wakes) = waited_for();
+        for number in 0..FEW {
+            inbox.send(message(number));
         }
+        let taken = inbox.take_idle().expect("there are few");
+        assert!(taken.has_messages);
+        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+
+        inbox.send(message(FEW));
+
+        assert!(inbox.take_idle().is_none());
+    }
+
+    #[test]
+    fn a_loop_whose_task_is_gone_is_dropped_by_who_has_it() {
+        let (inbox, wakes) = waited_for();
+        assert_eq!(inbox.abandon(), Some(Box::new(Loop)));
+        assert_eq!(Arc::strong_count(&wakes), 1);
+
+        let (inbox, _wakes) = waited_for();
+        let taken = inbox.take_idle().expect("it is idle");
+        assert_eq!(inbox.abandon(), None);
+        inbox.bring_back(back(taken.event_loop, Due::Beside));
+        assert!(inbox.state.lock().idle.is_none());
+    }
+
+    #[test]
+    fn a_closed_inbox_takes_nothing_keeps_no_waker_and_ends_the_task() {
+        let (inbox, wakes) = waited_for();
         assert_eq!(Arc::strong_count(&wakes), 2);
 
         assert!(inbox.close().is_empty());
@@ -228,7 +463,8 @@ mod tests {
         inbox.call(Call::Kill(None));
 
         assert_eq!((inbox.count(), inbox.is_closed()), ((0, 0), true));
-        assert_eq!(Arc::strong_count(&wakes), 1);
+        assert_eq!((Arc::strong_count(&wakes), wakes.count()), (1, 1));
+        assert_eq!(poll(&inbox, &wakes, false), Poll::Ready(None));
     }
 
     #[test]
@@ -247,13 +483,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_while_one_begins_to_wait_is_not_missed() {
+    async fn what_comes_while_the_task_begins_to_wait_is_not_missed() {
         for number in 0..1_000 {
             let inbox = Arc::new(Inbox::default());
             let sender = Arc::clone(&inbox);
             let thread = std::thread::spawn(move || sender.send(message(number)));
-            inbox.wait().await;
+            let mut back = Some(back(Box::new(Loop), Due::Nothing));
+            poll_fn(|cx| inbox.poll_take(cx, &mut back, false)).await;
             thread.join().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_a_caller_works_is_not_missed() {
+        for number in 0..1_000 {
+            let inbox = Arc::new(Inbox::default());
+            let shared = Arc::clone(&inbox);
+            inbox.bring_back(back(Box::new(Loop), Due::Nothing));
+            let taken = inbox.take_idle().expect("it is idle");
+            let caller = std::thread::spawn(move || {
+                let other = Arc::clone(&shared);
+                let sender = std::thread::spawn(move || other.send(message(number)));
+                shared.bring_back(back(taken.event_loop, Due::Nothing));
+                sender.join().unwrap();
+            });
+            poll_fn(|cx| inbox.poll_take(cx, &mut None, false)).await;
+            caller.join().unwrap();
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::engine::Life;
 use crate::event::Timestamp;
-use crate::event_loop::{LastReport, Message};
+use crate::event_loop::{EventLoop, LastReport, Message};
 use crate::events::Log;
 use crate::inbox::Inbox;
 use crate::machine::NodeId;
@@ -21,7 +21,7 @@ use crate::tree::Tree;
 
 /// What an engine's handles, its loop and its workers' tasks all see.
 pub(crate) struct Shared {
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Inbox<EventLoop>,
     /// The engine's path: empty for one that has no name.
     pub(crate) path: Arc<str>,
     pub(crate) policy: Arc<Policy>,

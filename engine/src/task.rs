@@ -48,7 +48,7 @@ pub(crate) struct Born {
 impl Born {
     /// Tells the engine that the worker is up.
     pub(crate) fn tell(self, identity: &Identity) {
-        identity.shared.inbox.send(Message::Started {
+        identity.shared.tell(Message::Started {
             node: identity.node,
             generation: identity.generation,
             outputs: self.outputs,
@@ -228,7 +228,7 @@ fn tell_end(
         entry.leave();
     }
     let Identity { shared, node, generation, .. } = identity;
-    shared.inbox.send(Message::Ended { node: *node, generation: *generation, finish });
+    shared.tell(Message::Ended { node: *node, generation: *generation, finish });
     drop(linger);
 }
 

@@ -1,10 +1,13 @@
 use std::fmt;
+use std::mem;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
+use tokio::task::coop::poll_proceed;
 
 use crate::change::ChangeError;
+use crate::event_loop::Changed;
 
 /// A change that is on its way to the engine; await it to know when it is in force.
 ///
@@ -39,12 +42,23 @@ use crate::change::ChangeError;
 /// Dropping it stops waiting; what was asked for happens all the same, or is refused unheard.
 #[must_use = "the change may be refused: await it"]
 pub struct Applied {
-    answer: oneshot::Receiver<Result<(), Box<ChangeError>>>,
+    state: State,
+}
+
+enum State {
+    /// The engine was idle, and the change could be made at once.
+    Answered(Changed),
+    Waiting(oneshot::Receiver<Changed>),
+    Over,
 }
 
 impl Applied {
-    pub(super) fn new(answer: oneshot::Receiver<Result<(), Box<ChangeError>>>) -> Self {
-        Self { answer }
+    pub(crate) fn answered(changed: Changed) -> Self {
+        Self { state: State::Answered(changed) }
+    }
+
+    pub(crate) fn waiting(answer: oneshot::Receiver<Changed>) -> Self {
+        Self { state: State::Waiting(answer) }
     }
 }
 
@@ -52,12 +66,25 @@ impl Future for Applied {
     type Output = Result<(), ChangeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Without an answer, the engine had ended.
-        Pin::new(&mut self.answer).poll(cx).map(|answer| match answer {
-            Ok(answer) => answer.map_err(|refused| *refused),
-            Err(_) => Err(ChangeError::Stopped),
-        })
+        let changed = match &mut self.state {
+            // Without an answer, the engine had ended.
+            State::Waiting(answer) => {
+                ready!(Pin::new(answer).poll(cx)).unwrap_or_else(|_| Err(stopped()))
+            }
+            State::Answered(changed) => {
+                // Who asks for one change after the other lets others run now and then.
+                ready!(poll_proceed(cx)).made_progress();
+                mem::replace(changed, Ok(()))
+            }
+            State::Over => panic!("a change is awaited again after it was over"),
+        };
+        self.state = State::Over;
+        Poll::Ready(changed.map_err(|refused| *refused))
     }
+}
+
+fn stopped() -> Box<ChangeError> {
+    Box::new(ChangeError::Stopped)
 }
 
 impl fmt::Debug for Applied {

@@ -12,7 +12,7 @@ use super::{Caller, Engine, Life};
 use crate::backoff::{Backoff, Intensity};
 use crate::context::Context;
 use crate::error::ConfigError;
-use crate::event_loop::{Beginning, EventLoop, LastReport};
+use crate::event_loop::{Beginning, EventLoop, LastReport, LoopTask};
 use crate::events::Log;
 use crate::exit::{Exit, Outcome};
 use crate::inbox::Inbox;
@@ -230,9 +230,8 @@ impl EngineBuilder {
             kill_deadline: self.kill_deadline,
             linger: shared.outer.as_ref().map(Stop::linger),
         };
-        // Boxed: `run` and `finish` would each hold the loop twice in the task, over 1 KiB each time.
-        let event_loop = Box::new(EventLoop::new(beginning));
-        drop(shared.driver.spawn(event_loop.run()));
+        let task = LoopTask::new(EventLoop::new(beginning));
+        drop(shared.driver.spawn(task.run()));
         Ok(Engine { shared, caller: Caller::default() })
     }
 

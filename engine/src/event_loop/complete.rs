@@ -1,8 +1,6 @@
 //! What goes with the names of a group: dependents, and the parts of nested engines.
 
-use tokio::sync::oneshot;
-
-use super::{Apply, EventLoop};
+use super::{EventLoop, Job};
 use crate::change::{Action, Mode, Op, Ops};
 use crate::engine::Caller;
 use crate::hash::{Map, Set};
@@ -66,7 +64,7 @@ impl EventLoop {
 
     /// Returns the group that takes out what a nested engine has left that took itself out. Looked
     /// for only when its turn has come: the group before may have taken or replaced a part.
-    pub(super) fn next_orphans(&mut self) -> Option<Box<Apply>> {
+    pub(super) fn next_orphans(&mut self) -> Option<Box<Job>> {
         while let Some(name) = self.orphaned.pop() {
             let node = self.names.find(&self.slots, name.as_str());
             if node.is_some_and(|node| self.machine.view(node).is_installed) {
@@ -79,8 +77,7 @@ impl EventLoop {
             let ops: Ops =
                 parts.map(|slot| Op { name: slot.name().clone(), action: action() }).collect();
             if !ops.is_empty() {
-                let (reply, caller) = (oneshot::channel().0, Caller::default());
-                return Some(Box::new(Apply { ops, caller, reply }));
+                return Some(Box::new(Job::new(ops, Caller::default())));
             }
         }
         None

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::remains::Remains;
-use super::waiting::answer;
-use super::{Apply, Call, EventLoop, Question, stamp};
+use super::{Call, EventLoop, Question, stamp};
 use crate::change::ChangeError;
 use crate::engine::{Life, Verdict};
 use crate::event::{EventKind, Origin};
@@ -58,9 +57,9 @@ impl EventLoop {
             is_news
         });
         self.waiting.give_up();
-        if let Some(job) = self.job.take() {
-            self.machine.end_group();
-            self.refuse(job, ChangeError::Stopped);
+        if let Some(mut job) = self.job.take() {
+            self.end_job(&mut job);
+            self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
         }
     }
 
@@ -97,7 +96,7 @@ impl EventLoop {
         let calls = std::mem::take(&mut self.unread.calls);
         for call in calls.into_iter().chain(late.calls) {
             match call {
-                Call::Apply(apply) => self.queue.push_back(apply),
+                Call::Change(job) => self.queue.push_back(job),
                 Call::Ask(question) => {
                     if let Question::Preview(ops, _reply) = *question {
                         self.reaper.take_ops(ops);
@@ -106,10 +105,9 @@ impl EventLoop {
                 Call::Kill(_) => {}
             }
         }
-        for apply in std::mem::take(&mut self.queue) {
-            let Apply { ops, reply, .. } = *apply;
-            self.reaper.take_ops(ops);
-            answer(reply, Err(Box::new(ChangeError::Stopped)));
+        for mut job in std::mem::take(&mut self.queue) {
+            self.reaper.take_ops(std::mem::take(&mut job.ops));
+            self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
         }
         self.waiting.give_up();
         self.walks.clear();

@@ -1,24 +1,35 @@
 //! Changes: a group is checked as a whole, then applied as one wave, in slices.
 
+use std::mem;
 use std::sync::Arc;
+
+use tokio::sync::oneshot;
 
 use super::check::Plan;
 use super::slice::STEPS;
 use super::waiting::answer;
-use super::{Apply, EventLoop};
-use crate::change::{Action, ChangeError};
+use super::{ChangeReply, EventLoop};
+use crate::change::{Action, ChangeError, Ops};
+use crate::engine::{Applied, Caller};
 use crate::event::{EventKind, Origin};
 use crate::machine::{Edge, Generation, NodeId};
 
 /// For how many workers of a group room is made that they share with others.
 const AT_ONCE: usize = 64;
 
-/// A group that is being checked or applied.
-pub(super) struct Job {
-    apply: Box<Apply>,
+/// What has come of a change. Refusals are rare and large, so that they are boxed.
+pub(crate) type Changed = Result<(), Box<ChangeError>>;
+
+/// A group of changes, who asks for it, and how far it has come.
+#[derive(Default)]
+pub(crate) struct Job {
+    pub(super) ops: Ops,
+    caller: Caller,
+    /// Where the answer goes; nowhere if nobody waits for it.
+    pub(super) reply: Option<ChangeReply>,
     plan: Plan,
     /// The workers that the group itself stops.
-    ending: Vec<(NodeId, Generation)>,
+    pub(super) ending: Vec<(NodeId, Generation)>,
     stage: Stage,
 }
 
@@ -29,23 +40,45 @@ enum Stage {
     Apply(usize),
 }
 
+impl Default for Stage {
+    fn default() -> Self {
+        Self::Resolve(0)
+    }
+}
+
 impl Job {
-    fn new(apply: Box<Apply>) -> Self {
-        Self { apply, plan: Plan::default(), ending: Vec::new(), stage: Stage::Resolve(0) }
+    pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
+        Self { ops, caller, ..Self::default() }
+    }
+
+    /// Lets someone wait for the answer.
+    pub(super) fn applied(&mut self) -> Applied {
+        let (reply, answer) = oneshot::channel();
+        self.reply = Some(reply);
+        Applied::waiting(answer)
     }
 }
 
 impl EventLoop {
-    /// Takes the next change from the queue.
-    pub(super) fn begin_next_job(&mut self) -> Option<Job> {
-        let mut apply = self.next_orphans().or_else(|| self.queue.pop_front())?;
-        while self.machine.is_killed() {
-            self.reaper.take_ops(apply.ops);
-            answer(apply.reply, Err(Box::new(ChangeError::Stopped)));
-            apply = self.queue.pop_front()?;
+    /// Takes the next group from the queue.
+    pub(super) fn begin_next_job(&mut self) -> Option<Box<Job>> {
+        loop {
+            let mut job = self.next_orphans().or_else(|| self.queue.pop_front())?;
+            match self.begin(&mut job) {
+                Ok(()) => return Some(job),
+                Err(error) => self.conclude(*job, Err(error)),
+            }
         }
-        self.complete(&mut apply.ops);
-        let count = apply.ops.len();
+    }
+
+    /// Begins a group; it is refused if the engine was killed.
+    pub(super) fn begin(&mut self, job: &mut Job) -> Changed {
+        if self.machine.is_killed() {
+            self.reaper.take_ops(mem::take(&mut job.ops));
+            return Err(Box::new(ChangeError::Stopped));
+        }
+        self.complete(&mut job.ops);
+        let count = job.ops.len();
         if count > 1 {
             self.machine.reserve(count);
             self.names.reserve(count);
@@ -55,48 +88,57 @@ impl EventLoop {
                 // Each is installed and started.
                 self.events.reserve(2 * count.min(AT_ONCE));
             }
-        }
-        self.machine.begin_group();
-        let mut job = Job::new(apply);
-        if count > 1 {
             job.plan.reserve(count);
         }
-        Some(job)
+        self.machine.begin_group();
+        Ok(())
     }
 
-    /// Works on a group for one slice at most; returns it if there is more to do.
-    pub(super) fn advance_job(&mut self, mut job: Job) -> Option<Job> {
+    /// Works on a group for one slice at most; returns what has come of it if there is no more to do.
+    pub(super) fn advance_job(&mut self, job: &mut Job) -> Option<Changed> {
         let mut steps = 0;
         loop {
-            match self.advance(&mut job) {
+            match self.advance(job) {
                 Ok(true) => {
-                    self.machine.end_group();
-                    // Who has ended meanwhile is not waited for.
-                    let mut ending = job.ending;
-                    ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
-                    let Apply { ops, reply, .. } = *job.apply;
-                    self.waiting.add(&ending, reply);
-                    // Letting go of a hundred thousand names takes longer than a slice.
-                    self.reaper.take_ops(ops);
-                    return None;
+                    self.end_job(job);
+                    return Some(Ok(()));
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    self.machine.end_group();
-                    self.refuse(job, error);
-                    return None;
+                    self.end_job(job);
+                    return Some(Err(Box::new(error)));
                 }
             }
             steps += 1;
             if steps % STEPS == 0 && self.is_slice_over() {
-                return Some(job);
+                return None;
             }
+        }
+    }
+
+    /// Ends the work on a group. If it was refused, the names that were only made for it are forgotten
+    /// by the machine.
+    pub(super) fn end_job(&mut self, job: &mut Job) {
+        self.machine.end_group();
+        // Who has ended meanwhile is not waited for.
+        job.ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
+        // Letting go of a hundred thousand names takes longer than a slice.
+        self.reaper.take_ops(mem::take(&mut job.ops));
+    }
+
+    /// Answers who has asked for a group: at once if it was refused, and otherwise when the workers
+    /// have ended that it stops, and what can start was told to.
+    pub(super) fn conclude(&mut self, job: Job, changed: Changed) {
+        let Some(reply) = job.reply else { return };
+        match changed {
+            Ok(()) => self.waiting.add(&job.ending, reply),
+            Err(error) => answer(reply, Err(error)),
         }
     }
 
     /// Takes one step of a group; returns whether it was the last.
     fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
-        let Apply { ops, caller, .. } = &mut *job.apply;
+        let Job { ops, caller, .. } = job;
         job.stage = match job.stage {
             Stage::Resolve(at) if at < ops.len() => {
                 self.resolve(&mut job.plan, ops, at)?;
@@ -140,8 +182,7 @@ impl EventLoop {
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 self.has_parts |= policy.is_some_and(|settings| settings.part_of.is_some());
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
-                let old =
-                    std::mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
+                let old = mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
                 self.reaper.take_manifold(old);
                 self.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
@@ -179,12 +220,5 @@ impl EventLoop {
             worker.is_obsolete = true;
         }
         slot.forget_error();
-    }
-
-    /// Refuses a group. The names that were only made for it are forgotten by the machine.
-    pub(super) fn refuse(&mut self, job: Job, error: ChangeError) {
-        let Apply { ops, reply, .. } = *job.apply;
-        self.reaper.take_ops(ops);
-        answer(reply, Err(Box::new(error)));
     }
 }

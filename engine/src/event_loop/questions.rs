@@ -29,6 +29,7 @@ impl EventLoop {
             // Dropping the reply says that the engine is stopping.
             Question::Settled(_) if self.machine.is_killed() => {}
             Question::Settled(reply) => self.waiting.add_for_rest(reply),
+            Question::Turn(reply) => answer(reply, ()),
             Question::Live(node, generation, reply) => {
                 let path = self.worker(node, generation).is_some().then(|| self.path(node));
                 answer(reply, path);

@@ -1,25 +1,19 @@
 //! The machine's timers, cleaned when they are mostly stale.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use std::pin::Pin;
-use std::time::Duration;
-
-use tokio::time::{Instant, Sleep, sleep_until};
-
 use super::slot::Stamp;
 use crate::machine::{Machine, NodeId, Token};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// How many stale timers are borne before the queue is cleaned.
 const SLACK: usize = 256;
 
+#[derive(Default)]
 pub(super) struct Timers {
     queue: Queue,
     /// Orders timers that end at the same moment, so that they fire as they were armed.
     sequence: u64,
-    began: Instant,
-    sleep: Pin<Box<Sleep>>,
-    /// When the sleep ends; none before it is first set, and after it has ended.
+    /// Until when the loop's task sleeps; none before it first does, and once it has woken.
     sleeps_until: Option<Stamp>,
 }
 
@@ -80,16 +74,6 @@ impl Queue {
 }
 
 impl Timers {
-    pub(super) fn new(began: Instant) -> Self {
-        Self {
-            queue: Queue::default(),
-            sequence: 0,
-            began,
-            sleep: Box::pin(sleep_until(began)),
-            sleeps_until: None,
-        }
-    }
-
     /// Makes room for more at once.
     pub(super) fn reserve(&mut self, more: usize) {
         self.queue.in_order.reserve(more);
@@ -130,24 +114,27 @@ impl Timers {
         }
     }
 
-    /// Waits until an armed timer's time has come, or the deadline; for ever if there is neither. It
-    /// may be over once too early.
-    pub(super) async fn wait(&mut self, machine: &Machine, deadline: Option<Stamp>) {
-        let first = self.first(machine);
-        let Some(at) = first.into_iter().chain(deadline).min() else {
-            return std::future::pending().await;
-        };
-        // One that ends too early is left alone: it wakes the loop once, and to set it anew for each
-        // timer that is armed and soon met costs more.
-        if self.sleeps_until.is_none_or(|until| at < until) {
-            self.sleeps_until = Some(at);
-            // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up
-            // to milliseconds.
-            let after = Duration::from_nanos(at.saturating_sub(1));
-            self.sleep.as_mut().reset(self.began + after);
-        }
-        self.sleep.as_mut().await;
-        // An elapsed sleep must be reset before it is waited for again.
+    /// Returns until when the loop's task is to sleep, if it does not sleep short enough: until an
+    /// armed timer's time has come, or the deadline.
+    ///
+    /// A sleep that ends too early is left alone: it wakes the task once, and to set it anew for each
+    /// timer that is armed and soon met costs more.
+    pub(super) fn next_sleep(
+        &mut self,
+        machine: &Machine,
+        deadline: Option<Stamp>,
+    ) -> Option<Stamp> {
+        let at = self.first(machine).into_iter().chain(deadline).min()?;
+        self.sleeps_until.is_none_or(|until| at < until).then_some(at)
+    }
+
+    /// Remembers that the loop's task sleeps until then.
+    pub(super) fn sleep_until(&mut self, at: Stamp) {
+        self.sleeps_until = Some(at);
+    }
+
+    /// Remembers that the loop's task has slept.
+    pub(super) fn wake_up(&mut self) {
         self.sleeps_until = None;
     }
 }
@@ -215,24 +202,26 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_timer_without_end_is_waited_for_without_end() {
+    #[test]
+    fn a_sleep_is_set_anew_only_if_it_is_to_end_sooner() {
         let machine = Machine::new(Arc::new(Policy::default()), 0);
-        let mut timers = Timers::new(Instant::now());
+        let mut timers = Timers::default();
+        assert_eq!(timers.next_sleep(&machine, None), None);
+        assert_eq!(timers.next_sleep(&machine, Some(7)), Some(7));
 
-        let is_over = tokio::select! {
-            biased;
-            () = timers.wait(&machine, Some(Stamp::MAX)) => true,
-            () = tokio::task::yield_now() => false,
-        };
+        timers.sleep_until(7);
 
-        assert!(!is_over);
+        assert_eq!(timers.next_sleep(&machine, Some(7)), None);
+        assert_eq!(timers.next_sleep(&machine, Some(8)), None);
+        assert_eq!(timers.next_sleep(&machine, Some(6)), Some(6));
+        timers.wake_up();
+        assert_eq!(timers.next_sleep(&machine, Some(8)), Some(8));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_deadline_that_was_met_wakes_nobody() {
+    #[test]
+    fn a_deadline_that_was_met_wakes_nobody() {
         let mut machine = Machine::new(Arc::new(Policy::default()), 0);
-        let mut timers = Timers::new(Instant::now());
+        let mut timers = Timers::default();
         let node = machine.add();
         machine.install(node, &[], None);
         let mut started = None;

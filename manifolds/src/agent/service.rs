@@ -127,11 +127,11 @@ impl Telling {
         }
     }
 
-    /// Says that the engine is alive, if it answers the smallest of questions.
+    /// Says that the engine is alive, if its own task gets a turn.
     async fn tell_alive(&self) {
         let within = self.watchdog.unwrap_or_default();
-        // That it refuses because it stops is an answer too.
-        match timeout(within, self.engine.preview(Change::new())).await {
+        // That it has ended is an answer too.
+        match timeout(within, self.engine.ping()).await {
             Ok(_) => self.tell(&[ServiceState::Watchdog]),
             Err(_) => tracing::error!(?within, "the engine does not answer: no watchdog beat"),
         }

@@ -1,0 +1,233 @@
+//! The turns of the loop: who takes them, and what is done in each.
+//!
+//! The loop's task takes them while there is something to do. While there is not, whoever calls takes
+//! one in its own thread: an answer would otherwise take two changes of tasks, or of threads.
+
+use std::future::poll_fn;
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::coop::cooperative;
+use tokio::time::{Instant, sleep_until};
+
+use super::{BATCH, Call, Changed, EventLoop, Job, Message};
+use crate::change::Ops;
+use crate::engine::{Applied, Caller};
+use crate::inbox::{Back, Due, Taken};
+use crate::shared::Shared;
+
+/// The task of an engine's loop. When it goes, also with its runtime, the loop goes with it.
+pub(crate) struct LoopTask {
+    shared: Arc<Shared>,
+}
+
+impl Drop for LoopTask {
+    fn drop(&mut self) {
+        drop(self.shared.inbox.abandon());
+    }
+}
+
+impl LoopTask {
+    pub(crate) fn new(event_loop: EventLoop) -> Self {
+        let shared = Arc::clone(&event_loop.shared);
+        shared.inbox.bring_back(Box::new(event_loop).back(Due::Nothing));
+        Self { shared }
+    }
+
+    /// Runs until the engine has ended.
+    pub(crate) async fn run(self) {
+        let inbox = &self.shared.inbox;
+        let mut sleep = pin!(sleep_until(self.shared.clock.began));
+        let mut is_asleep = false;
+        let mut back = None;
+        loop {
+            let taken = poll_fn(|cx| {
+                let taken = inbox.poll_take(cx, &mut back, false);
+                if taken.is_ready() || !is_asleep || sleep.as_mut().poll(cx).is_pending() {
+                    return taken;
+                }
+                is_asleep = false;
+                inbox.poll_take(cx, &mut back, true)
+            });
+            // What comes without an end does not keep the other tasks of this thread waiting.
+            let Some(mut event_loop) = cooperative(taken).await else { return };
+            if !is_asleep {
+                event_loop.timers.wake_up();
+            }
+            event_loop.take_turns().await;
+            if event_loop.is_finished {
+                return event_loop.finish().await;
+            }
+            if let Some(until) = event_loop.next_sleep() {
+                sleep.as_mut().reset(until);
+                is_asleep = true;
+            }
+            back = Some(event_loop.back(Due::Nothing));
+        }
+    }
+}
+
+impl Shared {
+    /// Asks the loop for something. If it is idle, what was asked for is done, or well begun, when
+    /// this returns.
+    pub(crate) fn call(&self, call: Call) {
+        match self.inbox.take_idle() {
+            Some(taken) => self.attend(taken, |event_loop| event_loop.take_call(call)),
+            None => self.inbox.call(call),
+        }
+    }
+
+    /// Tells the loop what has become of a worker.
+    pub(crate) fn tell(&self, message: Message) {
+        match self.inbox.take_quiet() {
+            Some(event_loop) => {
+                let taken = Taken { event_loop, has_messages: false };
+                self.attend(taken, |event_loop| event_loop.take_message(message));
+            }
+            None => self.inbox.send(message),
+        }
+    }
+
+    /// Asks for a group of changes.
+    pub(crate) fn change(&self, ops: Ops, caller: Caller) -> Applied {
+        let mut job = Job::new(ops, caller);
+        let Some(taken) = self.inbox.take_idle() else {
+            let applied = job.applied();
+            self.inbox.call(Call::Change(Box::new(job)));
+            return applied;
+        };
+        let changed = self.attend(taken, |event_loop| event_loop.change(&mut job));
+        changed.map_or_else(|applied| applied, Applied::answered)
+    }
+
+    /// Takes a turn of the loop, of one slice at most, and does something in it.
+    fn attend<T>(&self, taken: Taken<EventLoop>, act: impl FnOnce(&mut EventLoop) -> T) -> T {
+        let Taken { mut event_loop, has_messages } = taken;
+        // The loop's clock is that of its runtime.
+        let _entered = self.driver.enter();
+        event_loop.begin_slice();
+        event_loop.fire_timers();
+        if has_messages {
+            event_loop.take_messages();
+        }
+        let done = act(&mut event_loop);
+        let due = event_loop.leave();
+        self.inbox.bring_back(event_loop.back(due));
+        done
+    }
+}
+
+impl EventLoop {
+    /// Takes turns until there is nothing to do, or the engine has ended.
+    async fn take_turns(&mut self) {
+        loop {
+            self.begin_slice();
+            self.fire_timers();
+            self.shared.inbox.take(&mut self.unread);
+            self.take_messages();
+            // After the messages, so that who asks finds what was told before.
+            self.take_calls();
+            if self.end_turn() {
+                self.let_others_run().await;
+            } else if self.unread.is_empty() || self.is_finished {
+                return;
+            } else {
+                tokio::task::consume_budget().await;
+            }
+        }
+    }
+
+    /// Makes a change in the turn of who asks for it; returns what has come of it, or what to wait for
+    /// if there is more to do.
+    fn change(&mut self, job: &mut Job) -> Result<Changed, Applied> {
+        let is_behind = self.carry_out()
+            || self.job.is_some()
+            || !self.queue.is_empty()
+            || !self.orphaned.is_empty();
+        if is_behind {
+            let applied = job.applied();
+            self.queue.push_back(Box::new(mem::take(job)));
+            return Err(applied);
+        }
+        if let Err(error) = self.begin(job) {
+            return Ok(Err(error));
+        }
+        let Some(changed) = self.advance_job(job) else {
+            let applied = job.applied();
+            self.job = Some(Box::new(mem::take(job)));
+            return Err(applied);
+        };
+        if changed.is_err() || job.ending.is_empty() && !self.carry_out() {
+            return Ok(changed);
+        }
+        let applied = job.applied();
+        self.conclude(mem::take(job), changed);
+        Err(applied)
+    }
+
+    /// Ends a caller's turn; returns what is left for the loop's task.
+    fn leave(&mut self) -> Due {
+        if self.end_turn() || self.is_finished || !self.unread.is_empty() {
+            Due::First
+        } else if self.timers.next_sleep(&self.machine, self.killed_until).is_some() {
+            Due::Beside
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// Goes on with what is under way, and hands over what was made; returns whether there is more.
+    fn end_turn(&mut self) -> bool {
+        let has_more = self.work() | self.advance_walks();
+        self.flush();
+        has_more && !self.is_finished
+    }
+
+    fn take_messages(&mut self) {
+        for _ in 0..BATCH {
+            if self.unread.messages.is_empty() {
+                self.shared.inbox.take(&mut self.unread);
+            }
+            let Some(message) = self.unread.messages.pop_front() else { return };
+            self.take_message(message);
+        }
+    }
+
+    fn take_message(&mut self, message: Message) {
+        self.receive(message);
+        self.carry_out_commands();
+    }
+
+    /// Returns the loop as it is brought back to its inbox.
+    fn back(self: Box<Self>, due: Due) -> Back<Self> {
+        // Whoever starts, stops or waits has a timer.
+        let is_quiet = self.machine.armed() <= 1;
+        Back { event_loop: self, due, is_quiet }
+    }
+
+    fn take_calls(&mut self) {
+        for _ in 0..BATCH {
+            let Some(call) = self.unread.calls.pop_front() else { return };
+            self.take_call(call);
+        }
+    }
+
+    fn take_call(&mut self, call: Call) {
+        match call {
+            Call::Kill(origin) => self.kill(origin.as_ref()),
+            Call::Change(job) => self.queue.push_back(job),
+            Call::Ask(question) => self.answer(*question),
+        }
+    }
+
+    /// Returns until when the loop's task is to sleep, if it is to set its sleep anew.
+    fn next_sleep(&mut self) -> Option<Instant> {
+        let at = self.timers.next_sleep(&self.machine, self.killed_until)?;
+        self.timers.sleep_until(at);
+        // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up to
+        // milliseconds.
+        Some(self.began + Duration::from_nanos(at.saturating_sub(1)))
+    }
+}
