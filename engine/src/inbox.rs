@@ -27,6 +27,11 @@ const KEPT: usize = 1024;
 /// Behind more messages than these a caller does not work on the loop, but leaves it to its task.
 const FEW: usize = 64;
 
+/// How often a caller looks for a loop that someone works on, and for how long it waits in between:
+/// a microsecond or two in all.
+const LOOKS: usize = 8;
+const SPINS: usize = 16;
+
 /// What waits for an engine's loop: two queues under one lock, and an idle loop `L` beside them.
 ///
 /// Neither queue is bounded: workers tell from `drop` and have only a few messages under way each,
@@ -110,14 +115,24 @@ impl<L> Inbox<L> {
         }
     }
 
-    /// Gives the loop to a worker that has something to tell, if it is idle and no other worker is
-    /// about to: what many tell is looked at together by the loop's task, which costs less.
-    pub(crate) fn take_quiet(&self) -> Option<Box<L>> {
+    /// Tells the loop something, or gives the loop to who tells it, with what is told, if it is idle
+    /// and no other worker is about to tell something: what many tell is looked at together by the
+    /// loop's task, which costs less.
+    pub(crate) fn tell(&self, message: Message) -> Option<(Box<L>, Message)> {
+        // What comes too late is dropped after the lock, which is declared later.
         let mut state = self.state.lock();
-        if !state.is_quiet || state.due == Due::First || !state.unread.is_empty() {
+        if state.is_closed {
             return None;
         }
-        state.idle.take()
+        if state.is_quiet
+            && !state.has_work()
+            && let Some(event_loop) = state.idle.take()
+        {
+            return Some((event_loop, message));
+        }
+        state.unread.messages.push_back(message);
+        wake(state);
+        None
     }
 
     /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
@@ -130,14 +145,30 @@ impl<L> Inbox<L> {
     }
 
     /// Gives the loop to a caller, if it is idle and nobody comes before.
+    ///
+    /// A moment is waited for a loop that someone works on: most turns take less than it takes to
+    /// change tasks or threads twice.
     pub(crate) fn take_idle(&self) -> Option<Taken<L>> {
-        let mut state = self.state.lock();
-        let Unread { messages, calls } = &state.unread;
-        if state.due == Due::First || !calls.is_empty() || messages.len() > FEW {
-            return None;
+        for _ in 0..LOOKS {
+            let mut state = self.state.lock();
+            let Unread { messages, calls } = &state.unread;
+            if state.is_closed
+                || state.due == Due::First
+                || !calls.is_empty()
+                || messages.len() > FEW
+            {
+                return None;
+            }
+            let has_messages = !messages.is_empty();
+            if let Some(event_loop) = state.idle.take() {
+                return Some(Taken { event_loop, has_messages });
+            }
+            drop(state);
+            for _ in 0..SPINS {
+                std::hint::spin_loop();
+            }
         }
-        let has_messages = !messages.is_empty();
-        Some(Taken { event_loop: state.idle.take()?, has_messages })
+        None
     }
 
     /// Brings the loop back after work on it. Its task is woken if there is something for it to do,
@@ -151,6 +182,26 @@ impl<L> Inbox<L> {
                 wake(state);
             }
         }
+    }
+
+    /// Brings the loop back, unless a few messages have come meanwhile and nothing else: then whoever
+    /// has it is to look at them too.
+    pub(crate) fn hand_back(&self, back: Back<L>) -> Option<Box<L>> {
+        let mut state = self.state.lock();
+        if state.is_abandoned {
+            drop(state);
+            return None;
+        }
+        let Unread { messages, calls } = &state.unread;
+        let is_free = calls.is_empty() && back.due.max(state.due) < Due::First;
+        if is_free && !messages.is_empty() && messages.len() <= FEW {
+            return Some(back.event_loop);
+        }
+        state.put(back);
+        if state.has_work() {
+            wake(state);
+        }
+        None
     }
 
     /// Hands over what has come, as far as what was handed over before has all been read.
@@ -412,17 +463,18 @@ mod tests {
     #[test]
     fn a_worker_gets_the_loop_only_if_no_other_is_about_to_tell_something() {
         let (inbox, wakes) = waited_for();
-        let event_loop = inbox.take_quiet().expect("it is idle, and all is quiet");
-        assert_eq!(inbox.take_quiet(), None, "someone works on it");
+        let (event_loop, told) = inbox.tell(message(0)).expect("it is idle, and all is quiet");
+        assert!(matches!(told, Message::Unpin(node) if node.index() == 0));
         inbox.bring_back(Back { event_loop, due: Due::Nothing, is_quiet: false });
-        assert_eq!(inbox.take_quiet(), None, "others are about to tell something");
+        assert_eq!(inbox.count(), (0, 0), "it has what it was told");
 
+        assert!(inbox.tell(message(1)).is_none(), "others are about to tell something");
         let taken = inbox.take_idle().expect("a caller does not wait for them");
+        assert!(inbox.tell(message(2)).is_none(), "someone works on it");
         inbox.bring_back(back(taken.event_loop, Due::Nothing));
-        inbox.send(message(0));
 
-        assert_eq!(inbox.take_quiet(), None, "what was told before comes first");
-        assert!(poll(&inbox, &wakes, false).is_ready());
+        assert!(inbox.tell(message(3)).is_none(), "what was told before comes first");
+        assert_eq!((inbox.count(), wakes.count()), ((3, 0), 1));
     }
 
     #[test]

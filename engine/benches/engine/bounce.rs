@@ -149,6 +149,8 @@ fn layers(table: &Table) {
             started.reset(1_000);
             let bounce = names[..100].iter().fold(Change::new(), Change::bounce);
             engine.apply(bounce).await.unwrap();
+            // A worker is up before it counts.
+            started.reached().await;
             engine.settled().await.unwrap();
             starts += started.get();
         }

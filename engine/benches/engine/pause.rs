@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::{Change, Engine, Manifold, Outcome, Stop, Worker};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::Instant;
 
@@ -69,7 +69,6 @@ fn with_engine<T>(run: impl FnOnce(&Engine) -> T) -> T {
 
 /// Asks small questions while something runs, and returns the slowest answer.
 fn probe(engine: &Engine, run: impl Future<Output = ()>) -> Duration {
-    const UP: Name<usize> = Name::new("w0");
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {

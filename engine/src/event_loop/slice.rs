@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{EventLoop, stamp};
+use crate::inbox::{Inbox, Unread};
 use crate::machine::Step;
 
 /// How long the loop works before it lets others run and looks at its messages again: not much
@@ -53,20 +54,37 @@ impl EventLoop {
             }
         }
     }
+}
 
+/// The nested engines that were started in a slice, and who has told something since.
+pub(super) struct Started {
+    engines: usize,
+    told: usize,
+    is_called: bool,
+}
+
+impl Started {
+    pub(super) fn of(event_loop: &EventLoop) -> Self {
+        let Unread { messages, calls } = &event_loop.unread;
+        let engines = event_loop.nested_started;
+        Self { engines, told: messages.len(), is_called: !calls.is_empty() }
+    }
+}
+
+impl Inbox<EventLoop> {
     /// Lets the other tasks of this thread run, to see then what has come meanwhile.
     ///
     /// While fewer messages wait than nested engines were started in this slice, they are given another
     /// turn: they start their workers a few engines at a time then, in the processor's cache, and not
     /// all of them side by side. It ends after a few turns, and at once for who calls.
-    pub(super) async fn let_others_run(&self) {
+    pub(super) async fn let_others_run(&self, started: Started) {
+        let Started { engines, told, is_called } = started;
         let began = Instant::now();
         for _ in 0..TURNS {
             tokio::task::yield_now().await;
-            let (messages, calls) = self.shared.inbox.count();
-            let have_all_told = self.unread.messages.len() + messages >= self.nested_started;
-            let is_called = calls > 0 || !self.unread.calls.is_empty();
-            if have_all_told || is_called || began.elapsed() >= PATIENCE {
+            let (messages, calls) = self.count();
+            let have_all_told = told + messages >= engines;
+            if have_all_told || is_called || calls > 0 || began.elapsed() >= PATIENCE {
                 break;
             }
         }

@@ -12,11 +12,16 @@ use std::time::Duration;
 use tokio::task::coop::cooperative;
 use tokio::time::{Instant, sleep_until};
 
+use super::slice::Started;
 use super::{BATCH, Call, Changed, EventLoop, Job, Message};
 use crate::change::Ops;
 use crate::engine::{Applied, Caller};
 use crate::inbox::{Back, Due, Taken};
 use crate::shared::Shared;
+
+/// How often who has taken a turn looks at what was told meanwhile, before it leaves that to the
+/// loop's task.
+const ROUNDS: usize = 4;
 
 /// The task of an engine's loop. When it goes, also with its runtime, the loop goes with it.
 pub(crate) struct LoopTask {
@@ -56,7 +61,7 @@ impl LoopTask {
             if !is_asleep {
                 event_loop.timers.wake_up();
             }
-            event_loop.take_turns().await;
+            let has_more = event_loop.take_turn();
             if event_loop.is_finished {
                 return event_loop.finish().await;
             }
@@ -64,7 +69,15 @@ impl LoopTask {
                 sleep.as_mut().reset(until);
                 is_asleep = true;
             }
-            back = Some(event_loop.back(Due::Nothing));
+            if has_more {
+                let waiting = Started::of(&event_loop);
+                // Who calls meanwhile finds that its turn comes later.
+                inbox.bring_back(event_loop.back(Due::First));
+                inbox.let_others_run(waiting).await;
+            } else {
+                let is_read = event_loop.unread.is_empty();
+                back = Some(event_loop.back(if is_read { Due::Nothing } else { Due::First }));
+            }
         }
     }
 }
@@ -81,12 +94,9 @@ impl Shared {
 
     /// Tells the loop what has become of a worker.
     pub(crate) fn tell(&self, message: Message) {
-        match self.inbox.take_quiet() {
-            Some(event_loop) => {
-                let taken = Taken { event_loop, has_messages: false };
-                self.attend(taken, |event_loop| event_loop.take_message(message));
-            }
-            None => self.inbox.send(message),
+        if let Some((event_loop, message)) = self.inbox.tell(message) {
+            let taken = Taken { event_loop, has_messages: false };
+            self.attend(taken, |event_loop| event_loop.take_message(message));
         }
     }
 
@@ -113,6 +123,12 @@ impl Shared {
             event_loop.take_messages();
         }
         let done = act(&mut event_loop);
+        for _ in 0..ROUNDS {
+            let due = event_loop.leave();
+            let Some(again) = self.inbox.hand_back(event_loop.back(due)) else { return done };
+            event_loop = again;
+            event_loop.take_messages();
+        }
         let due = event_loop.leave();
         self.inbox.bring_back(event_loop.back(due));
         done
@@ -120,23 +136,15 @@ impl Shared {
 }
 
 impl EventLoop {
-    /// Takes turns until there is nothing to do, or the engine has ended.
-    async fn take_turns(&mut self) {
-        loop {
-            self.begin_slice();
-            self.fire_timers();
-            self.shared.inbox.take(&mut self.unread);
-            self.take_messages();
-            // After the messages, so that who asks finds what was told before.
-            self.take_calls();
-            if self.end_turn() {
-                self.let_others_run().await;
-            } else if self.unread.is_empty() || self.is_finished {
-                return;
-            } else {
-                tokio::task::consume_budget().await;
-            }
-        }
+    /// Takes a turn of the loop's task; returns whether there is more of what is under way.
+    fn take_turn(&mut self) -> bool {
+        self.begin_slice();
+        self.fire_timers();
+        self.shared.inbox.take(&mut self.unread);
+        self.take_messages();
+        // After the messages, so that who asks finds what was told before.
+        self.take_calls();
+        self.end_turn()
     }
 
     /// Makes a change in the turn of who asks for it; returns what has come of it, or what to wait for
