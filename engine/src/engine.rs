@@ -65,6 +65,12 @@ use crate::shared::Shared;
 /// # Ok(()) }
 /// ```
 ///
+/// # Where calls are carried out
+///
+/// While the engine is idle, a call on a thread of its runtime is carried out right there, for a tenth
+/// of a millisecond or so; what takes longer goes on in the engine's own task. All else that is asked
+/// is left to that task: while it is busy, from other threads, previews and kills.
+///
 /// # Cancel safety
 ///
 /// A change is on its way when the call that asks for it returns: dropping the [`Applied`] stops
@@ -189,7 +195,8 @@ impl Engine {
     ///
     /// When the group would be refused.
     pub async fn preview(&self, change: Change) -> Result<Preview, ChangeError> {
-        self.ask(|reply| Question::Preview(change.into_ops(), reply))
+        // It is one walk, which may be long.
+        self.ask_task(|reply| Question::Preview(change.into_ops(), reply))
             .await
             .unwrap_or(Err(ChangeError::Stopped))
     }
@@ -334,9 +341,7 @@ impl Engine {
     ///
     /// When the engine has ended.
     pub async fn ping(&self) -> Result<(), ChangeError> {
-        let (reply, answer) = oneshot::channel();
-        self.shared.inbox.call(Call::Ask(Box::new(Question::Turn(reply))));
-        answer.await.map_err(|_| ChangeError::Stopped)
+        self.ask_task(Question::Turn).await.ok_or(ChangeError::Stopped)
     }
 
     /// Returns what the engine and its workers are doing; after its end, what they did last.
@@ -392,7 +397,7 @@ impl Engine {
     /// Begins to stop all workers, dependents before what they depend on. Later calls change
     /// nothing.
     pub fn kill(&self) {
-        self.shared.call(Call::Kill(self.caller.origin.clone()));
+        self.shared.inbox.call(Call::Kill(self.caller.origin.clone()));
     }
 
     /// Waits until the engine has ended. Every call gives the same result.
@@ -431,6 +436,13 @@ impl Engine {
     pub async fn stop(&self) -> Result<(), EngineError> {
         self.kill();
         self.wait().await
+    }
+
+    /// Asks the loop's task; `None` if it has ended.
+    async fn ask_task<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.inbox.call(Call::Ask(Box::new(question(reply))));
+        answer.await.ok()
     }
 
     /// Asks the loop; `None` if it has ended.

@@ -1,5 +1,5 @@
 //! What an engine's loop is told by its workers, what is asked of it from outside, and the loop
-//! itself while it has nothing to do.
+//! itself while nobody works on it.
 //!
 //! An idle loop is worked on by whoever calls, in the caller's own thread, so that an answer takes
 //! no turn of the loop's task (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat
@@ -47,7 +47,7 @@ struct State<L> {
     idle: Option<Box<L>>,
     /// What the loop's task has to do besides what is unread.
     due: Due,
-    /// No more than one worker is about to tell something.
+    /// No more than one worker starts, stops or waits, so that few have something to tell.
     is_quiet: bool,
     /// The loop's task, while it waits.
     waker: Option<Waker>,
@@ -81,10 +81,10 @@ pub(crate) struct Taken<L> {
 }
 
 /// A loop that is brought back.
-pub(crate) struct Back<L> {
+pub(crate) struct Brought<L> {
     pub(crate) event_loop: Box<L>,
     pub(crate) due: Due,
-    /// No more than one worker is about to tell something.
+    /// No more than one worker starts, stops or waits, so that few have something to tell.
     pub(crate) is_quiet: bool,
 }
 
@@ -115,10 +115,14 @@ impl<L> Inbox<L> {
         }
     }
 
-    /// Tells the loop something, or gives the loop to who tells it, with what is told, if it is idle
-    /// and no other worker is about to tell something: what many tell is looked at together by the
-    /// loop's task, which costs less.
-    pub(crate) fn tell(&self, message: Message) -> Option<(Box<L>, Message)> {
+    /// Tells the loop something, or gives the loop to who tells it, with what is told, if it is idle,
+    /// no other worker starts or stops, and who tells may work on it. What many tell is looked at
+    /// together by the loop's task, which costs less.
+    pub(crate) fn tell(
+        &self,
+        message: Message,
+        may_work: impl FnOnce() -> bool,
+    ) -> Option<(Box<L>, Message)> {
         // What comes too late is dropped after the lock, which is declared later.
         let mut state = self.state.lock();
         if state.is_closed {
@@ -126,6 +130,7 @@ impl<L> Inbox<L> {
         }
         if state.is_quiet
             && !state.has_work()
+            && may_work()
             && let Some(event_loop) = state.idle.take()
         {
             return Some((event_loop, message));
@@ -173,11 +178,11 @@ impl<L> Inbox<L> {
 
     /// Brings the loop back after work on it. Its task is woken if there is something for it to do,
     /// or if something has come meanwhile.
-    pub(crate) fn bring_back(&self, back: Back<L>) {
+    pub(crate) fn bring_back(&self, brought: Brought<L>) {
         // It is dropped after the lock, which is declared later, if its task has gone meanwhile.
         let mut state = self.state.lock();
         if !state.is_abandoned {
-            state.put(back);
+            state.put(brought);
             if state.has_work() {
                 wake(state);
             }
@@ -186,18 +191,18 @@ impl<L> Inbox<L> {
 
     /// Brings the loop back, unless a few messages have come meanwhile and nothing else: then whoever
     /// has it is to look at them too.
-    pub(crate) fn hand_back(&self, back: Back<L>) -> Option<Box<L>> {
+    pub(crate) fn hand_back(&self, brought: Brought<L>) -> Option<Box<L>> {
         let mut state = self.state.lock();
         if state.is_abandoned {
             drop(state);
             return None;
         }
         let Unread { messages, calls } = &state.unread;
-        let is_free = calls.is_empty() && back.due.max(state.due) < Due::First;
+        let is_free = calls.is_empty() && brought.due.max(state.due) < Due::First;
         if is_free && !messages.is_empty() && messages.len() <= FEW {
-            return Some(back.event_loop);
+            return Some(brought.event_loop);
         }
-        state.put(back);
+        state.put(brought);
         if state.has_work() {
             wake(state);
         }
@@ -217,20 +222,20 @@ impl<L> Inbox<L> {
         (state.unread.messages.len(), state.unread.calls.len())
     }
 
-    /// Takes the loop back from its task, and gives it out again once there is something to do, which
-    /// there is also if it `is_time`; none once it is closed. Only one task may wait.
-    pub(crate) fn poll_take(
+    /// Takes the loop that its task has brought, and gives it out again once there is something to do,
+    /// which there is also if it `is_time`; none once it is closed. Only one task may wait.
+    pub(crate) fn poll_work(
         &self,
         cx: &mut Context<'_>,
-        back: &mut Option<Back<L>>,
+        brought: &mut Option<Brought<L>>,
         is_time: bool,
     ) -> Poll<Option<Box<L>>> {
         let mut state = self.state.lock();
         if state.is_closed {
             return Poll::Ready(None);
         }
-        if let Some(back) = back.take() {
-            state.put(back);
+        if let Some(brought) = brought.take() {
+            state.put(brought);
         }
         if is_time {
             state.due = state.due.max(Due::Beside);
@@ -280,8 +285,8 @@ impl<L> Inbox<L> {
 }
 
 impl<L> State<L> {
-    fn put(&mut self, back: Back<L>) {
-        let Back { event_loop, due, is_quiet } = back;
+    fn put(&mut self, brought: Brought<L>) {
+        let Brought { event_loop, due, is_quiet } = brought;
         self.idle = Some(event_loop);
         self.due = self.due.max(due);
         self.is_quiet = is_quiet;
@@ -321,8 +326,8 @@ fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Barrier};
     use std::task::Wake;
 
     use super::*;
@@ -349,21 +354,21 @@ mod tests {
 
     type Taking = Poll<Option<Box<Loop>>>;
 
-    fn back(event_loop: Box<Loop>, due: Due) -> Back<Loop> {
-        Back { event_loop, due, is_quiet: true }
+    fn brought(event_loop: Box<Loop>, due: Due) -> Brought<Loop> {
+        Brought { event_loop, due, is_quiet: true }
     }
 
     /// An inbox with an idle loop, whose task waits.
     fn waited_for() -> (Inbox<Loop>, Arc<Wakes>) {
         let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
-        inbox.bring_back(back(Box::new(Loop), Due::Nothing));
+        inbox.bring_back(brought(Box::new(Loop), Due::Nothing));
         assert!(poll(&inbox, &wakes, false).is_pending());
         (inbox, wakes)
     }
 
     fn poll(inbox: &Inbox<Loop>, wakes: &Arc<Wakes>, is_time: bool) -> Taking {
         let waker = Waker::from(Arc::clone(wakes));
-        inbox.poll_take(&mut Context::from_waker(&waker), &mut None, is_time)
+        inbox.poll_work(&mut Context::from_waker(&waker), &mut None, is_time)
     }
 
     fn message(number: usize) -> Message {
@@ -412,7 +417,7 @@ mod tests {
 
         assert_eq!(wakes.count(), 1);
         assert_eq!(poll(&inbox, &wakes, false), Poll::Ready(Some(Box::new(Loop))));
-        inbox.bring_back(back(Box::new(Loop), Due::Nothing));
+        inbox.bring_back(brought(Box::new(Loop), Due::Nothing));
         assert!(poll(&inbox, &wakes, false).is_ready(), "nobody has read what is there");
     }
 
@@ -426,7 +431,7 @@ mod tests {
         inbox.send(message(0));
         assert_eq!(wakes.count(), 0, "it would find no loop");
 
-        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        inbox.bring_back(brought(taken.event_loop, Due::Nothing));
         assert_eq!(wakes.count(), 1);
         assert!(poll(&inbox, &wakes, false).is_ready());
     }
@@ -436,16 +441,21 @@ mod tests {
         let (inbox, wakes) = waited_for();
         let taken = inbox.take_idle().expect("it is idle");
 
-        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        inbox.bring_back(brought(taken.event_loop, Due::Nothing));
 
         assert_eq!(wakes.count(), 0);
         let taken = inbox.take_idle().expect("it is idle again");
-        inbox.bring_back(back(taken.event_loop, Due::Beside));
+        inbox.bring_back(brought(taken.event_loop, Due::Beside));
         assert_eq!(wakes.count(), 1, "there is something to do now");
+        assert!(inbox.tell(message(0), || true).is_none(), "the task looks at it");
         let taken = inbox.take_idle().expect("a caller may come before the task");
-        inbox.bring_back(back(taken.event_loop, Due::First));
+        assert!(taken.has_messages);
+        inbox.bring_back(brought(taken.event_loop, Due::First));
         assert!(inbox.take_idle().is_none(), "the task comes first");
         assert!(poll(&inbox, &wakes, false).is_ready());
+        inbox.take(&mut Unread::default());
+        inbox.bring_back(brought(Box::new(Loop), Due::Nothing));
+        assert!(poll(&inbox, &wakes, false).is_pending(), "all is done");
     }
 
     #[test]
@@ -454,26 +464,57 @@ mod tests {
         let taken = inbox.take_idle().expect("it is idle");
         assert!(poll(&inbox, &wakes, true).is_pending());
 
-        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        inbox.bring_back(brought(taken.event_loop, Due::Nothing));
 
         assert_eq!(wakes.count(), 1);
         assert!(poll(&inbox, &wakes, false).is_ready());
     }
 
     #[test]
+    fn a_call_in_the_queue_comes_before_who_calls_now() {
+        let (inbox, _wakes) = waited_for();
+        inbox.call(Call::Kill(None));
+
+        assert!(inbox.take_idle().is_none());
+    }
+
+    #[test]
+    fn what_was_told_meanwhile_is_looked_at_by_who_brings_the_loop_back() {
+        let (inbox, wakes) = waited_for();
+        let taken = inbox.take_idle().expect("it is idle");
+        inbox.send(message(0));
+
+        let again = inbox.hand_back(brought(taken.event_loop, Due::Nothing));
+        let event_loop = again.expect("there is a message");
+        assert!(inbox.hand_back(brought(event_loop, Due::First)).is_none(), "the task is first");
+
+        assert_eq!(wakes.count(), 1);
+    }
+
+    #[test]
+    fn a_worker_on_a_foreign_thread_does_not_get_the_loop() {
+        let (inbox, wakes) = waited_for();
+
+        assert!(inbox.tell(message(0), || false).is_none());
+
+        assert_eq!(wakes.count(), 1);
+    }
+
+    #[test]
     fn a_worker_gets_the_loop_only_if_no_other_is_about_to_tell_something() {
         let (inbox, wakes) = waited_for();
-        let (event_loop, told) = inbox.tell(message(0)).expect("it is idle, and all is quiet");
+        let (event_loop, told) =
+            inbox.tell(message(0), || true).expect("it is idle, and all is quiet");
         assert!(matches!(told, Message::Unpin(node) if node.index() == 0));
-        inbox.bring_back(Back { event_loop, due: Due::Nothing, is_quiet: false });
+        inbox.bring_back(Brought { event_loop, due: Due::Nothing, is_quiet: false });
         assert_eq!(inbox.count(), (0, 0), "it has what it was told");
 
-        assert!(inbox.tell(message(1)).is_none(), "others are about to tell something");
+        assert!(inbox.tell(message(1), || true).is_none(), "others are about to tell something");
         let taken = inbox.take_idle().expect("a caller does not wait for them");
-        assert!(inbox.tell(message(2)).is_none(), "someone works on it");
-        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        assert!(inbox.tell(message(2), || true).is_none(), "someone works on it");
+        inbox.bring_back(brought(taken.event_loop, Due::Nothing));
 
-        assert!(inbox.tell(message(3)).is_none(), "what was told before comes first");
+        assert!(inbox.tell(message(3), || true).is_none(), "what was told before comes first");
         assert_eq!((inbox.count(), wakes.count()), ((3, 0), 1));
     }
 
@@ -485,7 +526,7 @@ mod tests {
         }
         let taken = inbox.take_idle().expect("there are few");
         assert!(taken.has_messages);
-        inbox.bring_back(back(taken.event_loop, Due::Nothing));
+        inbox.bring_back(brought(taken.event_loop, Due::Nothing));
 
         inbox.send(message(FEW));
 
@@ -501,7 +542,7 @@ mod tests {
         let (inbox, _wakes) = waited_for();
         let taken = inbox.take_idle().expect("it is idle");
         assert_eq!(inbox.abandon(), None);
-        inbox.bring_back(back(taken.event_loop, Due::Beside));
+        inbox.bring_back(brought(taken.event_loop, Due::Beside));
         assert!(inbox.state.lock().idle.is_none());
     }
 
@@ -540,8 +581,8 @@ mod tests {
             let inbox = Arc::new(Inbox::default());
             let sender = Arc::clone(&inbox);
             let thread = std::thread::spawn(move || sender.send(message(number)));
-            let mut back = Some(back(Box::new(Loop), Due::Nothing));
-            poll_fn(|cx| inbox.poll_take(cx, &mut back, false)).await;
+            let mut brought = Some(brought(Box::new(Loop), Due::Nothing));
+            poll_fn(|cx| inbox.poll_work(cx, &mut brought, false)).await;
             thread.join().unwrap();
         }
     }
@@ -551,15 +592,20 @@ mod tests {
         for number in 0..1_000 {
             let inbox = Arc::new(Inbox::default());
             let shared = Arc::clone(&inbox);
-            inbox.bring_back(back(Box::new(Loop), Due::Nothing));
+            inbox.bring_back(brought(Box::new(Loop), Due::Nothing));
             let taken = inbox.take_idle().expect("it is idle");
             let caller = std::thread::spawn(move || {
-                let other = Arc::clone(&shared);
-                let sender = std::thread::spawn(move || other.send(message(number)));
-                shared.bring_back(back(taken.event_loop, Due::Nothing));
+                let (other, both) = (Arc::clone(&shared), Arc::new(Barrier::new(2)));
+                let begin = Arc::clone(&both);
+                let sender = std::thread::spawn(move || {
+                    begin.wait();
+                    other.send(message(number));
+                });
+                both.wait();
+                shared.bring_back(brought(taken.event_loop, Due::Nothing));
                 sender.join().unwrap();
             });
-            poll_fn(|cx| inbox.poll_take(cx, &mut None, false)).await;
+            poll_fn(|cx| inbox.poll_work(cx, &mut None, false)).await;
             caller.join().unwrap();
         }
     }

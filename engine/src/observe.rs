@@ -37,7 +37,7 @@ impl Observed {
     /// Returns nothing when nobody would see it, as for most of a hundred thousand workers.
     pub(crate) fn new(ctx: &Context) -> Option<Arc<Self>> {
         let shared = &ctx.identity().shared;
-        let span = tracing::debug_span!("worker", path = tracing::field::Empty);
+        let span = tracing::debug_span!(parent: None, "worker", path = tracing::field::Empty);
         if span.is_disabled() && shared.metrics.is_none() {
             return None;
         }

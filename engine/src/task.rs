@@ -108,7 +108,7 @@ impl Launch {
             guard.if_dropped = Some(Finish::dropped);
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
-            let _entered = span.as_ref().map(|span| span.enter());
+            let entered = span.as_ref().map(|span| span.enter());
             let outcome = match guard.stop.start_ended() {
                 true => Ok(Ok(())),
                 false => catch_unwind(AssertUnwindSafe(|| {
@@ -123,6 +123,8 @@ impl Launch {
                     }
                 })),
             };
+            // What comes of its end is not the worker's doing.
+            drop(entered);
             guard.finish(outcome.unwrap_or_else(|payload| Err(panicked(payload))));
         };
         // If the thread cannot be made, dropping the body drops the guard, which tells the end.

@@ -252,7 +252,8 @@ impl AgentBuilder {
     /// If a service manager has started this process (`NOTIFY_SOCKET`, as systemd does with
     /// `Type=notify`), it is told `READY=1` when all that was installed has settled for the first
     /// time, `STOPPING=1` when the ordered stop begins, and as `STATUS` how many workers run. With
-    /// `WATCHDOG_USEC` it is told twice in that time that the engine answers, for as long as it does.
+    /// `WATCHDOG_USEC` it is told twice in that time that the engine's own task gets its turn, for as
+    /// long as it does.
     ///
     /// # Errors
     ///

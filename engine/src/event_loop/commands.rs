@@ -130,7 +130,7 @@ impl EventLoop {
     fn abort(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Aborted);
         let path = self.path(node);
-        tracing::warn!(worker = %path, "a worker did not end in time; its future is dropped");
+        tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
         if let Some(worker) = self.worker(node, generation) {
             worker.stopper.stop();
             worker.abort();
@@ -139,7 +139,7 @@ impl EventLoop {
 
     pub(super) fn name_stuck(&mut self, node: NodeId) {
         self.note(node, None, || EventKind::Stuck);
-        tracing::error!(worker = %self.path(node), "a worker is stuck and left behind");
+        tracing::error!(parent: None, worker = %self.path(node), "a worker is stuck and left behind");
     }
 
     /// Remembers until when an idle node waits, and tells.

@@ -45,7 +45,7 @@ impl EventLoop {
             self.killed_until =
                 self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
             if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
-                tracing::debug!(?deadline, until, "the engine's kill has a deadline");
+                tracing::debug!(parent: None, ?deadline, until, "the engine's kill has a deadline");
             }
         }
         self.machine.kill();

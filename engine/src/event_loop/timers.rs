@@ -1,9 +1,10 @@
 //! The machine's timers, cleaned when they are mostly stale.
 
-use super::slot::Stamp;
-use crate::machine::{Machine, NodeId, Token};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+
+use super::slot::Stamp;
+use crate::machine::{Machine, NodeId, Token};
 
 /// How many stale timers are borne before the queue is cleaned.
 const SLACK: usize = 256;

@@ -86,7 +86,7 @@ impl EventLoop {
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at });
         if view.stage == Stage::Stuck {
-            tracing::info!(worker = %self.path(node), "a stuck worker has ended after all");
+            tracing::info!(parent: None, worker = %self.path(node), "a stuck worker has ended after all");
         }
         let rest = self.machine.view(node);
         if rest.rest == Rest::Spent {

@@ -1,22 +1,33 @@
 //! The turns of the loop: who takes them, and what is done in each.
 //!
-//! The loop's task takes them while there is something to do. While there is not, whoever calls takes
-//! one in its own thread: an answer would otherwise take two changes of tasks, or of threads.
+//! The loop's task takes them while there is something to do. While there is not, whoever calls on a
+//! thread of the loop's runtime takes one there: an answer would otherwise take two changes of tasks,
+//! or of threads.
+//!
+//! Invariants:
+//! 1. A loop that lies in its inbox with nothing `First` for its task has no job, no queue, and has
+//!    read all that was handed over to it.
+//! 2. Who takes a turn besides the task reads messages, but no calls of others: what is asked by way
+//!    of the queue is answered by the task.
+//! 3. Wherever a turn leaves a timer that ends before the task's sleep does, the task is woken.
+//! 4. A panic in a turn ends the loop, and nothing else.
 
 use std::future::poll_fn;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::coop::cooperative;
 use tokio::time::{Instant, sleep_until};
 
 use super::slice::Started;
 use super::{BATCH, Call, Changed, EventLoop, Job, Message};
-use crate::change::Ops;
+use crate::change::{ChangeError, Ops};
 use crate::engine::{Applied, Caller};
-use crate::inbox::{Back, Due, Taken};
+use crate::inbox::{Brought, Due, Taken};
 use crate::shared::Shared;
 
 /// How often who has taken a turn looks at what was told meanwhile, before it leaves that to the
@@ -37,7 +48,7 @@ impl Drop for LoopTask {
 impl LoopTask {
     pub(crate) fn new(event_loop: EventLoop) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        shared.inbox.bring_back(Box::new(event_loop).back(Due::Nothing));
+        shared.inbox.bring_back(Box::new(event_loop).brought(Due::Nothing));
         Self { shared }
     }
 
@@ -46,15 +57,15 @@ impl LoopTask {
         let inbox = &self.shared.inbox;
         let mut sleep = pin!(sleep_until(self.shared.clock.began));
         let mut is_asleep = false;
-        let mut back = None;
+        let mut brought = None;
         loop {
             let taken = poll_fn(|cx| {
-                let taken = inbox.poll_take(cx, &mut back, false);
+                let taken = inbox.poll_work(cx, &mut brought, false);
                 if taken.is_ready() || !is_asleep || sleep.as_mut().poll(cx).is_pending() {
                     return taken;
                 }
                 is_asleep = false;
-                inbox.poll_take(cx, &mut back, true)
+                inbox.poll_work(cx, &mut brought, true)
             });
             // What comes without an end does not keep the other tasks of this thread waiting.
             let Some(mut event_loop) = cooperative(taken).await else { return };
@@ -72,11 +83,11 @@ impl LoopTask {
             if has_more {
                 let waiting = Started::of(&event_loop);
                 // Who calls meanwhile finds that its turn comes later.
-                inbox.bring_back(event_loop.back(Due::First));
+                inbox.bring_back(event_loop.brought(Due::First));
                 inbox.let_others_run(waiting).await;
             } else {
-                let is_read = event_loop.unread.is_empty();
-                back = Some(event_loop.back(if is_read { Due::Nothing } else { Due::First }));
+                let due = if event_loop.unread.is_empty() { Due::Nothing } else { Due::First };
+                brought = Some(event_loop.brought(due));
             }
         }
     }
@@ -86,15 +97,17 @@ impl Shared {
     /// Asks the loop for something. If it is idle, what was asked for is done, or well begun, when
     /// this returns.
     pub(crate) fn call(&self, call: Call) {
-        match self.inbox.take_idle() {
-            Some(taken) => self.attend(taken, |event_loop| event_loop.take_call(call)),
+        match self.take_idle() {
+            Some(taken) => {
+                self.attend(taken, |event_loop| event_loop.take_call(call));
+            }
             None => self.inbox.call(call),
         }
     }
 
     /// Tells the loop what has become of a worker.
     pub(crate) fn tell(&self, message: Message) {
-        if let Some((event_loop, message)) = self.inbox.tell(message) {
+        if let Some((event_loop, message)) = self.inbox.tell(message, || self.is_here()) {
             let taken = Taken { event_loop, has_messages: false };
             self.attend(taken, |event_loop| event_loop.take_message(message));
         }
@@ -103,41 +116,64 @@ impl Shared {
     /// Asks for a group of changes.
     pub(crate) fn change(&self, ops: Ops, caller: Caller) -> Applied {
         let mut job = Job::new(ops, caller);
-        let Some(taken) = self.inbox.take_idle() else {
+        let Some(taken) = self.take_idle() else {
             let applied = job.applied();
             self.inbox.call(Call::Change(Box::new(job)));
             return applied;
         };
-        let changed = self.attend(taken, |event_loop| event_loop.change(&mut job));
-        changed.map_or_else(|applied| applied, Applied::answered)
+        match self.attend(taken, |event_loop| event_loop.change(&mut job)) {
+            Some(Ok(changed)) => Applied::answered(changed),
+            Some(Err(applied)) => applied,
+            None => Applied::answered(Err(Box::new(ChangeError::Stopped))),
+        }
     }
 
-    /// Takes a turn of the loop, of one slice at most, and does something in it.
-    fn attend<T>(&self, taken: Taken<EventLoop>, act: impl FnOnce(&mut EventLoop) -> T) -> T {
-        let Taken { mut event_loop, has_messages } = taken;
-        // The loop's clock is that of its runtime.
-        let _entered = self.driver.enter();
-        event_loop.begin_slice();
-        event_loop.fire_timers();
-        if has_messages {
-            event_loop.take_messages();
-        }
-        let done = act(&mut event_loop);
-        for _ in 0..ROUNDS {
-            let due = event_loop.leave();
-            let Some(again) = self.inbox.hand_back(event_loop.back(due)) else { return done };
-            event_loop = again;
-            event_loop.take_messages();
-        }
-        let due = event_loop.leave();
-        self.inbox.bring_back(event_loop.back(due));
-        done
+    fn take_idle(&self) -> Option<Taken<EventLoop>> {
+        if self.is_here() { self.inbox.take_idle() } else { None }
+    }
+
+    /// Whether this thread is one of the loop's runtime: so it has the loop's clock, and an engine
+    /// whose workers are on another runtime does not depend on their threads.
+    fn is_here(&self) -> bool {
+        Handle::try_current().is_ok_and(|current| current.id() == self.driver.id())
+    }
+
+    /// Takes a turn of the loop and does something in it; none if it has panicked.
+    fn attend<T>(
+        &self,
+        taken: Taken<EventLoop>,
+        act: impl FnOnce(&mut EventLoop) -> T,
+    ) -> Option<T> {
+        let taken_turn = catch_unwind(AssertUnwindSafe(|| {
+            let Taken { mut event_loop, has_messages } = taken;
+            event_loop.begin_slice();
+            event_loop.fire_timers();
+            if has_messages {
+                event_loop.take_messages();
+            }
+            let done = act(&mut event_loop);
+            for _ in 0..ROUNDS {
+                let brought = event_loop.end_callers_turn();
+                event_loop = match self.inbox.hand_back(brought) {
+                    Some(event_loop) => event_loop,
+                    None => return done,
+                };
+                event_loop.take_messages();
+            }
+            self.inbox.bring_back(event_loop.end_callers_turn());
+            done
+        }));
+        taken_turn.inspect_err(|_| tracing::error!(parent: None, "an engine's loop panicked")).ok()
     }
 }
 
 impl EventLoop {
     /// Takes a turn of the loop's task; returns whether there is more of what is under way.
     fn take_turn(&mut self) -> bool {
+        // The last worker may have ended in a caller's turn.
+        if self.is_finished {
+            return false;
+        }
         self.begin_slice();
         self.fire_timers();
         self.shared.inbox.take(&mut self.unread);
@@ -175,15 +211,16 @@ impl EventLoop {
         Err(applied)
     }
 
-    /// Ends a caller's turn; returns what is left for the loop's task.
-    fn leave(&mut self) -> Due {
-        if self.end_turn() || self.is_finished || !self.unread.is_empty() {
+    /// Ends a caller's turn; what is left is for the loop's task.
+    fn end_callers_turn(mut self: Box<Self>) -> Brought<Self> {
+        let due = if self.end_turn() || self.is_finished || !self.unread.is_empty() {
             Due::First
         } else if self.timers.next_sleep(&self.machine, self.killed_until).is_some() {
             Due::Beside
         } else {
             Due::Nothing
-        }
+        };
+        self.brought(due)
     }
 
     /// Goes on with what is under way, and hands over what was made; returns whether there is more.
@@ -209,10 +246,10 @@ impl EventLoop {
     }
 
     /// Returns the loop as it is brought back to its inbox.
-    fn back(self: Box<Self>, due: Due) -> Back<Self> {
+    fn brought(self: Box<Self>, due: Due) -> Brought<Self> {
         // Whoever starts, stops or waits has a timer.
         let is_quiet = self.machine.armed() <= 1;
-        Back { event_loop: self, due, is_quiet }
+        Brought { event_loop: self, due, is_quiet }
     }
 
     fn take_calls(&mut self) {

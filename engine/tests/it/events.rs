@@ -191,11 +191,14 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
         .finish();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    let speaking = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
-        let stop = up.ready((1,));
-        tokio::task::yield_now().await;
+    let user = Manifold::builder().inputs(A).run(|_, up| async move {
+        let stop = up.ready(());
         tracing::info!("hello");
         stop.wait().await;
+        Ok(())
+    });
+    let used = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        up.ready((1,)).wait().await;
         Ok(())
     });
 
@@ -203,14 +206,17 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
     tracing::subscriber::set_global_default(subscriber)?;
     runtime.block_on(async {
         let engine = test_engine().name(&Name::new("agent")).build()?;
-        engine.install(A, speaking).await?;
-        engine.running(&A).await?;
+        let user_name = Name::<()>::new("user");
+        engine.install(user_name.clone(), user).await?;
+        tracing::info_span!("request").in_scope(|| engine.install(A, used)).await?;
+        engine.running(&user_name).await?;
         clean_kill(engine).await?;
         Ok::<_, Box<dyn std::error::Error>>(())
     })?;
 
     let text = String::from_utf8(written.0.lock().clone())?;
     let line = text.lines().find(|line| line.contains("hello")).ok_or("no line")?;
-    assert!(line.contains(r#"worker{path="/agent/a"}"#), "{line}");
+    // Neither who has installed what it uses nor that one's worker has started it.
+    assert!(line.contains(r#" worker{path="/agent/user"}:"#), "{line}");
     Ok(())
 }

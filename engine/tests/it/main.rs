@@ -27,6 +27,7 @@ mod stops;
 mod threads;
 mod tree;
 mod trees;
+mod turns;
 mod why;
 mod wrapping;
 

@@ -4,9 +4,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{
-    Change, Engine, EngineState, Event, EventKind, Events, Graph, Notice, WorkerState,
-};
+use crankcase_engine::{Engine, EngineState, Event, EventKind, Events, Graph, Notice, WorkerState};
 use crankcase_workers::{ServiceManager, ServiceState};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long processes that have no environment may take until they have one.
 const EXECUTION: Duration = Duration::from_secs(1);
 /// How long is waited between two looks at them.
-const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A record that an earlier agent has left, and what has become of its process.
 #[derive(Debug, Clone, PartialEq, Eq)]

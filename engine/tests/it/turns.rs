@@ -1,0 +1,151 @@
+//! Who takes the turns of an engine's loop, and that they leave nothing behind.
+
+use std::future::{Future, ready};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use crankcase_engine::{Engine, Manifold};
+use crankcase_testing::{Script, clean_kill, test_engine};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{A, B, TestResult};
+
+/// Polls something once.
+fn poll<F: Future>(future: F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn one_runtime() -> std::io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+fn one_thread() -> std::io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build()
+}
+
+#[test]
+fn a_change_is_made_though_the_engines_thread_is_taken_and_a_ping_is_not_answered() -> TestResult {
+    let (runtime, script) = (one_thread()?, Script::new());
+    runtime.block_on(async {
+        let engine = test_engine().build()?;
+        engine.install(A, script.manifold(())).await?;
+        engine.running(&A).await?;
+        engine.settled().await?;
+        script.never_yield();
+        script.blocked().await;
+
+        let installed = poll(engine.provide(B, 1));
+        let asking = engine.clone();
+        let mut ping = pin!(asking.ping());
+        let pinged = tokio::select! {
+            biased;
+            answer = &mut ping => Some(answer),
+            () = ready(()) => None,
+        };
+
+        assert!(matches!(installed, Poll::Ready(Ok(()))), "{installed:?}");
+        assert!(pinged.is_none(), "{pinged:?}");
+        script.release();
+        ping.await?;
+        Ok(clean_kill(engine).await?)
+    })
+}
+
+#[test]
+fn a_change_from_a_foreign_thread_is_left_to_the_engines_task() -> TestResult {
+    let (runtime, other) = (one_runtime()?, one_runtime()?);
+    let engine = runtime.block_on(async { test_engine().build() })?;
+
+    // Nobody drives the engine's runtime.
+    let foreign = other.block_on(async { engine.provide(B, 2) });
+    let outside = engine.provide(A, 1);
+    let (mut outside, mut foreign) = (pin!(outside), pin!(foreign));
+    assert!(poll(outside.as_mut()).is_pending());
+    assert!(poll(foreign.as_mut()).is_pending());
+
+    runtime.block_on(async {
+        outside.await?;
+        foreign.await?;
+        assert_eq!((engine.output(A).await?, engine.output(B).await?), (1, 2));
+        Ok(clean_kill(engine).await?)
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_of_an_engine_that_has_ended_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.ping().await?;
+
+    engine.stop().await?;
+
+    assert!(engine.ping().await.is_err());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_without_end_is_no_obstacle() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::MAX).build()?;
+    engine.provide(A, 1).await?;
+
+    Ok(clean_kill(engine).await?)
+}
+
+/// An engine whose manifold holds something.
+async fn holding(held: &Arc<()>) -> Result<Engine, Box<dyn std::error::Error>> {
+    let engine = test_engine().build()?;
+    let held = Arc::clone(held);
+    let idle = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let _held = Arc::clone(&held);
+        async move {
+            up.ready((1,)).wait().await;
+            Ok(())
+        }
+    });
+    engine.install(A, idle).await?;
+    engine.running(&A).await?;
+    Ok(engine)
+}
+
+#[test]
+fn nothing_is_left_of_an_engine_whose_runtime_went() -> TestResult {
+    let (runtime, held) = (one_runtime()?, Arc::new(()));
+    let engine = runtime.block_on(holding(&held))?;
+    assert!(Arc::strong_count(&held) > 1);
+
+    drop(runtime);
+
+    drop(engine);
+    assert_eq!(Arc::strong_count(&held), 1);
+    Ok(())
+}
+
+#[test]
+fn nothing_is_left_of_an_engine_that_has_ended() -> TestResult {
+    let (runtime, held) = (one_runtime()?, Arc::new(()));
+    let engine = runtime.block_on(holding(&held))?;
+
+    runtime.block_on(engine.stop())?;
+    drop(engine);
+    drop(runtime);
+
+    assert_eq!(Arc::strong_count(&held), 1);
+    Ok(())
+}
+
+#[test]
+fn an_engine_on_a_runtime_that_is_gone_is_refused_at_once() -> TestResult {
+    let runtime = one_thread()?;
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let engine = {
+        let _entered = handle.enter();
+        test_engine().build()?
+    };
+
+    let change = poll(engine.provide(A, 1));
+
+    assert!(matches!(change, Poll::Ready(Err(_))), "{change:?}");
+    Ok(())
+}
