@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn what_has_no_environment_yet_is_told_from_what_has_another() {
         let mut child = Command::new("sh")
-            .args(["-c", "read line; exec env WHOSE=mine sh -c 'echo up; exec sleep 1000'"])
+            .args(["-c", "read line; exec env WHOSE=mine sh -c 'echo up; kill -STOP $$'"])
             .env_clear()
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
