@@ -67,9 +67,10 @@ use crate::shared::Shared;
 ///
 /// # Where calls are carried out
 ///
-/// While the engine is idle, a call on a thread of its runtime is carried out right there, for a tenth
-/// of a millisecond or so; what takes longer goes on in the engine's own task. All else that is asked
-/// is left to that task: while it is busy, from other threads, previews and kills.
+/// While the engine is idle, a call on a thread of its runtime is carried out right there. A group is
+/// applied for a tenth of a millisecond; what is left of it is done by the engine's own task. What is
+/// one walk is not divided: the check for cycles, and a chain of causes. That task does all else:
+/// what is asked while it is busy or from other threads, previews, pings and kills.
 ///
 /// # Cancel safety
 ///

@@ -1,8 +1,8 @@
 //! What an engine's loop is told by its workers, what is asked of it from outside, and the loop
 //! itself while nobody works on it.
 //!
-//! An idle loop is worked on by whoever calls, in the caller's own thread, so that an answer takes
-//! no turn of the loop's task (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat
+//! An idle loop is worked on by whoever calls on a thread of its runtime, so that an answer takes no
+//! turn of the loop's task (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat
 //! combining and the synchronization-parallelism tradeoff", SPAA 2010).
 //!
 //! Invariants:
@@ -35,7 +35,7 @@ const SPINS: usize = 16;
 /// What waits for an engine's loop: two queues under one lock, and an idle loop `L` beside them.
 ///
 /// Neither queue is bounded: workers tell from `drop` and have only a few messages under way each,
-/// and every caller waits for its answer. Calls have a queue of their own, so that no answer waits
+/// and most callers wait for their answers. Calls have a queue of their own, so that no answer waits
 /// behind the messages of a hundred thousand workers.
 pub(crate) struct Inbox<L> {
     state: Mutex<State<L>>,
@@ -222,20 +222,12 @@ impl<L> Inbox<L> {
         (state.unread.messages.len(), state.unread.calls.len())
     }
 
-    /// Takes the loop that its task has brought, and gives it out again once there is something to do,
-    /// which there is also if it `is_time`; none once it is closed. Only one task may wait.
-    pub(crate) fn poll_work(
-        &self,
-        cx: &mut Context<'_>,
-        brought: &mut Option<Brought<L>>,
-        is_time: bool,
-    ) -> Poll<Option<Box<L>>> {
+    /// Gives the loop to its task once there is something to do, which there is also if it `is_time`;
+    /// none once it is closed. Only one task may wait.
+    pub(crate) fn poll_work(&self, cx: &mut Context<'_>, is_time: bool) -> Poll<Option<Box<L>>> {
         let mut state = self.state.lock();
         if state.is_closed {
             return Poll::Ready(None);
-        }
-        if let Some(brought) = brought.take() {
-            state.put(brought);
         }
         if is_time {
             state.due = state.due.max(Due::Beside);
@@ -244,6 +236,10 @@ impl<L> Inbox<L> {
             && let Some(event_loop) = state.idle.take()
         {
             state.due = Due::Nothing;
+            let waker = state.waker.take();
+            drop(state);
+            // It was woken by something else, or asks while it runs.
+            drop(waker);
             return Poll::Ready(Some(event_loop));
         }
         let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
@@ -368,7 +364,7 @@ mod tests {
 
     fn poll(inbox: &Inbox<Loop>, wakes: &Arc<Wakes>, is_time: bool) -> Taking {
         let waker = Waker::from(Arc::clone(wakes));
-        inbox.poll_work(&mut Context::from_waker(&waker), &mut None, is_time)
+        inbox.poll_work(&mut Context::from_waker(&waker), is_time)
     }
 
     fn message(number: usize) -> Message {
@@ -581,8 +577,8 @@ mod tests {
             let inbox = Arc::new(Inbox::default());
             let sender = Arc::clone(&inbox);
             let thread = std::thread::spawn(move || sender.send(message(number)));
-            let mut brought = Some(brought(Box::new(Loop), Due::Nothing));
-            poll_fn(|cx| inbox.poll_work(cx, &mut brought, false)).await;
+            inbox.bring_back(brought(Box::new(Loop), Due::Nothing));
+            poll_fn(|cx| inbox.poll_work(cx, false)).await;
             thread.join().unwrap();
         }
     }
@@ -605,7 +601,7 @@ mod tests {
                 shared.bring_back(brought(taken.event_loop, Due::Nothing));
                 sender.join().unwrap();
             });
-            poll_fn(|cx| inbox.poll_work(cx, &mut None, false)).await;
+            poll_fn(|cx| inbox.poll_work(cx, false)).await;
             caller.join().unwrap();
         }
     }

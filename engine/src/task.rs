@@ -130,7 +130,7 @@ impl Launch {
         // If the thread cannot be made, dropping the body drops the guard, which tells the end.
         let spawned = std::thread::Builder::new().name(name).spawn(body);
         if let Err(error) = spawned {
-            tracing::warn!(%error, "cannot make a thread for a blocking worker");
+            tracing::warn!(parent: None, %error, "cannot make a thread for a blocking worker");
         }
         None
     }

@@ -56,7 +56,7 @@ impl EventLoop {
     }
 }
 
-/// The nested engines that were started in a slice, and who has told something since.
+/// How many nested engines were started in a slice, and what was unread at its end.
 pub(super) struct Started {
     engines: usize,
     told: usize,

@@ -8,7 +8,7 @@
 //! 1. A loop that lies in its inbox with nothing `First` for its task has no job, no queue, and has
 //!    read all that was handed over to it.
 //! 2. Who takes a turn besides the task reads messages, but no calls of others: what is asked by way
-//!    of the queue is answered by the task.
+//!    of the queue is begun by the task.
 //! 3. Wherever a turn leaves a timer that ends before the task's sleep does, the task is woken.
 //! 4. A panic in a turn ends the loop, and nothing else.
 
@@ -57,15 +57,14 @@ impl LoopTask {
         let inbox = &self.shared.inbox;
         let mut sleep = pin!(sleep_until(self.shared.clock.began));
         let mut is_asleep = false;
-        let mut brought = None;
         loop {
             let taken = poll_fn(|cx| {
-                let taken = inbox.poll_work(cx, &mut brought, false);
+                let taken = inbox.poll_work(cx, false);
                 if taken.is_ready() || !is_asleep || sleep.as_mut().poll(cx).is_pending() {
                     return taken;
                 }
                 is_asleep = false;
-                inbox.poll_work(cx, &mut brought, true)
+                inbox.poll_work(cx, true)
             });
             // What comes without an end does not keep the other tasks of this thread waiting.
             let Some(mut event_loop) = cooperative(taken).await else { return };
@@ -80,22 +79,20 @@ impl LoopTask {
                 sleep.as_mut().reset(until);
                 is_asleep = true;
             }
-            if has_more {
-                let waiting = Started::of(&event_loop);
-                // Who calls meanwhile finds that its turn comes later.
-                inbox.bring_back(event_loop.brought(Due::First));
+            let waiting = has_more.then(|| Started::of(&event_loop));
+            // Who calls before the next turn finds that its own comes later.
+            let is_done = waiting.is_none() && event_loop.unread.is_empty();
+            inbox.bring_back(event_loop.brought(if is_done { Due::Nothing } else { Due::First }));
+            if let Some(waiting) = waiting {
                 inbox.let_others_run(waiting).await;
-            } else {
-                let due = if event_loop.unread.is_empty() { Due::Nothing } else { Due::First };
-                brought = Some(event_loop.brought(due));
             }
         }
     }
 }
 
 impl Shared {
-    /// Asks the loop for something. If it is idle, what was asked for is done, or well begun, when
-    /// this returns.
+    /// Asks the loop for something. If it is idle, and its runtime is here, what was asked for is done,
+    /// or well begun, when this returns.
     pub(crate) fn call(&self, call: Call) {
         match self.take_idle() {
             Some(taken) => {

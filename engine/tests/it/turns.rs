@@ -59,7 +59,10 @@ fn a_change_from_a_foreign_thread_is_left_to_the_engines_task() -> TestResult {
     let engine = runtime.block_on(async { test_engine().build() })?;
 
     // Nobody drives the engine's runtime.
-    let foreign = other.block_on(async { engine.provide(B, 2) });
+    let foreign = {
+        let _entered = other.enter();
+        engine.provide(B, 2)
+    };
     let outside = engine.provide(A, 1);
     let (mut outside, mut foreign) = (pin!(outside), pin!(foreign));
     assert!(poll(outside.as_mut()).is_pending());
