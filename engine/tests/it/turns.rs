@@ -3,10 +3,10 @@
 use std::future::{Future, ready};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Engine, Manifold};
+use crankcase_engine::{ChangeError, Engine, EngineError, Manifold};
 use crankcase_testing::{Script, clean_kill, test_engine};
 use tokio::runtime::{Builder, Runtime};
 
@@ -150,5 +150,32 @@ fn an_engine_on_a_runtime_that_is_gone_is_refused_at_once() -> TestResult {
     let change = poll(engine.provide(A, 1));
 
     assert!(matches!(change, Poll::Ready(Err(_))), "{change:?}");
+    Ok(())
+}
+
+/// A waker that panics when it is to wake.
+struct Bomb;
+
+impl Wake for Bomb {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker that panics");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_callers_turn_ends_the_engine_and_not_the_caller() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+    let mut watch = engine.output(A).follow().await?;
+    let mut change = pin!(watch.changed());
+    let bomb = Waker::from(Arc::new(Bomb));
+    assert!(change.as_mut().poll(&mut Context::from_waker(&bomb)).is_pending());
+
+    let parked = engine.park(&A).await;
+
+    assert!(matches!(parked, Err(ChangeError::Stopped)), "{parked:?}");
+    let ended = engine.wait().await;
+    assert!(matches!(ended, Err(EngineError::RuntimeGone { .. })), "{ended:?}");
     Ok(())
 }
