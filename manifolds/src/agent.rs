@@ -372,15 +372,13 @@ async fn until_end(
 ) -> Result<Ended, AgentError> {
     let ended: Result<(), EngineError> = tokio::select! {
         biased;
-        () = signals.asked_to_end() => {
+        asked = signals.asked_to_end() => {
             tracing::info!("asked to end: stopping all workers in order");
-            // What the kill leads to may be what someone waits for to ask again.
-            let again = signals.asked_again(apart);
             engine.asked_by("agent", "a signal asked it to end").kill();
             tokio::select! {
                 biased;
                 ended = engine.wait() => ended,
-                () = again => return Ok(Ended::Interrupted),
+                () = asked.again(apart) => return Ok(Ended::Interrupted),
             }
         }
         ended = engine.wait() => ended,

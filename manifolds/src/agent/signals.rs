@@ -35,40 +35,45 @@ impl Listening {
     }
 
     /// Waits until the process was asked to end.
-    pub(super) async fn asked_to_end(&self) {
-        if self.handle.next_end(0).await.is_err() {
-            // Nobody will ask any more.
-            std::future::pending::<()>().await;
-        }
-    }
-
-    /// Waits until the process is asked to end once more, at the soonest this long after the call.
-    pub(super) fn asked_again(&self, apart: Duration) -> impl Future<Output = ()> + use<> {
-        grown_again(self.handle.subscribe(), apart)
+    pub(super) async fn asked_to_end(&self) -> Asked {
+        asked_to_end(self.handle.subscribe()).await
     }
 }
 
-/// Waits until another signal asks for the end, at the soonest `apart` after the call.
-///
-/// What comes before belongs to the first: some who ask a process and its group ask it twice. It
-/// counts from the call on, not from when it is first waited for.
-fn grown_again(
-    mut counts: watch::Receiver<SignalCounts>,
-    apart: Duration,
-) -> impl Future<Output = ()> {
-    let began = Instant::now();
-    let mut seen = counts.borrow_and_update().ends();
-    async move {
+/// That the process was asked to end, and when.
+pub(super) struct Asked {
+    counts: watch::Receiver<SignalCounts>,
+    /// How often it had been asked by then.
+    ends: u64,
+    at: Instant,
+}
+
+impl Asked {
+    /// Waits until the process is asked to end once more, at the soonest `apart` after it was.
+    ///
+    /// What comes before belongs to the first: some who ask a process and its group ask it twice.
+    /// What comes after counts, also if nobody waits for it yet.
+    pub(super) async fn again(mut self, apart: Duration) {
         loop {
-            match counts.wait_for(|counts| counts.ends() > seen).await {
-                Ok(counts) => seen = counts.ends(),
-                // Nobody will ask any more.
-                Err(_) => std::future::pending().await,
-            }
-            if began.elapsed() >= apart {
+            self.ends = grown(&mut self.counts, self.ends).await;
+            if self.at.elapsed() >= apart {
                 return;
             }
         }
+    }
+}
+
+async fn asked_to_end(mut counts: watch::Receiver<SignalCounts>) -> Asked {
+    let ends = grown(&mut counts, 0).await;
+    Asked { counts, ends, at: Instant::now() }
+}
+
+/// Waits until the process was asked to end more often than `seen` times; returns how often it was.
+async fn grown(counts: &mut watch::Receiver<SignalCounts>, seen: u64) -> u64 {
+    match counts.wait_for(|counts| counts.ends() > seen).await {
+        Ok(counts) => counts.ends(),
+        // Nobody will ask any more.
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -86,16 +91,22 @@ mod tests {
     use tokio::sync::watch;
     use tokio::time::{Instant, advance, timeout};
 
-    use super::grown_again;
+    use super::{Asked, asked_to_end};
 
     const APART: Duration = Duration::from_millis(250);
 
+    /// A process that was asked to end just now, once.
+    async fn asked(counts: &watch::Sender<SignalCounts>) -> Asked {
+        counts.send_modify(|counts| counts.terminate += 1);
+        asked_to_end(counts.subscribe()).await
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_comes_with_the_first_signal_is_no_second_one() {
-        let counts = watch::Sender::new(SignalCounts { terminate: 1, ..SignalCounts::default() });
+        let counts = watch::Sender::default();
         let began = Instant::now();
-        let asked = grown_again(counts.subscribe(), APART);
-        tokio::pin!(asked);
+        let again = asked(&counts).await.again(APART);
+        tokio::pin!(again);
 
         let soon = async {
             advance(Duration::from_millis(1)).await;
@@ -107,35 +118,36 @@ mod tests {
         let soon = timeout(Duration::from_secs(60), async {
             tokio::select! {
                 biased;
-                () = &mut asked => {}
+                () = &mut again => {}
                 () = soon => {}
             }
         });
         assert!(soon.await.is_err(), "it counted after {:?}", began.elapsed());
 
         counts.send_modify(|counts| counts.terminate += 1);
-        asked.await;
+        again.await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_signal_that_comes_before_it_is_waited_for_counts() {
-        let counts = watch::Sender::new(SignalCounts { terminate: 1, ..SignalCounts::default() });
-        let asked = grown_again(counts.subscribe(), Duration::ZERO);
-
+        let counts = watch::Sender::default();
+        let asked = asked(&counts).await;
         counts.send_modify(|counts| counts.terminate += 1);
 
-        timeout(Duration::from_secs(60), asked).await.expect("it does not count");
+        let again = asked.again(Duration::ZERO);
+
+        timeout(Duration::from_secs(60), again).await.expect("it does not count");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_signal_counts_from_the_grace_on() {
-        let counts = watch::Sender::new(SignalCounts { interrupt: 1, ..SignalCounts::default() });
-        let asked = grown_again(counts.subscribe(), APART);
+        let counts = watch::Sender::default();
+        let again = asked(&counts).await.again(APART);
         let later = async {
             tokio::time::sleep(APART).await;
             counts.send_modify(|counts| counts.interrupt += 1);
         };
 
-        let ((), ()) = tokio::join!(asked, later);
+        let ((), ()) = tokio::join!(again, later);
     }
 }
