@@ -4,7 +4,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::detail::Detail;
-use crate::event::Timestamp;
+use crate::event::{Origin, Timestamp};
 
 /// What an engine, its workers and the engines among them are doing.
 ///
@@ -62,6 +62,9 @@ pub struct WorkerReport {
     /// Why it does not do all it should, in its own words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    /// Who has parked it and why, if it is parked and that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parked_by: Option<Origin>,
     /// Its inputs, as they were declared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputReport>,
@@ -249,6 +252,9 @@ fn write_engine(f: &mut fmt::Formatter<'_>, report: &Report, depth: usize) -> fm
 }
 
 fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result {
+    if let Some(origin) = &worker.parked_by {
+        write!(f, " ({origin})")?;
+    }
     if worker.starts > 1 {
         write!(f, ", started {} times", worker.starts)?;
     }
@@ -293,6 +299,9 @@ pub struct WhyStep {
     /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Who has parked it and why, if it is parked and that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parked_by: Option<Origin>,
     /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
@@ -340,6 +349,9 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
     }
     if let Some(error) = &step.error {
         write!(f, ": {error}")?;
+    }
+    if let Some(origin) = &step.parked_by {
+        write!(f, " ({origin})")?;
     }
     if let Some(nearest) = &step.nearest {
         write!(f, "; did you mean {nearest:?}?")?;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use crankcase_status::wire::{Detail, EngineReport, Subject, WorkerReport};
+use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport};
 
 use super::{first_line, indented, one_line};
 
@@ -28,12 +28,19 @@ fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Resu
     let width = engine.workers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, worker) in &engine.workers {
         write!(out, "{:indent$}{:width$}  ", "", one_line(name))?;
-        writeln!(out, "{}{}", colored(worker), notes(engine, worker))?;
+        writeln!(out, "{}{}{}", colored(worker), parked_by(worker), notes(engine, worker))?;
         if let Some(Detail::Engine(nested)) = &worker.report {
             workers(nested, depth + 1, out)?;
         }
     }
     Ok(())
+}
+
+/// Returns who has parked a worker and why, as events say it.
+fn parked_by(worker: &WorkerReport) -> String {
+    let by = worker.parked_by.as_ref();
+    by.map(|Origin { who, why }| format!(" ({}: {})", one_line(who), one_line(why)))
+        .unwrap_or_default()
 }
 
 /// Returns what is remarkable about a worker.
@@ -71,7 +78,7 @@ fn is_past(worker: &WorkerReport) -> bool {
 
 /// Writes all there is to say of one worker.
 fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} {}", one_line(&worker.path), colored(worker))?;
+    writeln!(out, "{} {}{}", one_line(&worker.path), colored(worker), parked_by(worker))?;
     let counts = [
         ("generation", worker.generation),
         ("starts", worker.starts),

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, SystemTime};
 
 use super::slot::Stamp;
-use crate::event::Timestamp;
+use crate::event::{Origin, Timestamp};
 use crate::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
 
 /// What a report says of a worker, but for its name.
@@ -25,15 +25,24 @@ pub(super) struct Brief {
 #[derive(Clone, Default)]
 pub(super) struct RareBrief {
     pub(super) degraded: Option<String>,
+    pub(super) parked_by: Option<Origin>,
     pub(super) inputs: Vec<InputReport>,
     pub(super) error: Option<ErrorReport>,
+}
+
+impl RareBrief {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { degraded, parked_by, inputs, error } = self;
+        degraded.is_none() && parked_by.is_none() && inputs.is_empty() && error.is_none()
+    }
 }
 
 impl Brief {
     /// Makes the report of the worker with this path, in an engine that began at this moment.
     pub(super) fn into_report(self, path: String, wall: SystemTime) -> WorkerReport {
         let at = |stamp: NonZeroU64| Timestamp(wall_at(wall, stamp.get()));
-        let RareBrief { degraded, inputs, error } = self.rare.map(|rare| *rare).unwrap_or_default();
+        let RareBrief { degraded, parked_by, inputs, error } =
+            self.rare.map(|rare| *rare).unwrap_or_default();
         WorkerReport {
             path,
             state: self.state,
@@ -42,6 +51,7 @@ impl Brief {
             failures: self.failures,
             is_essential: self.is_essential,
             degraded,
+            parked_by,
             inputs,
             started: self.started.map(at),
             stopped: self.stopped.map(at),

@@ -203,22 +203,25 @@ impl EventLoop {
             }
             Action::Park => {
                 self.note(node, origin, || EventKind::Parked);
+                self.slots[node.index()].set_parked_by(origin);
                 self.machine.park(node);
             }
             Action::Unpark => {
                 self.note(node, origin, || EventKind::Unparked);
+                self.slots[node.index()].set_parked_by(None);
                 self.machine.unpark(node);
             }
         }
     }
 
     /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
-    /// workers have come to.
+    /// workers have come to, and who has parked it.
     fn disown(&mut self, node: NodeId) {
         let slot = &mut self.slots[node.index()];
         if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;
         }
         slot.forget_error();
+        slot.set_parked_by(None);
     }
 }

@@ -11,6 +11,7 @@ use super::waiting::answer;
 use super::walk::{Found, state_of};
 use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
+use crate::event::Origin;
 use crate::machine::{Edge, NodeId, Phase, Status};
 use crate::name::Text;
 use crate::nested::HandedBy;
@@ -185,6 +186,7 @@ impl EventLoop {
             state,
             failures: view.failures,
             error: degraded.or_else(|| error.map(|error| error.text.clone())),
+            parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
             next_try_in: left
                 .filter(|_| is_timed)

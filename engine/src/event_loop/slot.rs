@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 
 use crate::detail::Reporter;
+use crate::event::Origin;
 use crate::follow;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
@@ -43,6 +44,8 @@ pub(super) struct Rare {
     pub(super) channels: Vec<Channel>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<String>,
+    /// Who has parked it and why, if it is parked and that was said.
+    parked_by: Option<Arc<Origin>>,
     /// Which inputs were there at the last start, of those for which the slot has no bit.
     present: Box<[bool]>,
 }
@@ -110,6 +113,17 @@ impl Slot {
 
     pub(super) fn last_error(&self) -> Option<&LastError> {
         self.rare()?.last_error.as_ref()
+    }
+
+    pub(super) fn parked_by(&self) -> Option<&Arc<Origin>> {
+        self.rare()?.parked_by.as_ref()
+    }
+
+    /// Remembers who has parked it, or that nobody has.
+    pub(super) fn set_parked_by(&mut self, origin: Option<&Arc<Origin>>) {
+        if origin.is_some() || self.parked_by().is_some() {
+            self.rare_mut().parked_by = origin.cloned();
+        }
     }
 
     pub(super) fn is_followed(&self) -> bool {

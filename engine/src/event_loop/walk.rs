@@ -10,7 +10,7 @@ use super::remains::{Last, Summary};
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
 use super::{EventLoop, Reply};
-use crate::event::Timestamp;
+use crate::event::{Origin, Timestamp};
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
 use crate::name::Text;
@@ -166,8 +166,9 @@ impl EventLoop {
             at: Timestamp(self.wall(error.at)),
         });
         let degraded = slot.degraded().map(str::to_owned);
+        let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));
         let inputs = self.input_reports(node, slot);
-        let is_plain = degraded.is_none() && inputs.is_empty() && error.is_none();
+        let rare = RareBrief { degraded, parked_by, inputs, error };
         Brief {
             state,
             generation: view.generation,
@@ -177,7 +178,7 @@ impl EventLoop {
             started: slot.started,
             stopped: slot.stopped,
             until: slot.until.filter(|_| is_timed),
-            rare: (!is_plain).then(|| Box::new(RareBrief { degraded, inputs, error })),
+            rare: (!rare.is_empty()).then(|| Box::new(rare)),
         }
     }
 

@@ -29,6 +29,41 @@ async fn why_leads_to_the_root_cause() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_has_parked_a_worker_and_why_is_told_while_it_is_parked() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().manifold(())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.running(&B).await?;
+    let ada = engine.asked_by("ada", "a new disk");
+    let why = async || engine.why("b").await.map(|why| why.to_string()).unwrap_or_default();
+
+    ada.park(&A).await?;
+    let parked = "/b waits for /a, which is parked (ada: a new disk)";
+    assert_eq!(why().await, parked);
+    let report = engine.report().await;
+    assert!(report.to_string().contains("  a  parked (ada: a new disk)\n"), "{report}");
+    let by = report.workers["a"].parked_by.as_ref().map(|by| (&*by.who, &*by.why));
+    assert_eq!(by, Some(("ada", "a new disk")));
+
+    // Who parks it anew without a word is not ada.
+    engine.park(&A).await?;
+    assert_eq!(why().await, "/b waits for /a, which is parked");
+    ada.park(&A).await?;
+    assert_eq!(why().await, parked);
+
+    // Nor has ada parked it once it is unparked, replaced or taken out.
+    engine.unpark(&A).await?;
+    assert_eq!(engine.report().await.workers["a"].parked_by, None);
+    ada.park(&A).await?;
+    engine.replace(A, Script::new().manifold(())).await?;
+    assert_eq!(engine.report().await.workers["a"].parked_by, None);
+    ada.park(&A).await?;
+    engine.uninstall(&A).await?;
+    assert_eq!(why().await, "/b waits for /a, which is not installed");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn why_gives_no_error_of_the_past_as_the_cause() -> TestResult {
     let (engine, script) =
         (test_engine().bounce_delay(Duration::from_secs(1)).build()?, Script::new());

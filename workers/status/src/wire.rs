@@ -118,6 +118,9 @@ pub struct WhyStep {
     /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Who has parked it and why, if it is parked and that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_by: Option<Origin>,
     /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,

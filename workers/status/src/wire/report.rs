@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::Origin;
+
 /// What a report is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +54,9 @@ pub struct WorkerReport {
     /// Why it does not do all it should, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    /// Who has parked it and why, if it is parked and that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked_by: Option<Origin>,
     /// Its inputs, as they were declared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputReport>,

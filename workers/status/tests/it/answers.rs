@@ -112,6 +112,7 @@ async fn a_worker_stays_parked_until_it_is_unparked() -> TestResult {
 
     assert_eq!(parked, Controlled::Parked(path.to_owned()));
     assert_eq!((&*worker.state, worker.has_trouble()), ("parked", true));
+    assert_eq!(worker.parked_by.map(|by| by.why).as_deref(), Some("to see"));
     assert_eq!(unparked, Controlled::Unparked(path.to_owned()));
     let mut asked = Vec::new();
     while asked.len() < 2 {
