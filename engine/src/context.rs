@@ -1,6 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::event::{EventKind, Origin};
 use crate::event_loop::Message;
 use crate::events::Record;
@@ -113,6 +115,12 @@ impl fmt::Debug for Context {
     }
 }
 
+/// What a worker says that does not do all it should.
+pub(crate) struct Degraded {
+    pub(crate) reason: String,
+    pub(crate) next_try: Option<Instant>,
+}
+
 /// Says how well a running worker does its work.
 ///
 /// A worker is in good health until it says otherwise. Being degraded changes nothing but what is
@@ -130,7 +138,14 @@ impl Health {
 
     /// Reports that the worker runs but does not do all it should, and why.
     pub fn degraded(&self, reason: impl Into<String>) {
-        self.send(Some(reason.into()));
+        self.send(Some(Degraded { reason: reason.into(), next_try: None }));
+    }
+
+    /// Reports that the worker runs but does not do all it should, why, and when it tries again.
+    ///
+    /// Another moment for the same reason is no event.
+    pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
+        self.send(Some(Degraded { reason: reason.into(), next_try: Some(next_try) }));
     }
 
     /// Reports that all is well again.
@@ -138,7 +153,7 @@ impl Health {
         self.send(None);
     }
 
-    fn send(&self, degraded: Option<String>) {
+    fn send(&self, degraded: Option<Degraded>) {
         if self.stop.put_health(degraded) {
             let Identity { shared, node, generation, .. } = self.stop.identity();
             shared.inbox.send(Message::Health { node: *node, generation: *generation });

@@ -74,7 +74,8 @@ pub struct WorkerReport {
     /// When its last worker ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Timestamp>,
-    /// Until when it waits, if it waits for a time.
+    /// Until when it waits, if it waits for a time: before it is started, or, if it is degraded and
+    /// says so, before it tries again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Its last error.
@@ -268,7 +269,8 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
         write!(f, ", {} is {}", input.name, input.state)?;
     }
     if let Some(until) = worker.until {
-        write!(f, ", until {until}")?;
+        let word = if worker.degraded.is_some() { "next try" } else { "until" };
+        write!(f, ", {word} {until}")?;
     }
     match &worker.error {
         Some(error) if worker.state.is_due_to_error(worker.failures, error.at, worker.started) => {

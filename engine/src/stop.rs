@@ -23,7 +23,7 @@ use std::thread::Thread;
 
 use parking_lot::Mutex;
 
-use crate::context::Identity;
+use crate::context::{Degraded, Identity};
 use crate::exit::Panicked;
 use wait::Wait;
 use waiters::Waiters;
@@ -61,7 +61,7 @@ struct Rare {
     /// They are waited for no longer.
     is_let_go: bool,
     /// Why the worker is degraded, or that it is not, until the engine takes it.
-    health: Option<Option<String>>,
+    health: Option<Option<Degraded>>,
 }
 
 impl Cell {
@@ -228,7 +228,7 @@ impl Stop {
 
     /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting
     /// to be taken, so that the engine is to be told.
-    pub(crate) fn put_health(&self, degraded: Option<String>) -> bool {
+    pub(crate) fn put_health(&self, degraded: Option<Degraded>) -> bool {
         let before = self.cell.state.lock().rare.get_or_insert_default().health.replace(degraded);
         before.is_none()
     }
@@ -342,7 +342,7 @@ impl Stopper {
     }
 
     /// Takes what the worker has said last of how well it runs, if that was not taken yet.
-    pub(crate) fn take_health(&self) -> Option<Option<String>> {
+    pub(crate) fn take_health(&self) -> Option<Option<Degraded>> {
         self.cell.state.lock().rare.as_deref_mut()?.health.take()
     }
 

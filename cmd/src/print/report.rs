@@ -53,7 +53,8 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
         let unmet = worker.inputs.iter().filter(|input| input.state != "running");
         notes.extend(unmet.map(|input| format!("{} is {}", input.name, word(&input.state))));
     }
-    if let Some(until) = &worker.until {
+    let until = worker.until.as_ref();
+    if let Some(until) = until.filter(|_| worker.degraded.is_none()) {
         notes.push(format!("until {until}"));
     }
     if engine.left_behind.contains(&worker.path) {
@@ -61,6 +62,7 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
     }
     if let Some(reason) = &worker.degraded {
         notes.push(format!("degraded: {reason}"));
+        notes.extend(until.map(|until| format!("next try {until}")));
     }
     if let Some(error) = worker.error.as_ref().filter(|_| !is_past(worker)) {
         notes.push(error.text.clone());

@@ -173,8 +173,7 @@ impl EventLoop {
         let slot = &self.slots[node.index()];
         let view = self.machine.view(node);
         let state = state_of(&view);
-        let left = slot.until.map(|until| until.get().saturating_sub(self.now));
-        let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
+        let left = |until: NonZeroU64| Duration::from_nanos(until.get().saturating_sub(self.now));
         let degraded = slot.degraded().map(str::to_owned);
         let up = slot.started.map(NonZeroU64::get);
         let is_reason = |error: &&LastError| state.is_due_to_error(view.failures, error.at, up);
@@ -188,9 +187,7 @@ impl EventLoop {
             error: degraded.or_else(|| error.map(|error| error.text.clone())),
             parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
-            next_try_in: left
-                .filter(|_| is_timed)
-                .map(|left| Duration::from_nanos(left).as_secs_f64()),
+            next_try_in: self.waits_until(slot, state).map(|until| left(until).as_secs_f64()),
         }
     }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use crate::context::Degraded;
 use crate::detail::Reporter;
 use crate::event::Origin;
 use crate::follow;
@@ -43,7 +45,7 @@ pub(super) struct Slot {
 pub(super) struct Rare {
     pub(super) channels: Vec<Channel>,
     pub(super) last_error: Option<LastError>,
-    pub(super) degraded: Option<String>,
+    pub(super) degraded: Option<Degraded>,
     /// Who has parked it and why, if it is parked and that was said.
     parked_by: Option<Arc<Origin>>,
     /// Which inputs were there at the last start, of those for which the slot has no bit.
@@ -108,7 +110,12 @@ impl Slot {
     }
 
     pub(super) fn degraded(&self) -> Option<&str> {
-        self.rare()?.degraded.as_deref()
+        Some(&self.rare()?.degraded.as_ref()?.reason)
+    }
+
+    /// Returns when a degraded worker tries again, if it says so.
+    pub(super) fn next_try(&self) -> Option<Instant> {
+        self.rare()?.degraded.as_ref()?.next_try
     }
 
     pub(super) fn last_error(&self) -> Option<&LastError> {

@@ -149,10 +149,13 @@ impl EventLoop {
         let worker = self.worker(node, generation);
         let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
         let slot = &mut self.slots[node.index()];
-        if slot.degraded() == degraded.as_deref() {
-            return;
+        let reason = degraded.as_ref().map(|degraded| degraded.reason.clone());
+        let is_news = slot.degraded() != reason.as_deref();
+        if is_news || degraded.is_some() {
+            slot.rare_mut().degraded = degraded;
         }
-        slot.rare_mut().degraded.clone_from(&degraded);
-        self.note(node, None, || EventKind::Health { degraded });
+        if is_news {
+            self.note(node, None, || EventKind::Health { degraded: reason });
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Reports and graphs: walks over all names, a few in each turn of the loop.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::brief::{Brief, RareBrief};
 use super::remains::{Last, Summary};
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
-use super::{EventLoop, Reply};
+use super::{EventLoop, Reply, stamp};
 use crate::event::{Origin, Timestamp};
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
@@ -158,7 +159,6 @@ impl EventLoop {
 
     fn brief(&self, node: NodeId, view: View, slot: &Slot) -> Brief {
         let state = state_of(&view);
-        let is_timed = matches!(state, WorkerState::Delayed | WorkerState::BackingOff);
         let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
         let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
@@ -177,9 +177,18 @@ impl EventLoop {
             is_essential: settings.is_some_and(|settings| settings.is_essential),
             started: slot.started,
             stopped: slot.stopped,
-            until: slot.until.filter(|_| is_timed),
+            until: self.waits_until(slot, state),
             rare: (!rare.is_empty()).then(|| Box::new(rare)),
         }
+    }
+
+    /// Returns until when a worker in this state waits: before it is started, or before it tries again
+    /// what it cannot do.
+    pub(super) fn waits_until(&self, slot: &Slot, state: WorkerState) -> Option<NonZeroU64> {
+        if matches!(state, WorkerState::Delayed | WorkerState::BackingOff) {
+            return slot.until;
+        }
+        NonZeroU64::new(stamp(slot.next_try()?.saturating_duration_since(self.began)))
     }
 
     fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, Detail, Engine, EventKind, Exit, Manifold, Name, NameError, WorkerState,
+    Change, Detail, Engine, EventKind, Exit, Health, Manifold, Name, NameError, Notice, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
@@ -202,13 +202,8 @@ fn degraded(reason: &'static str) -> Manifold {
     })
 }
 
-#[tokio::test(start_paused = true)]
-async fn who_asks_finds_what_was_told_before_though_more_is_unread() -> TestResult {
-    let engine = test_engine().build()?;
-    let names = (0..3_000).map(|number| Name::<u32>::parse(&format!("value-{number}")));
-    let names = names.collect::<Result<Vec<_>, NameError>>()?;
-    let values = names.iter().cloned();
-    engine.apply(values.fold(Change::new(), |all, name| all.provide(name, 1))).await?;
+/// Installs a worker whose health the test says itself.
+async fn install_speaking(engine: &Engine) -> Result<Health, Box<dyn std::error::Error>> {
     let (sender, mut healths) = tokio::sync::mpsc::unbounded_channel();
     let speaking = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
         let sender = sender.clone();
@@ -219,7 +214,48 @@ async fn who_asks_finds_what_was_told_before_though_more_is_unread() -> TestResu
         }
     });
     engine.install(A, speaking).await?;
-    let health = healths.recv().await.ok_or("no health")?;
+    engine.running(&A).await?;
+    Ok(healths.recv().await.ok_or("no health")?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_degraded_worker_says_when_it_tries_again() -> TestResult {
+    let engine = test_engine().build()?;
+    let health = install_speaking(&engine).await?;
+    let mut events = engine.events();
+    let why = async || engine.why("a").await.map(|why| why.to_string()).unwrap_or_default();
+
+    health.degraded_until(Instant::now() + Duration::from_secs(8), "no route");
+    assert_eq!(why().await, "/a is degraded: no route; next try in 8.0 s");
+    let report = engine.report().await;
+    let until = report.workers["a"].until.ok_or("for ever")?;
+    assert_eq!(until.0.duration_since(report.at.0)?, Duration::from_secs(8));
+    let line = format!("  a  running, degraded: no route, next try {until}\n");
+    assert!(report.to_string().contains(&line), "{report}");
+
+    // The same trouble is no news.
+    health.degraded_until(Instant::now() + Duration::from_secs(16), "no route");
+    assert_eq!(why().await, "/a is degraded: no route; next try in 16.0 s");
+    health.degraded("no address");
+    assert_eq!(why().await, "/a is degraded: no address");
+    health.good();
+    assert_eq!(engine.report().await.workers["a"].until, None);
+    let mut said = Vec::new();
+    while let Some(Notice::Event(event)) = events.try_next() {
+        said.push(event.kind.to_string());
+    }
+    assert_eq!(said, ["degraded: no route", "degraded: no address", "in good health"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_finds_what_was_told_before_though_more_is_unread() -> TestResult {
+    let engine = test_engine().build()?;
+    let names = (0..3_000).map(|number| Name::<u32>::parse(&format!("value-{number}")));
+    let names = names.collect::<Result<Vec<_>, NameError>>()?;
+    let values = names.iter().cloned();
+    engine.apply(values.fold(Change::new(), |all, name| all.provide(name, 1))).await?;
+    let health = install_speaking(&engine).await?;
     let mut watches = Vec::new();
     for _ in 0..300 {
         watches.push(engine.output(names[0].clone()).follow().await?);

@@ -6,6 +6,7 @@ use crankcase_engine::{Backoff, Exit, Origin, Outcome, Stop};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
@@ -78,8 +79,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             if self.stop.is_stopped() {
                 return Ok(());
             }
-            self.judge(round)?;
-            match self.wait().await {
+            let delay = self.judge(round)?;
+            match self.wait(delay).await {
                 Cause::Stop => return Ok(()),
                 Cause::Look => {}
                 Cause::Ended(exit) => return Err(exit),
@@ -208,35 +209,35 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Reports how the round went. What the engine is to decide on ends the worker.
-    fn judge(&mut self, round: Result<Judgement, Failure>) -> Outcome {
-        match round {
-            Ok(Judgement { remark: None, .. }) => {
+    /// Reports how the round went, and returns how long to wait at most for the next. What the engine
+    /// is to decide on ends the worker.
+    fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
+        let trouble = match round {
+            Ok(Judgement { remark, .. }) => {
                 self.failures = 0;
-                match self.setbacks() {
-                    0 => self.links.health.good(),
-                    _ => self.links.health.degraded(FOUGHT_OVER),
-                }
-            }
-            Ok(Judgement { remark: Some(remark), .. }) => {
-                self.failures = 0;
-                self.links.health.degraded(remark);
+                remark.or_else(|| (self.setbacks() > 0).then(|| FOUGHT_OVER.to_owned()))
             }
             Err(Failure::Again(reason)) => {
                 self.failures = self.failures.saturating_add(1);
                 // Whoever follows the health logs it when it changes.
                 tracing::debug!(resource = self.name, reason, "resource is not as declared");
-                self.links.health.degraded(reason);
+                Some(reason)
             }
             Err(Failure::Ended(exit)) => return Err(exit),
+        };
+        let delay = self.delay();
+        let next_try = Instant::now().checked_add(delay).filter(|_| self.setbacks() > 0);
+        match (trouble, next_try) {
+            (None, _) => self.links.health.good(),
+            (Some(trouble), None) => self.links.health.degraded(trouble),
+            (Some(trouble), Some(at)) => self.links.health.degraded_until(at, trouble),
         }
-        Ok(())
+        Ok(delay)
     }
 
     /// Waits until there is a reason to look again.
-    async fn wait(&mut self) -> Cause {
+    async fn wait(&mut self, delay: Duration) -> Cause {
         let is_held_back = self.setbacks() > 0;
-        let delay = self.delay();
         let (mut watching, mut program) = match &mut self.held {
             Some(held) => (Some(&mut held.watching), held.program.as_mut()),
             None => (None, None),

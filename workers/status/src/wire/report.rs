@@ -66,7 +66,8 @@ pub struct WorkerReport {
     /// When its last worker ended, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Until when it waits, if it waits for a time, in RFC 3339.
+    /// Until when it waits, if it waits for a time, in RFC 3339: before it is started, or, if it is
+    /// degraded and says so, before it tries again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Its last error.
