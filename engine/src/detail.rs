@@ -19,6 +19,19 @@ pub enum Detail {
     Value(serde_json::Value),
 }
 
+/// Makes a reporter of what a worker gives as one.
+pub(crate) fn reporter<P, F, D>(report: P) -> Reporter
+where
+    P: Fn() -> F + Send + Sync + 'static,
+    F: Future<Output = D> + Send + 'static,
+    D: Into<Detail>,
+{
+    Arc::new(move || {
+        let answer = report();
+        Box::pin(async move { answer.await.into() })
+    })
+}
+
 impl From<serde_json::Value> for Detail {
     fn from(value: serde_json::Value) -> Self {
         Self::Value(value)

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
 use crate::context::{Context, Identity};
+use crate::detail::{self, Detail, Reporter};
 use crate::exit::{Exit, Outcome};
 use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
@@ -157,6 +158,7 @@ offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
 pub struct Up<O> {
     ctx: Context,
     follower: Follower,
+    reporter: Option<Reporter>,
     is_ready: bool,
     offers: PhantomData<fn(O)>,
 }
@@ -171,7 +173,21 @@ enum Follower {
 
 impl<O: Offers> Up<O> {
     fn new(ctx: Context, follower: Follower) -> Self {
-        Self { ctx, follower, is_ready: false, offers: PhantomData }
+        Self { ctx, follower, reporter: None, is_ready: false, offers: PhantomData }
+    }
+
+    /// Takes the worker's own report from an asynchronous function, from when it is up on.
+    ///
+    /// It runs in a task of its own. One that does not answer within the report deadline is named
+    /// in the report, and is not asked again before it has answered.
+    pub fn report<P, F, D>(mut self, reporter: P) -> Self
+    where
+        P: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = D> + Send + 'static,
+        D: Into<Detail>,
+    {
+        self.reporter = Some(detail::reporter(reporter));
+        self
     }
 
     /// Says that the worker is up, and hands over what it offers.
@@ -186,7 +202,8 @@ impl<O: Offers> Up<O> {
         if let Some(observed) = self.ctx.observed() {
             observed.started();
         }
-        let born = Born { outputs: handed.values.into_iter().collect(), reporter: None };
+        let (outputs, reporter) = (handed.values.into_iter().collect(), self.reporter.take());
+        let born = Born { outputs, reporter };
         // Told first: a change of a worker that is not known to be up would be lost.
         born.tell(identity);
         let stop = self.ctx.stop().clone();

@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use super::{Body, Kinds, Manifold, Plan};
 use crate::changes::{Changes, Late};
 use crate::context::{Context, Identity};
-use crate::detail::{Detail, Reporter};
+use crate::detail::{self, Detail, Reporter};
 use crate::exit::Exit;
 use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
@@ -105,14 +105,7 @@ where
         F: Future<Output = D> + Send + 'static,
         D: Into<Detail>,
     {
-        let make = move |worker: &W| -> Reporter {
-            let report = reporter(worker);
-            Arc::new(move || {
-                let answer = report();
-                Box::pin(async move { answer.await.into() })
-            })
-        };
-        self.staged.reporter = Some(Box::new(make));
+        self.staged.reporter = Some(Box::new(move |worker| detail::reporter(reporter(worker))));
         self
     }
 

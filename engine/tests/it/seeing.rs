@@ -1,11 +1,14 @@
 //! What an engine is doing at one moment: reports, chains to a cause, health, graphs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
     Change, Detail, Engine, EventKind, Exit, Health, Manifold, Name, NameError, Notice, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use serde_json::json;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::{A, B, C, Idle, TestResult, add_one, state};
@@ -245,6 +248,38 @@ async fn a_degraded_worker_says_when_it_tries_again() -> TestResult {
         said.push(event.kind.to_string());
     }
     assert_eq!(said, ["degraded: no route", "degraded: no address", "in good health"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_that_are_functions_report_of_themselves_once_they_are_up() -> TestResult {
+    let engine = test_engine().build()?;
+    let (go, thread) = (Arc::new(Notify::new()), Name::<()>::new("thread"));
+    let came = Arc::clone(&go);
+    let closure = Manifold::builder().run(move |(), up| {
+        let came = Arc::clone(&came);
+        async move {
+            came.notified().await;
+            up.report(async || json!({ "seen": 3 })).ready(()).wait().await;
+            Ok(())
+        }
+    });
+    let blocking = Manifold::builder().run_blocking(|(), up| {
+        up.report(|| std::future::ready(json!("a thread"))).ready(()).wait_blocking();
+        Ok(())
+    });
+    engine.install(Name::<()>::new("closure"), closure).await?;
+    engine.install(thread.clone(), blocking).await?;
+    engine.running(&thread).await?;
+
+    let starting = engine.report().await;
+    go.notify_one();
+    engine.running(&Name::<()>::new("closure")).await?;
+    let up = engine.report().await;
+
+    assert_eq!(starting.workers["closure"].report, None);
+    assert_eq!(up.workers["closure"].report, Some(json!({ "seen": 3 }).into()));
+    assert_eq!(up.workers["thread"].report, Some(json!("a thread").into()));
     Ok(clean_kill(engine).await?)
 }
 

@@ -1,12 +1,14 @@
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Changing, Live, LiveInput, Manifold, Name, NameError, Up};
 use crankcase_resources::{
-    Claims, Declaration, LastEnd, Links, Notices, Reconcile, State, reconcile,
+    Claims, Declaration, Links, Notices, Program, Reconcile, State, reconcile,
 };
 use crankcase_workers::Watches;
+use serde_json::json;
 use tokio::sync::watch;
 
 /// How long a resource may take until it is as declared for the first time: as long as it needs.
@@ -24,7 +26,7 @@ pub(super) struct Resource {
     pub(super) watches: Live<Watches>,
     pub(super) notices: Notices,
     pub(super) claims: Claims,
-    pub(super) last_end: LastEnd,
+    pub(super) program: Program,
 }
 
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
@@ -41,12 +43,20 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let manifold = builder.run_with(
         resource,
         |resource, states: BTreeMap<String, Live<State>>, up: Up<(Changing<State>,)>| async move {
-            let Resource { declaration, setting, watches, notices, claims, last_end } = resource;
+            let Resource { declaration, setting, watches, notices, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
-            let offer = move |state| drop(up.ready((Changing::new(state),)));
+            let reported = program.clone();
+            let offer = move |state| {
+                // One that has a program was started when it is up.
+                let up = match reported.status() {
+                    Some(_) => up.report(move || ready(json!({ "program": reported.status() }))),
+                    None => up,
+                };
+                drop(up.ready((Changing::new(state),)));
+            };
             let links =
-                Links { declaration, states, watches, notices, claims, last_end, health, journal };
+                Links { declaration, states, watches, notices, claims, program, health, journal };
             reconcile(setting, links, offer, stop).await
         },
     );

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
-use crankcase_resources::{Claims, Declaration, LastEnd, Notices, Site, State};
+use crankcase_resources::{Claims, Declaration, Notices, Program, Site, State};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -64,7 +64,7 @@ impl Wiring {
                         watches: self.watches.clone(),
                         notices: self.notices.clone(),
                         claims: self.claims.clone(),
-                        last_end: LastEnd::default(),
+                        program: Program::default(),
                     };
                     change = change.install_or_replace(name.clone(), resource::manifold(resource)?);
                     Installed { name, declaration: sender, next: None }

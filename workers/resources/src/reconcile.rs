@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
-use crankcase_workers::{Ledger, Watches};
+use crankcase_workers::{Ledger, ProcessHandle, ProcessStatus, Watches};
 use parking_lot::Mutex;
+use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::claims::Claims;
@@ -76,28 +77,59 @@ pub struct Links {
     pub notices: Notices,
     /// Which resource keeps which path.
     pub claims: Claims,
-    /// How a program of the resource has ended.
-    pub last_end: LastEnd,
+    /// What is known of the program of the resource, if it is one.
+    pub program: Program,
     /// What is told how well the resource is.
     pub health: Health,
     /// What is told how the resource was changed, and why.
     pub journal: Journal,
 }
 
-/// How a program has ended that was not told to, until it is started again.
+/// What is known of the program of a resource.
 ///
-/// It belongs to a resource and outlives its worker, which ends with the program. Cheap to clone;
+/// It belongs to the resource and outlives its worker, which ends with the program. Cheap to clone;
 /// clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct LastEnd(Arc<Mutex<Option<String>>>);
+pub struct Program(Arc<Mutex<Known>>);
 
-impl LastEnd {
-    fn note(&self, exit: &Exit) {
-        *self.0.lock() = Some(exit.to_string());
+#[derive(Debug, Default)]
+struct Known {
+    /// The one that runs.
+    running: Option<ProcessHandle>,
+    /// How the one before has ended, if it was not told to.
+    last_end: Option<String>,
+}
+
+/// What the program of a resource does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ProgramStatus {
+    /// The pid of its leader, which is its group's id.
+    pub pid: i32,
+    /// How many lines it has written to stdout and stderr.
+    pub lines: u64,
+    /// How many of them were dropped because they came too fast.
+    pub dropped_lines: u64,
+}
+
+impl Program {
+    /// Returns what the program does, if it runs.
+    pub fn status(&self) -> Option<ProgramStatus> {
+        let status = self.0.lock().running.as_ref()?.status();
+        let ProcessStatus { pid, lines, dropped_lines, .. } = status;
+        Some(ProgramStatus { pid, lines, dropped_lines })
     }
 
-    fn take(&self) -> Option<String> {
-        self.0.lock().take()
+    /// Notes that it was started; returns how the one before has ended, if it was not told to.
+    fn begin(&self, running: ProcessHandle) -> Option<String> {
+        let mut known = self.0.lock();
+        known.running = Some(running);
+        known.last_end.take()
+    }
+
+    /// Notes that it has ended and was not told to.
+    fn end(&self, exit: &Exit) {
+        *self.0.lock() = Known { running: None, last_end: Some(exit.to_string()) };
     }
 }
 

@@ -5,10 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_engine::Detail;
 use crankcase_resources::{
     AttributeError, BoxError, Check, CheckContext, Config, Kind, Kinds, Parameter, Resource,
 };
 use crankcase_workers::ProcessConfig;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
 
 use crate::site::machine::{Machine, TestResult, lines, within};
@@ -137,6 +139,33 @@ async fn a_process_that_ends_is_started_again_and_the_report_says_why() -> TestR
     let error = server.error.as_ref().ok_or("no error")?;
     assert!(server.failures >= 2, "{report}");
     assert_eq!(error.text, "process \"server\" ended with exit status: 3");
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn the_report_of_a_process_gives_the_pid_of_the_one_that_runs() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  server: {type: \
+         process, config: {command: [sh, -c, 'echo $$ > @/pid; exec sleep 1000']}}\n",
+    )
+    .await?;
+    let mut before = String::new();
+
+    for _ in 0..2 {
+        machine.until("pid", |text| *text != before && text.ends_with('\n')).await?;
+        before = machine.read("pid").ok_or("no pid")?;
+        machine.running("server").await?;
+        let report = machine.resources().await?.report().await;
+        let Some(Detail::Value(own)) = &report.workers["server"].report else {
+            return Err(format!("nothing of its own: {report}").into());
+        };
+        let pid: i32 = before.trim().parse()?;
+        assert_eq!(own["program"]["pid"], pid, "{own}");
+        kill_process(Pid::from_raw(pid).ok_or("no process")?, Signal::KILL)?;
+    }
+
+    machine.running("page").await?;
+    assert_eq!(machine.resources().await?.report().await.workers["page"].report, None);
     machine.stop().await
 }
 

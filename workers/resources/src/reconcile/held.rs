@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Live, Stop};
-use crankcase_workers::{Ledger, ProcessError, Watches};
+use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
 use serde_json::Value;
 
 use crate::account::Outcome;
@@ -119,24 +119,24 @@ impl Held {
     }
 
     /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
-    /// Returns whether it did.
+    /// Returns a view of it if it did.
     pub(super) async fn supervise(
         &mut self,
         name: &str,
         (worker, ledger): (&Stop, Option<&Ledger>),
         is_notified: bool,
-    ) -> Result<bool, ProcessError> {
-        let Some(config) = self.opened.program() else { return Ok(false) };
+    ) -> Result<Option<ProcessHandle>, ProcessError> {
+        let Some(config) = self.opened.program() else { return Ok(None) };
         if self.program.is_some() && !is_notified {
-            return Ok(false);
+            return Ok(None);
         }
         let mut config = config.clone();
         name.clone_into(&mut config.name);
         if let Some(program) = self.program.take() {
             program.end().await;
         }
-        self.program = Some(Supervised::spawn(worker, config, ledger).await?);
-        Ok(true)
+        let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
+        Ok(Some(program.handle()))
     }
 
     /// Ends the program and closes the resource.

@@ -127,8 +127,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if !declaration.noop {
             let keeper = (&self.stop, self.setting.ledger.as_ref());
             let started = held.supervise(&self.name, keeper, told.is_some()).await;
-            if started.map_err(|err| Failure::Ended(Exit::failed(err)))? {
-                let why = match self.links.last_end.take() {
+            let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
+            if let Some(running) = started {
+                let why = match self.links.program.begin(running) {
                     Some(end) => end,
                     None if is_new && was_held => "its config has changed".to_owned(),
                     None => "it did not run".to_owned(),
@@ -266,7 +267,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Some(held) = &mut self.held {
             held.program = None;
         }
-        self.links.last_end.note(&exit);
+        self.links.program.end(&exit);
         Cause::Ended(exit)
     }
 

@@ -3,13 +3,14 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
-use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError};
+use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle};
 
 /// A program that runs. When it is dropped it is killed, and the worker that it was spawned for does
 /// not count as ended before it is gone.
 pub(super) struct Supervised {
     /// The program's own: a resource may end it and go on.
     stopper: Stopper,
+    handle: ProcessHandle,
     run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
 }
 
@@ -20,8 +21,13 @@ impl Supervised {
         ledger: Option<&Ledger>,
     ) -> Result<Self, ProcessError> {
         let process = Process::spawn_for(worker, config, ledger).await?;
-        let (stopper, stop) = Stop::pair();
-        Ok(Self { stopper, run: Box::pin(process.run(stop)) })
+        let (handle, (stopper, stop)) = (process.handle(), Stop::pair());
+        Ok(Self { stopper, handle, run: Box::pin(process.run(stop)) })
+    }
+
+    /// Returns a view of the program.
+    pub(super) fn handle(&self) -> ProcessHandle {
+        self.handle.clone()
     }
 
     /// Waits until the program ends by itself. Cancel safe until then; not to be called after.
