@@ -401,6 +401,17 @@ impl Engine {
         self.shared.inbox.call(Call::Kill(self.caller.origin.clone()));
     }
 
+    /// Waits until the engine begins to stop, because it is killed or a worker has a fatal error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn stopping(&self) {
+        let mut life = self.shared.life.clone();
+        // A loop that is gone has stopped too.
+        let _gone = life.wait_for(|life| !matches!(life, Life::Running)).await;
+    }
+
     /// Waits until the engine has ended. Every call gives the same result.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
 
 pub(crate) use record::Record;
 use record::Whole;
@@ -95,6 +96,8 @@ impl Events {
     ///
     /// Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<Notice> {
+        // Events that come without an end do not keep the other tasks of this thread waiting.
+        consume_budget().await;
         loop {
             let log = Arc::clone(&self.log);
             let pushed = log.pushed.notified();

@@ -30,18 +30,13 @@ impl EventLoop {
         } else {
             self.reaper.take_fatal(Some(Arc::new(error)));
         }
-        self.begin_kill();
+        let failed = Origin { who: self.path(node), why: "a fatal error".to_owned() };
+        self.kill(Some(&Arc::new(failed)));
     }
 
     pub(super) fn kill(&mut self, origin: Option<&Arc<Origin>>) {
         if !self.machine.is_killed() {
             self.note_engine(origin, EventKind::Killed);
-        }
-        self.begin_kill();
-    }
-
-    pub(super) fn begin_kill(&mut self) {
-        if !self.machine.is_killed() {
             self.killed_until =
                 self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
             if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {

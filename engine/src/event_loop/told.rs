@@ -104,16 +104,16 @@ impl EventLoop {
             Some(failure) => (Some(failure.text.clone()), failure.is_panic),
             None => (None, false),
         };
+        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
         if let Some(failure) = failure {
-            if let Some((severity, error)) = failure.fatal {
-                self.on_fatal(node, severity, error);
-            }
             if !is_obsolete {
                 let error = LastError { text: failure.text, is_panic, at: self.now };
                 self.slots[node.index()].rare_mut().last_error = Some(error);
             }
+            if let Some((severity, error)) = failure.fatal {
+                self.on_fatal(node, severity, error);
+            }
         }
-        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
     }
 
     fn on_changed(
