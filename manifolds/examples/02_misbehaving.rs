@@ -75,6 +75,7 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
         }
         "wedging" => agent.install(Name::<()>::new("wedging"), wedging()),
         "fatal-io" => agent.install(Name::<()>::new("fatal-io"), fatal_io()),
+        "chatty" => agent.install(Name::<()>::new("chatty"), chatty()),
         "late" => agent.install(Name::<()>::new("late"), late()),
         "deaf" => agent.install(Name::<()>::new("deaf"), deaf()),
         "fatal" => agent.install(Name::<()>::new("fatal"), fatal()),
@@ -146,6 +147,20 @@ fn wedging() -> Manifold {
         }
     });
     manifold.beside_engine()
+}
+
+/// Logs more than a pipe holds at SIGHUP, and is up after that.
+fn chatty() -> Manifold {
+    Manifold::builder().inputs(SIGNALS).run(|signals, up| async move {
+        signals.next(Signal::Hangup, 0).await?;
+        for line in 0..5_000 {
+            tracing::info!(line, "so much is to be said of so little that nobody wants to know");
+        }
+        let stop = up.ready(());
+        stop.wait().await;
+        tracing::info!("the last word");
+        Ok(())
+    })
 }
 
 /// Is up at SIGHUP only.

@@ -15,11 +15,18 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
+use self::stderr::Stderr;
+
+mod stderr;
+
 /// Where the spans are made that say which worker an event comes from. They are at level debug,
 /// because others can do without.
 const SPANS: [&str; 2] = ["crankcase_engine::observe", "crankcase_workers::child"];
 
 /// How an agent writes its log.
+///
+/// A line that nobody reads is waited for, on a pipe or a terminal, for 1 s at most; it and those
+/// after it are dropped, until there is a reader again, who is told how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Logging {
@@ -105,7 +112,9 @@ impl Logging {
         let wants_journal = match self.format {
             LogFormat::Journald => true,
             LogFormat::Auto => is_journal(io::stderr()),
-            LogFormat::Json => return (fmt::layer().with_writer(io::stderr).json().boxed(), None),
+            LogFormat::Json => {
+                return (fmt::layer().with_writer(Stderr::new(true)).json().boxed(), None);
+            }
             LogFormat::Human => false,
         };
         let missed = match wants_journal.then(tracing_journald::layer) {
@@ -116,7 +125,7 @@ impl Logging {
         // An empty value does not count, by the convention of that variable.
         let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_colours = !is_plain && io::stderr().is_terminal();
-        (fmt::layer().with_writer(io::stderr).with_ansi(has_colours).boxed(), missed)
+        (fmt::layer().with_writer(Stderr::new(false)).with_ansi(has_colours).boxed(), missed)
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
-use rustix::process::Signal;
+use crankcase_status::Follower;
+use crankcase_status::wire::EventLine;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixDatagram;
 use tokio::process::Command;
 
-use crate::process::{Agent, TestResult, example, guarded};
+use crate::process::{Agent, Error, TestResult, example, guarded};
 
 const JOURNAL: &str = "/run/systemd/journal";
 
@@ -41,6 +44,79 @@ async fn each_line_says_which_worker_it_comes_from() -> TestResult {
     let line: serde_json::Value = serde_json::from_str(line)?;
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["span"]["path"], "/agent/site");
+    Ok(())
+}
+
+/// Starts an agent and has it log more than a pipe holds, which nobody reads.
+async fn start_unread(folder: &Path, ways: &[&str]) -> Result<Agent, Error> {
+    let agent = Agent::start(folder, ways).await?;
+    let mut events = agent.client().await?.events().await?;
+    agent.send(Signal::HUP)?;
+    until_chatty(&mut events).await?;
+    Ok(agent)
+}
+
+/// Waits until the worker is up that has logged so much before.
+async fn until_chatty(events: &mut Follower) -> TestResult {
+    loop {
+        let event = guarded(events.next()).await?.ok_or("it has ended")?;
+        if let EventLine::Event(event) = event
+            && (&*event.path, &*event.text) == ("/agent/chatty", "started, generation 1")
+        {
+            return Ok(());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_neither_the_work_nor_the_end() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let agent = start_unread(folder.path(), &["chatty"]).await?;
+
+    agent.send(Signal::TERM)?;
+
+    let (status, log) = agent.end_unread().await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("so much is to be said") && !log.contains("the last word"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_reads_the_log_again_is_told_how_many_lines_are_missing() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let mut agent = start_unread(folder.path(), &["json", "chatty"]).await?;
+    for _ in 0..200 {
+        agent.until("so much is to be said").await?;
+    }
+
+    agent.send(Signal::HUP)?;
+    let missing = agent.until_line("nobody has read them in time").await?;
+    agent.until("signal received").await?;
+
+    let missing: serde_json::Value = serde_json::from_str(&missing)?;
+    agent.send(Signal::TERM)?;
+    let (_, log) = agent.end().await?;
+    let lines = log.lines().filter(|line| line.contains("so much is to be said")).count();
+    // What else was said meanwhile may be among them.
+    let missed = missing["fields"]["lines"].as_u64().ok_or("no number")?;
+    assert!((5_000..5_010).contains(&(lines as u64 + missed)), "{lines} and {missing}");
+    assert!(missing["timestamp"].is_string() && missing["level"] == "WARN", "{missing}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_log_whose_reader_has_gone_away_does_not_end_the_agent() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let agent = Agent::start(folder.path(), &["chatty"]).await?;
+    let mut events = agent.client().await?.events().await?;
+    let process = Pid::from_raw(i32::try_from(agent.pid()?)?).ok_or("no process")?;
+
+    let mut child = agent.stop_reading();
+    kill_process(process, Signal::HUP)?;
+    until_chatty(&mut events).await?;
+    kill_process(process, Signal::TERM)?;
+
+    assert_eq!(guarded(child.wait()).await?.code(), Some(0));
     Ok(())
 }
 

@@ -104,6 +104,18 @@ impl Agent {
         Ok(kill_process(Pid::from_raw(pid).ok_or("no process")?, signal)?)
     }
 
+    /// Waits for its end without reading its log; returns how it ended and what there is of the log.
+    pub(crate) async fn end_unread(mut self) -> Result<(ExitStatus, String), Error> {
+        let status = guarded(self.child.wait()).await?;
+        while self.read().await? {}
+        Ok((status, self.seen.join("\n")))
+    }
+
+    /// Closes the end of the pipe where its log is read.
+    pub(crate) fn stop_reading(self) -> Child {
+        self.child
+    }
+
     /// Waits for its end; returns how it ended and its log.
     pub(crate) async fn end(mut self) -> Result<(ExitStatus, String), Error> {
         while self.read().await? {}
