@@ -52,7 +52,7 @@ const LAST_GRACE: Duration = Duration::from_secs(2);
 ///
 /// - One agent runs for each state folder.
 /// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; a second one,
-///   250 ms later or more, ends the agent at once.
+///   250 ms later or more, ends the agent as soon as their programs are killed, 4 s later at most.
 /// - The control socket in the state folder answers from the start until all workers have ended,
 ///   also while every worker thread is taken by workers that never yield.
 ///
@@ -271,8 +271,12 @@ impl AgentBuilder {
         let state_dir = self.state_dir.clone().map_or_else(StateDir::of_user, Ok)?;
         let lock = Arc::new(state_dir.lock()?);
         let runtimes = Runtimes::new(self.worker_threads)?;
-        let ended = runtimes.driver.block_on(self.run_on(&runtimes, lock));
+        let ended = runtimes.driver.block_on(self.run_on(&runtimes, &lock));
         runtimes.end();
+        if matches!(ended, Ok(Ended::Interrupted) | Err(AgentError::LeftBehind { .. })) {
+            // Workers may run on: the folder is theirs until this process ends.
+            std::mem::forget(lock);
+        }
         ended
     }
 
@@ -284,36 +288,57 @@ impl AgentBuilder {
         Ok(self.bounds.validate()?)
     }
 
-    async fn run_on(self, runtimes: &Runtimes, lock: Arc<StateLock>) -> Result<Ended, AgentError> {
-        let signals = Listening::begin(runtimes.frame.handle())?;
+    /// Runs until the engine and the frame have ended, or until a second signal.
+    async fn run_on(self, runtimes: &Runtimes, lock: &Arc<StateLock>) -> Result<Ended, AgentError> {
+        let signals = Listening::begin(runtimes.frame.handle(), self.signals_apart)?;
         let engine = self
             .engine
             .name(&self.name)
             .workers_on(runtimes.workers.handle().clone())
             .kill_deadline(self.stop_deadline)
             .build()?;
-        journal::keep(runtimes.frame.handle(), engine.events());
+        let fatal = journal::keep(runtimes.frame.handle(), engine.events());
         let installed = Arc::new(Notify::new());
         let told = service::keep(runtimes.frame.handle(), &engine, &installed);
-        let frame = serve(runtimes.frame.handle(), &engine, lock, self.bounds).await?;
-        let begun = begin(&engine, signals.handle(), self.change).await;
-        let ended = match begun {
-            Ok(()) => {
-                installed.notify_one();
-                until_end(&engine, &signals, self.signals_apart).await
+        let frame = serve(runtimes.frame.handle(), &engine, Arc::clone(lock), self.bounds).await?;
+        let running = async {
+            let begun = begin(&engine, signals.handle(), self.change).await;
+            let ended = match begun {
+                Ok(()) => {
+                    installed.notify_one();
+                    until_end(&engine, &signals).await
+                }
+                Err(error) => {
+                    said(engine.stop().await);
+                    Err(error)
+                }
+            };
+            let left_behind = engine.report().await.left_behind;
+            let stopped = frame.stop().await;
+            told.all().await;
+            match ended {
+                Err(error) => {
+                    said(stopped);
+                    Err(error)
+                }
+                Ok(()) if !left_behind.is_empty() => {
+                    said(stopped);
+                    Err(AgentError::LeftBehind { paths: left_behind })
+                }
+                Ok(()) => Ok(stopped?),
             }
-            Err(error) => engine.stop().await.map_err(AgentError::from).and(Err(error)),
         };
-        if matches!(ended, Ok(Ended::Interrupted)) {
-            tracing::warn!("asked a second time: ending at once");
-            return ended;
-        }
-        let left_behind = engine.report().await.left_behind;
-        frame.stop().await?;
-        told.all().await;
-        match ended {
-            Ok(_) if !left_behind.is_empty() => Err(AgentError::LeftBehind { paths: left_behind }),
-            ended => ended,
+        tokio::select! {
+            biased;
+            ended = running => {
+                fatal.say_unless_of(ended.as_ref().err().and_then(AgentError::fatal_worker));
+                ended.map(|()| Ended::Stopped)
+            }
+            () = signals.asked_again() => {
+                tracing::warn!("asked a second time: ending at once");
+                fatal.say_unless_of(None);
+                Ok(Ended::Interrupted)
+            }
         }
     }
 }
@@ -365,24 +390,21 @@ async fn begin(engine: &Engine, signals: SignalHandle, change: Change) -> Result
 }
 
 /// Waits for the engine's end, or stops it when a signal asks for that.
-async fn until_end(
-    engine: &Engine,
-    signals: &Listening,
-    apart: Duration,
-) -> Result<Ended, AgentError> {
-    let ended: Result<(), EngineError> = tokio::select! {
+async fn until_end(engine: &Engine, signals: &Listening) -> Result<(), AgentError> {
+    tokio::select! {
         biased;
-        asked = signals.asked_to_end() => {
-            tracing::info!("asked to end: stopping all workers in order");
+        () = signals.asked_to_end() => {
             engine.asked_by("agent", "a signal asked it to end").kill();
-            tokio::select! {
-                biased;
-                ended = engine.wait() => ended,
-                () = asked.again(apart) => return Ok(Ended::Interrupted),
-            }
+            tracing::info!("asked to end: stopping all workers in order");
         }
-        ended = engine.wait() => ended,
-    };
-    ended?;
-    Ok(Ended::Stopped)
+        () = engine.stopping() => {}
+    }
+    Ok(engine.wait().await?)
+}
+
+/// Says what went wrong besides, where another error is what ends the agent.
+fn said(ended: Result<(), EngineError>) {
+    if let Err(error) = ended {
+        tracing::error!("{}", Exit::failed(error));
+    }
 }

@@ -76,6 +76,14 @@ impl AgentError {
         }
     }
 
+    /// Returns the path of the worker with the worst fatal error.
+    pub(super) fn fatal_worker(&self) -> Option<&str> {
+        match self {
+            Self::Engine(EngineError::Fatal { path, .. }) => Some(path),
+            _ => None,
+        }
+    }
+
     /// Returns the exit code of the process: 65 for manifolds that do not fit and for settings that
     /// cannot be used, 75 for a state folder that is held, else 1.
     pub fn exit_code(&self) -> ExitCode {

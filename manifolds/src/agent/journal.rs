@@ -1,28 +1,78 @@
 //! What the engine's events say in the log.
 
+use std::sync::Arc;
+
 use crankcase_engine::{EndKind, Event, EventKind, Events, Notice};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
+/// The first fatal error, which is mostly the one that the agent's end says.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unsaid(Arc<Mutex<Option<Fatal>>>);
+
+#[derive(Debug)]
+struct Fatal {
+    worker: String,
+    error: String,
+}
+
+impl Unsaid {
+    /// Says it, unless it is that of this worker, which the agent's end says.
+    pub(super) fn say_unless_of(&self, worker: Option<&str>) {
+        let fatal = self.0.lock().take();
+        if let Some(fatal) = fatal.filter(|fatal| worker != Some(&fatal.worker)) {
+            fatal.say();
+        }
+    }
+
+    fn note(&self, worker: String, error: &str) {
+        let next = Fatal { worker, error: error.to_owned() };
+        let mut first = self.0.lock();
+        match &mut *first {
+            None => {
+                let worker = &next.worker;
+                tracing::warn!(worker, "a worker has failed for good: all are stopped in order");
+                *first = Some(next);
+            }
+            // An engine in which a worker has failed fails with the same error.
+            Some(first) if next.error.contains(&first.error) => *first = next,
+            Some(_) => next.say(),
+        }
+    }
+}
+
+impl Fatal {
+    fn say(&self) {
+        let Self { worker, error } = self;
+        tracing::error!(worker, error, "a worker has failed for good");
+    }
+}
+
 /// Logs events until there are no more.
-pub(super) fn keep(runtime: &Handle, mut events: Events) {
+pub(super) fn keep(runtime: &Handle, mut events: Events) -> Unsaid {
+    let fatal = Unsaid::default();
+    let noted = fatal.clone();
     drop(runtime.spawn(async move {
         while let Some(notice) = events.next().await {
             match notice {
-                Notice::Event(event) => log(&event),
+                Notice::Event(event) => log(&event, &noted),
                 Notice::Missed(events) => tracing::warn!(events, "too many events to log"),
             }
         }
     }));
+    fatal
 }
 
-fn log(event: &Event) {
+fn log(event: &Event, fatal: &Unsaid) {
     let worker = event.path();
     match &event.kind {
         EventKind::Ended { error: Some(reason), end: EndKind::Missing, .. } => {
             tracing::info!(worker, reason, "a worker misses something");
         }
-        // A fatal one is the agent's own error.
-        EventKind::Ended { error: Some(error), end, .. } if *end != EndKind::Fatal => {
+        EventKind::Ended { error: Some(error), end: EndKind::Fatal, .. } => {
+            fatal.note(worker, error);
+        }
+        EventKind::Ended { error: Some(error), end, .. } => {
             tracing::warn!(worker, %end, error, "a worker has ended");
         }
         EventKind::Spent { failures } => tracing::error!(worker, failures, "a worker is parked"),

@@ -1,10 +1,11 @@
 //! What the service manager is told of an agent.
 
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, EngineState, Event, EventKind, Events, Graph, Notice, WorkerState};
+use crankcase_engine::{Engine, Events, Graph, WorkerState};
 use crankcase_workers::{ServiceManager, ServiceState};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -16,6 +17,9 @@ use super::LAST_GRACE;
 /// How long after a change the status is told: changes come in bursts.
 const QUIET: Duration = Duration::from_millis(200);
 
+/// How long after a manager has not read what it was told before it is told again.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// How many workers that do not run the status names.
 const MOST_NAMED: usize = 3;
 
@@ -25,7 +29,7 @@ const MOST_NAMED: usize = 3;
 /// settled after that.
 pub(super) fn keep(runtime: &Handle, engine: &Engine, begun: &Arc<Notify>) -> Told {
     let manager = match ServiceManager::from_env() {
-        Ok(Some(manager)) => manager,
+        Ok(Some(manager)) => Arc::new(manager),
         Ok(None) => return Told { task: None },
         Err(err) => {
             let error: &dyn std::error::Error = &err;
@@ -33,9 +37,8 @@ pub(super) fn keep(runtime: &Handle, engine: &Engine, begun: &Arc<Notify>) -> To
             return Told { task: None };
         }
     };
-    let watchdog = manager.watchdog().map(|within| within / 2);
     let telling =
-        Telling { manager, engine: engine.clone(), watchdog, said: None, is_stopping: false };
+        Telling { manager, engine: engine.clone(), owed: Vec::new(), status: None, retry: None };
     // Followed from now on: nothing has happened yet.
     let (events, begun) = (engine.events(), Arc::clone(begun));
     Told { task: Some(runtime.spawn(telling.run(events, begun))) }
@@ -57,88 +60,128 @@ impl Told {
 }
 
 struct Telling {
-    manager: ServiceManager,
+    manager: Arc<ServiceManager>,
     engine: Engine,
-    /// How often the manager is told that the engine is alive.
-    watchdog: Option<Duration>,
+    /// What the manager is still to be told, the oldest first.
+    owed: Vec<ServiceState>,
     /// The status that was told last.
-    said: Option<String>,
-    is_stopping: bool,
+    status: Option<String>,
+    /// When that is tried again, if the manager has not read what it was told before.
+    retry: Option<Instant>,
 }
 
 impl Telling {
-    async fn run(mut self, mut events: Events, begun: Arc<Notify>) {
-        let mut beats = self.watchdog.map(beats);
+    async fn run(self, events: Events, begun: Arc<Notify>) {
+        let beating = beat(Arc::clone(&self.manager), self.engine.clone());
+        // Beside each other: the watchdog must be told however long anything else takes.
+        tokio::select! {
+            biased;
+            () = beating => {}
+            () = self.follow(events, begun) => {}
+        }
+    }
+
+    /// Tells what the engine does, until its end.
+    async fn follow(mut self, mut events: Events, begun: Arc<Notify>) {
         let engine = self.engine.clone();
-        let mut settled = Box::pin(async move {
+        let mut settled = Box::pin(async {
             begun.notified().await;
             engine.settled().await
         });
-        let (mut is_waiting, mut status_due) = (true, None);
+        let mut stopping = Box::pin(engine.stopping());
+        let (mut is_settling, mut is_stopping) = (true, false);
+        let mut status_due = None;
         loop {
-            // The watchdog is first: it must be told however much happens.
             tokio::select! {
                 biased;
-                () = beat(beats.as_mut()) => self.tell_alive().await,
-                settled = &mut settled, if is_waiting => {
-                    is_waiting = false;
-                    if settled.is_ok() && !self.is_stopping {
-                        self.tell(&[ServiceState::Ready]);
+                () = &mut stopping, if !is_stopping => {
+                    is_stopping = true;
+                    self.tell(ServiceState::Stopping);
+                }
+                settled = &mut settled, if is_settling => {
+                    is_settling = false;
+                    if settled.is_ok() && !is_stopping {
+                        self.tell(ServiceState::Ready);
                         tracing::info!("ready");
                     }
                 }
+                () = until(self.retry) => self.tell_owed(),
                 () = until(status_due) => {
                     status_due = None;
                     self.tell_status().await;
                 }
                 notice = events.next() => {
-                    let Some(notice) = notice else { return };
-                    self.take(&notice).await;
+                    if notice.is_none() {
+                        break;
+                    }
                     status_due.get_or_insert_with(|| Instant::now() + QUIET);
                 }
             }
         }
-    }
-
-    async fn take(&mut self, notice: &Notice) {
-        let is_stopping = match notice {
-            Notice::Event(event) => self.is_killed(event),
-            // It may have been among those that were missed.
-            Notice::Missed(_) => self.engine.report().await.state != EngineState::Running,
-        };
-        if is_stopping && !self.is_stopping {
-            self.is_stopping = true;
-            self.tell(&[ServiceState::Stopping]);
+        // Whoever waits for this task does not wait for ever.
+        while let Some(retry) = self.retry {
+            sleep_until(retry).await;
+            self.tell_owed();
         }
-    }
-
-    fn is_killed(&self, event: &Event) -> bool {
-        event.kind == EventKind::Killed && event.path() == self.engine.path()
     }
 
     async fn tell_status(&mut self) {
         let Some(graph) = self.engine.graph().await else { return };
         let status = status_of(&graph);
-        if self.said.as_ref() != Some(&status) {
-            self.tell(&[ServiceState::Status(status.clone())]);
-            self.said = Some(status);
+        if self.status.as_ref() != Some(&status) {
+            self.status = Some(status.clone());
+            self.tell(ServiceState::Status(status));
         }
     }
 
-    /// Says that the engine is alive, if its own task gets a turn.
-    async fn tell_alive(&self) {
-        let within = self.watchdog.unwrap_or_default();
+    /// Tells a state, after what is owed. Of statuses only the last counts.
+    fn tell(&mut self, state: ServiceState) {
+        if matches!(state, ServiceState::Status(_)) {
+            self.owed.retain(|owed| !matches!(owed, ServiceState::Status(_)));
+        }
+        self.owed.push(state);
+        self.tell_owed();
+    }
+
+    /// Tells all that is owed, as far as the manager reads.
+    fn tell_owed(&mut self) {
+        while let Some(state) = self.owed.first() {
+            let told = self.manager.tell(std::slice::from_ref(state));
+            let was_late = self.retry.take().is_some();
+            match told {
+                Ok(()) => {}
+                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {
+                    if !was_late {
+                        tracing::warn!(?state, "the service manager does not read: told later");
+                    }
+                    self.retry = Some(Instant::now() + RETRY);
+                    return;
+                }
+                Err(err) => {
+                    let error: &dyn std::error::Error = &err;
+                    tracing::warn!(error, ?state, "cannot tell the service manager");
+                }
+            }
+            self.owed.remove(0);
+        }
+    }
+}
+
+/// Says that the engine is alive, as often as the manager wants, while its own task gets a turn.
+async fn beat(manager: Arc<ServiceManager>, engine: Engine) {
+    let Some(within) = manager.watchdog().map(|within| within / 2) else { return pending().await };
+    let mut beats = beats(within);
+    loop {
+        beats.tick().await;
         // That it has ended is an answer too.
-        match timeout(within, self.engine.ping()).await {
-            Ok(_) => self.tell(&[ServiceState::Watchdog]),
+        match timeout(within, engine.ping()).await {
+            Ok(_) => {
+                if let Err(err) = manager.tell(&[ServiceState::Watchdog]) {
+                    let error: &dyn std::error::Error = &err;
+                    tracing::warn!(error, "cannot tell the service manager of the watchdog");
+                }
+            }
             Err(_) => tracing::error!(?within, "the engine does not answer: no watchdog beat"),
-        }
-    }
-
-    fn tell(&self, states: &[ServiceState]) {
-        if let Err(err) = self.manager.tell(states) {
-            let error: &dyn std::error::Error = &err;
-            tracing::warn!(error, ?states, "cannot tell the service manager");
         }
     }
 }
@@ -147,13 +190,6 @@ fn beats(every: Duration) -> Interval {
     let mut beats = interval(every.max(Duration::from_millis(1)));
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beats
-}
-
-async fn beat(beats: Option<&mut Interval>) {
-    match beats {
-        Some(beats) => drop(beats.tick().await),
-        None => pending().await,
-    }
 }
 
 async fn until(moment: Option<Instant>) {

@@ -13,21 +13,34 @@ use super::AgentError;
 /// Listens for signals outside of any engine: a second one must be seen while the engine stops.
 pub(super) struct Listening {
     handle: SignalHandle,
+    asked: watch::Receiver<Asked>,
     stopper: Stopper,
 }
 
+/// How often the process was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Never,
+    Once,
+    Again,
+}
+
 impl Listening {
-    pub(super) fn begin(runtime: &Handle) -> Result<Self, AgentError> {
+    /// Begins to listen, in a task of this runtime. A second signal counts if it comes `apart` after
+    /// the first or later.
+    pub(super) fn begin(runtime: &Handle, apart: Duration) -> Result<Self, AgentError> {
         let _runtime = runtime.enter();
         let signals = Signals::new()?;
         let handle = signals.handle();
         let (stopper, stop) = Stop::pair();
+        let (tell, asked) = watch::channel(Asked::Never);
+        drop(runtime.spawn(count(handle.subscribe(), apart, tell)));
         drop(runtime.spawn(async move {
             if let Err(exit) = signals.run(stop).await {
                 tracing::error!(error = %exit, "no signal is seen any more");
             }
         }));
-        Ok(Self { handle, stopper })
+        Ok(Self { handle, asked, stopper })
     }
 
     pub(super) fn handle(&self) -> SignalHandle {
@@ -35,45 +48,48 @@ impl Listening {
     }
 
     /// Waits until the process was asked to end.
-    pub(super) async fn asked_to_end(&self) -> Asked {
-        asked_to_end(self.handle.subscribe()).await
+    pub(super) async fn asked_to_end(&self) {
+        reached(self.asked.clone(), Asked::Once).await;
+    }
+
+    /// Waits until the process was asked to end once more.
+    pub(super) async fn asked_again(&self) {
+        reached(self.asked.clone(), Asked::Again).await;
     }
 }
 
-/// That the process was asked to end, and when.
-pub(super) struct Asked {
-    counts: watch::Receiver<SignalCounts>,
-    /// How often it had been asked by then.
-    ends: u64,
-    at: Instant,
+async fn reached(mut asked: watch::Receiver<Asked>, least: Asked) {
+    if asked.wait_for(|asked| *asked >= least).await.is_err() {
+        // Nobody will ask any more.
+        std::future::pending::<()>().await;
+    }
 }
 
-impl Asked {
-    /// Waits until the process is asked to end once more, at the soonest `apart` after it was.
-    ///
-    /// What comes before belongs to the first: some who ask a process and its group ask it twice.
-    /// What comes after counts, also if nobody waits for it yet.
-    pub(super) async fn again(mut self, apart: Duration) {
-        loop {
-            self.ends = grown(&mut self.counts, self.ends).await;
-            if self.at.elapsed() >= apart {
+/// Tells how often the process was asked to end.
+///
+/// What comes sooner than `apart` after the first belongs to the first: some who ask a process and
+/// its group ask it twice. The moments are those at which the signals are seen here, whoever is late
+/// to hear of them.
+async fn count(
+    mut counts: watch::Receiver<SignalCounts>,
+    apart: Duration,
+    tell: watch::Sender<Asked>,
+) {
+    let (mut seen, mut first) = (0, None::<Instant>);
+    while let Ok(counts) = counts.wait_for(|counts| counts.ends() > seen).await {
+        seen = counts.ends();
+        drop(counts);
+        match first {
+            None => {
+                first = Some(Instant::now());
+                tell.send_replace(Asked::Once);
+            }
+            Some(first) if first.elapsed() >= apart => {
+                tell.send_replace(Asked::Again);
                 return;
             }
+            Some(_) => {}
         }
-    }
-}
-
-async fn asked_to_end(mut counts: watch::Receiver<SignalCounts>) -> Asked {
-    let ends = grown(&mut counts, 0).await;
-    Asked { counts, ends, at: Instant::now() }
-}
-
-/// Waits until the process was asked to end more often than `seen` times; returns how often it was.
-async fn grown(counts: &mut watch::Receiver<SignalCounts>, seen: u64) -> u64 {
-    match counts.wait_for(|counts| counts.ends() > seen).await {
-        Ok(counts) => counts.ends(),
-        // Nobody will ask any more.
-        Err(_) => std::future::pending().await,
     }
 }
 
@@ -89,65 +105,77 @@ mod tests {
 
     use crankcase_workers::SignalCounts;
     use tokio::sync::watch;
-    use tokio::time::{Instant, advance, timeout};
+    use tokio::task::{JoinSet, yield_now};
+    use tokio::time::{advance, timeout};
 
-    use super::{Asked, asked_to_end};
+    use super::{Asked, count, reached};
 
     const APART: Duration = Duration::from_millis(250);
 
-    /// A process that was asked to end just now, once.
-    async fn asked(counts: &watch::Sender<SignalCounts>) -> Asked {
-        counts.send_modify(|counts| counts.terminate += 1);
-        asked_to_end(counts.subscribe()).await
+    struct Asking {
+        counts: watch::Sender<SignalCounts>,
+        asked: watch::Receiver<Asked>,
+        _counting: JoinSet<()>,
+    }
+
+    impl Asking {
+        fn begin(apart: Duration) -> Self {
+            let counts = watch::Sender::default();
+            let (tell, asked) = watch::channel(Asked::Never);
+            let mut counting = JoinSet::new();
+            counting.spawn(count(counts.subscribe(), apart, tell));
+            Self { counts, asked, _counting: counting }
+        }
+
+        fn ask(&self) {
+            self.counts.send_modify(|counts| counts.terminate += 1);
+        }
+
+        async fn until(&self, least: Asked) {
+            let reached = reached(self.asked.clone(), least);
+            timeout(Duration::from_secs(60), reached).await.expect("it does not count");
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_with_the_first_signal_is_no_second_one() {
-        let counts = watch::Sender::default();
-        let began = Instant::now();
-        let again = asked(&counts).await.again(APART);
-        tokio::pin!(again);
+        let asking = Asking::begin(APART);
+        asking.ask();
+        asking.until(Asked::Once).await;
+        asking.ask();
+        yield_now().await;
+        advance(Duration::from_millis(100)).await;
+        asking.counts.send_modify(|counts| counts.interrupt += 1);
+        yield_now().await;
+        advance(APART).await;
+        yield_now().await;
+        assert_eq!(*asking.asked.borrow(), Asked::Once);
 
-        let soon = async {
-            advance(Duration::from_millis(1)).await;
-            counts.send_modify(|counts| counts.terminate += 1);
-            advance(Duration::from_millis(100)).await;
-            counts.send_modify(|counts| counts.interrupt += 1);
-            std::future::pending::<()>().await;
-        };
-        let soon = timeout(Duration::from_secs(60), async {
-            tokio::select! {
-                biased;
-                () = &mut again => {}
-                () = soon => {}
-            }
-        });
-        assert!(soon.await.is_err(), "it counted after {:?}", began.elapsed());
+        asking.ask();
 
-        counts.send_modify(|counts| counts.terminate += 1);
-        again.await;
+        asking.until(Asked::Again).await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_signal_that_comes_before_it_is_waited_for_counts() {
-        let counts = watch::Sender::default();
-        let asked = asked(&counts).await;
-        counts.send_modify(|counts| counts.terminate += 1);
+    async fn a_second_signal_counts_though_the_first_was_not_waited_for_yet() {
+        let asking = Asking::begin(Duration::ZERO);
+        asking.ask();
+        yield_now().await;
+        asking.ask();
 
-        let again = asked.again(Duration::ZERO);
-
-        timeout(Duration::from_secs(60), again).await.expect("it does not count");
+        asking.until(Asked::Once).await;
+        asking.until(Asked::Again).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_signal_counts_from_the_grace_on() {
-        let counts = watch::Sender::default();
-        let again = asked(&counts).await.again(APART);
-        let later = async {
-            tokio::time::sleep(APART).await;
-            counts.send_modify(|counts| counts.interrupt += 1);
-        };
+        let asking = Asking::begin(APART);
+        asking.ask();
+        yield_now().await;
+        advance(APART).await;
 
-        let ((), ()) = tokio::join!(again, later);
+        asking.ask();
+
+        asking.until(Asked::Again).await;
     }
 }

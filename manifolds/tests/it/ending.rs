@@ -118,6 +118,23 @@ async fn a_fatal_error_is_the_exit_code_and_is_said_once() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_fatal_error_is_said_though_a_second_signal_cuts_the_stop_short() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let mut agent = Agent::start(folder.path(), &["fatal", "deaf"]).await?;
+    agent.send(Signal::HUP)?;
+    agent.until_all(&["failed for good: all are stopped in order", "not listening"]).await?;
+
+    agent.send(Signal::TERM)?;
+    agent.until("signal received").await?;
+    agent.send(Signal::TERM)?;
+
+    let (status, log) = agent.end().await?;
+    assert_eq!(status.code(), Some(130), "{log}");
+    assert_eq!(log.matches("the signal hurt").count(), 1, "{log}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_panic_does_not_end_the_agent() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut agent = Agent::start(folder.path(), &["panicking"]).await?;

@@ -76,6 +76,42 @@ async fn it_is_told_when_the_agent_is_ready_and_when_it_stops() -> TestResult {
 }
 
 #[tokio::test]
+async fn it_is_told_of_a_stop_that_a_fatal_error_began() -> TestResult {
+    let mut manager = Manager::new()?;
+    let mut agent = manager.start(&["fatal", "deaf"], None)?;
+    manager.until("READY=1").await?;
+
+    agent.send(Signal::HUP)?;
+
+    manager.until("STOPPING=1").await?;
+    agent.until("not listening").await?;
+    agent.send(Signal::KILL)?;
+    agent.end().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_it_has_not_read_is_told_again() -> TestResult {
+    let mut manager = Manager::new()?;
+    let others = std::os::unix::net::UnixDatagram::unbound()?;
+    others.set_nonblocking(true)?;
+    let place = manager.folder.path().join("notify");
+    // As if other services had filled its queue.
+    while others.send_to(b"STATUS=busy", &place).is_ok() {}
+    let mut agent = manager.start(&[], None)?;
+    agent.until("the service manager does not read: told later").await?;
+    agent.until("ready").await?;
+
+    manager.until("READY=1").await?;
+
+    agent.send(Signal::TERM)?;
+    manager.until("STOPPING=1").await?;
+    let (status, log) = agent.end().await?;
+    assert_eq!(status.code(), Some(0), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_agent_whose_manifolds_do_not_fit_is_never_ready() -> TestResult {
     let mut manager = Manager::new()?;
 
