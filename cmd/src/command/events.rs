@@ -1,6 +1,11 @@
+use std::future::pending;
 use std::io::{self, Write};
+use std::thread;
 
 use crankcase_status::wire::EventLine;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use tokio::sync::oneshot;
 
 use crate::cli::Global;
 use crate::{exit, print};
@@ -15,10 +20,33 @@ pub(crate) async fn run(global: &Global, _args: Args) -> anyhow::Result<u8> {
         // So that one knows from when on nothing is missed.
         drop(writeln!(anstream::stderr(), "following the events"));
     }
-    while let Some(line) = events.next().await? {
+    let unread = unread();
+    tokio::pin!(unread);
+    loop {
+        let line = tokio::select! {
+            biased;
+            () = &mut unread => None,
+            line = events.next() => line?,
+        };
+        let Some(line) = line else { return Ok(exit::DONE) };
         print::line(global.output, &line, write)?;
     }
-    Ok(exit::DONE)
+}
+
+/// Waits until nobody can read any more what is written: that need not wait for the next event.
+async fn unread() {
+    let (tell, told) = oneshot::channel();
+    // A thread that ends with the process: of a plain file, nothing is ever told.
+    drop(thread::spawn(move || {
+        let stdout = io::stdout();
+        let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+        if retry_on_intr(|| poll(&mut polled, None)).is_ok() {
+            let _nobody_waits = tell.send(());
+        }
+    }));
+    if told.await.is_err() {
+        pending::<()>().await;
+    }
 }
 
 fn write(line: &EventLine, out: &mut dyn Write) -> io::Result<()> {

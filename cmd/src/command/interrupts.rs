@@ -1,3 +1,5 @@
+use std::fs;
+use std::future::pending;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -8,11 +10,13 @@ use tokio::time::Instant;
 /// group ask it twice.
 const APART: Duration = Duration::from_millis(250);
 
-/// Tells that SIGINT or SIGTERM asks the process to end, from when it is made on.
+/// Tells that SIGINT, SIGTERM or SIGHUP asks the process to end, from when it is made on.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
+    /// None under `nohup`, which has it ignored.
+    hangup: Option<Signal>,
 }
 
 impl Interrupts {
@@ -20,14 +24,24 @@ impl Interrupts {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         let interrupt = listen(SignalKind::interrupt())?;
         let terminate = listen(SignalKind::terminate())?;
-        Ok(Self { interrupt, terminate })
+        let hangup = (!is_hangup_ignored()).then(|| listen(SignalKind::hangup())).transpose()?;
+        // Listened for once, it does not end the process: the write that went too far fails.
+        drop(listen(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
+        Ok(Self { interrupt, terminate, hangup })
     }
 
     /// Waits for the next signal. Cancel safe.
     pub(super) async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = hangup => {}
         }
     }
 
@@ -41,4 +55,13 @@ impl Interrupts {
             }
         }
     }
+}
+
+/// Returns whether this process was started with SIGHUP ignored.
+fn is_hangup_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // The lowest bit is that of signal 1.
+    ignored.is_some_and(|mask| mask & 1 != 0)
 }

@@ -2,6 +2,7 @@ use serde_json::Value;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use crate::machine::within;
 use crate::world::{TestResult, World, install_failing, program, ran};
 
 #[tokio::test]
@@ -115,6 +116,21 @@ async fn events_show_a_bounce_with_who_and_why() -> TestResult {
     world.clean_kill().await?;
     assert_eq!(events.wait().await?.code(), Some(0));
     Ok(())
+}
+
+#[tokio::test]
+async fn events_end_when_nobody_reads_them_any_more() -> TestResult {
+    let world = World::start().await?;
+    let mut events = world.program(&["events"]);
+    let mut events = events.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut notes = BufReader::new(events.stderr.take().ok_or("no stderr")?).lines();
+    assert_eq!(notes.next_line().await?.as_deref(), Some("following the events"));
+
+    // Nothing happens meanwhile.
+    drop(events.stdout.take());
+
+    assert_eq!(within(events.wait()).await??.code(), Some(0));
+    world.clean_kill().await
 }
 
 #[tokio::test]

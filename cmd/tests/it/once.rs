@@ -180,9 +180,11 @@ async fn an_interrupted_apply_ends_what_runs_and_says_what_was_not_attempted() -
   last: {type: exec, dependencies: [long], config: {command: [/bin/sh, -c, ": > @/last"]}}
 "#,
     )?;
-    for (asked, count) in
-        [(Signal::INT, "1 changed, 0 unchanged"), (Signal::TERM, "0 changed, 1 unchanged")]
-    {
+    for (asked, count) in [
+        (Signal::INT, "1 changed, 0 unchanged"),
+        (Signal::TERM, "0 changed, 1 unchanged"),
+        (Signal::HUP, "0 changed, 1 unchanged"),
+    ] {
         let child = machine.begin(&["apply", "site.yaml"])?;
         let pid = machine.lines("pid", 1).await?.remove(0);
         std::fs::remove_file(machine.path("pid"))?;
@@ -202,6 +204,46 @@ async fn an_interrupted_apply_ends_what_runs_and_says_what_was_not_attempted() -
         gone(&pid).await?;
         assert!(!machine.path("last").exists());
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hangup_that_is_ignored_interrupts_nothing() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  long: {type: exec, config: {command: [/bin/sh, -c, "echo begun > @/begun; read line < @/pipe"]}}
+"#,
+    )?;
+    machine.fifo("pipe")?;
+    let child = machine.begin_after("trap '' HUP", &["apply", "site.yaml"])?;
+    machine.lines("begun", 1).await?;
+
+    signal(&child.id().ok_or("ended")?.to_string(), Signal::HUP)?;
+    let mut pipe = File::options().read(true).write(true).open(machine.path("pipe"))?;
+    pipe.write_all(b"go\n")?;
+
+    let ran = machine.ended(child).await?;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_is_larger_than_allowed_fails_and_leaves_nothing_behind() -> TestResult {
+    let machine = Machine::new(
+        "resources: {large: {type: file, config: {path: '@/large', source: '@/source'}}}\n",
+    )?;
+    machine.write("source", &"x".repeat(1 << 20))?;
+
+    let child = machine.begin_after("ulimit -f 100", &["apply", "site.yaml"])?;
+    let ran = machine.ended(child).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("File too large"), "{ran:?}");
+    let mut left: Vec<_> = std::fs::read_dir(machine.path(""))?
+        .map(|entry| Ok(entry?.file_name().into_string().unwrap_or_default()))
+        .collect::<std::io::Result<_>>()?;
+    left.sort_unstable();
+    assert_eq!(left, ["site.yaml", "source", "state"]);
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crankcase_engine::{Stop, Stopper, Worker};
 use crankcase_workers::{SignalCounts, SignalHandle, Signals};
+use rustix::process::Signal;
 use tokio::runtime::Handle;
+use tokio::signal::unix::{self, SignalKind};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -31,6 +33,10 @@ impl Listening {
     pub(super) fn begin(runtime: &Handle, apart: Duration) -> Result<Self, AgentError> {
         let _runtime = runtime.enter();
         let signals = Signals::new()?;
+        // Listened for once, it does not end the process: the write that went too far fails.
+        if let Err(error) = unix::signal(SignalKind::from_raw(Signal::XFSZ.as_raw())) {
+            tracing::warn!(%error, "cannot listen for SIGXFSZ");
+        }
         let handle = signals.handle();
         let (stopper, stop) = Stop::pair();
         let (tell, asked) = watch::channel(Asked::Never);
