@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::site_args::SiteArgs;
 
 /// The version of the file's format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -31,7 +31,9 @@ pub(crate) struct SavedPlan {
     paths: Vec<PathBuf>,
     vars: Vec<(String, String)>,
     var_files: Vec<PathBuf>,
-    pub(crate) plan: Plan,
+    /// What tells the manifest from one that was changed since.
+    manifest: String,
+    plan: Plan,
 }
 
 /// What was planned has moved since.
@@ -84,9 +86,21 @@ impl IsSavedPlan {
 
 impl SavedPlan {
     /// Returns the plan of a site whose paths are absolute: it may be applied from elsewhere.
-    pub(crate) fn new(site: &SiteArgs, plan: Plan) -> Self {
+    pub(crate) fn new(site: &SiteArgs, manifest: &str, plan: Plan) -> Self {
         let SiteArgs { paths, vars, var_files } = site.clone();
-        Self { crankcase_plan: VERSION, paths, vars, var_files, plan }
+        Self {
+            crankcase_plan: VERSION,
+            paths,
+            vars,
+            var_files,
+            manifest: manifest.to_owned(),
+            plan,
+        }
+    }
+
+    /// Refuses a manifest or a machine that is not what was planned for.
+    pub(crate) fn check(&self, manifest: &str, plan: &Plan) -> Result<(), OutOfDate> {
+        if (&*self.manifest, &self.plan) == (manifest, plan) { Ok(()) } else { Err(OutOfDate) }
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
@@ -188,7 +202,7 @@ mod tests {
 
     fn saved() -> SavedPlan {
         let site = SiteArgs { paths: Vec::new(), vars: Vec::new(), var_files: Vec::new() };
-        SavedPlan::new(&site, Plan { resources: Vec::new() })
+        SavedPlan::new(&site, "", Plan { resources: Vec::new() })
     }
 
     #[test]

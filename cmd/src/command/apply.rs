@@ -5,7 +5,7 @@ use crankcase_resources::{ApplyOptions, PlanOptions};
 
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
-use crate::saved_plan::{HasVars, OutOfDate, SavedPlan};
+use crate::saved_plan::{HasVars, SavedPlan};
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
 
@@ -41,9 +41,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             () = interrupts.next() => return Ok(exit::INTERRUPTED),
             plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
         };
-        if plan != saved.plan {
-            return Err(OutOfDate.into());
-        }
+        saved.check(site.digest(), &plan)?;
     }
     let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
     let (stopper, stop) = Stop::pair();

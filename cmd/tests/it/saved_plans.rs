@@ -65,6 +65,31 @@ async fn a_saved_plan_remembers_the_variables_and_where_its_manifest_is() -> Tes
 }
 
 #[tokio::test]
+async fn a_saved_plan_is_refused_when_the_manifest_has_changed_in_what_no_plan_shows() -> TestResult
+{
+    let site = |env: &str, mode: &str| {
+        format!(
+            "resources:\n  first: {{type: file, config: {{path: '@/first', content: one}}}}\n  page: \
+             {{type: file, dependencies: [first], config: {{path: '@/page', content: '{{{{ \
+             deps.first.state.sha256 }}}}', mode: '{mode}'}}}}\n  run: {{type: exec, config: {{command: \
+             [/bin/true], creates: '@/made', env: {{A: {env}}}}}}}\n"
+        )
+    };
+    for changed in [site("two", "0600"), site("one", "0644")] {
+        let machine = Machine::new(&site("one", "0600"))?;
+        let planned = machine.run(&["plan", "site.yaml", "-o", "plan"]).await?;
+        machine.write("site.yaml", &changed)?;
+
+        let ran = machine.run(&["apply", "plan"]).await?;
+
+        assert_eq!(planned.code, Some(0), "{planned:?}");
+        is_refused(&machine, &ran);
+        assert!(!machine.path("first").exists(), "something was done");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_saved_plan_takes_no_other_variables() -> TestResult {
     let machine = saved().await?;
     machine.write("vars.yaml", "text: two\n")?;
@@ -122,8 +147,8 @@ async fn a_saved_plan_that_was_spoiled_is_invalid_input() -> TestResult {
 
     for spoiled in [
         text[..text.len() / 2].to_owned(),
-        text.replace("\"crankcase_plan\": 1", "\"crankcase_plan\": 999"),
-        text.replace("\"crankcase_plan\": 1", "\"crankcase_plan\": \"x\""),
+        text.replace("\"crankcase_plan\": 2", "\"crankcase_plan\": 999"),
+        text.replace("\"crankcase_plan\": 2", "\"crankcase_plan\": \"x\""),
         text.replace("\"paths\"", "\"pats\""),
     ] {
         machine.write("plan", &spoiled)?;

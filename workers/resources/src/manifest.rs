@@ -18,6 +18,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::declaration::{Declaration, Place};
 use crate::graph::{Edges, Graph};
 use crate::known::{Files, Judged, KnownConfig};
@@ -45,6 +47,7 @@ const REHEARSAL: usize = 1_000_000;
 pub struct Manifest {
     declarations: Vec<Declaration>,
     graph: Graph,
+    digest: String,
 }
 
 impl Manifest {
@@ -92,8 +95,9 @@ impl Manifest {
         beside::check_kept(&placed, &mut problems);
         beside::check_read(&placed, &graph, (&known, left), &mut problems);
         problems.finish()?;
+        let digest = digest(&rehearsed);
         let declarations = rehearsed.into_iter().map(|rehearsed| rehearsed.declaration).collect();
-        Ok(Self { declarations, graph })
+        Ok(Self { declarations, graph, digest })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -106,10 +110,37 @@ impl Manifest {
         &self.graph
     }
 
+    /// Returns what tells it from a manifest that was changed since: a SHA-256, in hexadecimal, of
+    /// the texts with resources and of all variables. Files that resources read are not in it.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
     /// Takes the manifest apart.
     pub fn into_parts(self) -> (Vec<Declaration>, Graph) {
         (self.declarations, self.graph)
     }
+}
+
+fn digest(resources: &[Rehearsed]) -> String {
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        // With its length, so that no text runs into the next.
+        hasher.update(text.len().to_le_bytes());
+        hasher.update(text);
+    };
+    let templates = resources.iter().map(|resource| &resource.template);
+    let mut before = None;
+    for Template { source, vars_text, .. } in templates.map(|template| &**template) {
+        // All resources of a file come one after another, and all have the same variables.
+        match before.replace(source) {
+            None => add(vars_text.as_deref().unwrap_or_default()),
+            Some(last) if Arc::ptr_eq(last, source) => continue,
+            Some(_) => {}
+        }
+        add(source.text());
+    }
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A resource after what is known of it was evaluated.

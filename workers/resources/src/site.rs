@@ -37,6 +37,7 @@ pub struct Site {
     declarations: Vec<Declaration>,
     graph: Graph,
     kinds: Kinds,
+    digest: String,
 }
 
 impl Site {
@@ -58,8 +59,14 @@ impl Site {
         let manifest = Manifest::load_judged(paths, overrides, &names, |kind, known| {
             judge(&kinds, kind, known)
         })?;
+        let digest = manifest.digest().to_owned();
         let (declarations, graph) = manifest.into_parts();
-        Ok(Self { declarations, graph, kinds })
+        Ok(Self { declarations, graph, kinds, digest })
+    }
+
+    /// Returns what tells its manifest from one that was changed since; see [`Manifest::digest`].
+    pub fn digest(&self) -> &str {
+        &self.digest
     }
 
     /// Returns the resources in the order in which they were written.
