@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
+use crankcase_resources::is_unprintable;
 use serde::Serialize;
 
 pub(crate) use dot::{dot, site_dot};
@@ -63,14 +64,14 @@ fn print(
     written.and_then(|()| out.flush()).context("cannot write to stdout")
 }
 
-/// Returns a text without what would move the cursor or end the line.
+/// Returns a text without what would move the cursor, end the line or have it look otherwise.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
     }
     let escape = |character: char| match character {
         '\n' => " ".to_owned(),
-        _ if character.is_control() => character.escape_default().to_string(),
+        _ if is_unprintable(character) => character.escape_default().to_string(),
         _ => character.to_string(),
     };
     Cow::Owned(text.chars().map(escape).collect())
@@ -101,6 +102,8 @@ mod tests {
     fn a_text_cannot_reach_the_terminal() {
         assert_eq!(one_line("plain, schön"), "plain, schön");
         assert_eq!(one_line("a\nb\u{1b}[2J\u{9b}x\r"), "a b\\u{1b}[2J\\u{9b}x\\r");
+        assert_eq!(one_line("a\u{202e}b\u{feff}"), "a\\u{202e}b\\u{feff}");
+        assert_eq!(one_line("\u{6cc}\u{200c}"), "\u{6cc}\u{200c}");
         assert_eq!(first_line("a\u{1b}\nb\nc"), "a\\u{1b} (and 2 more lines)");
         assert_eq!(indented("a\nb\u{1b}\n", 2), "a\n  b\\u{1b}");
     }
