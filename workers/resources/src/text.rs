@@ -6,6 +6,9 @@ use serde_json::Value;
 /// How many characters of a value an error shows.
 const SHOWN: usize = 60;
 
+/// How many lines an excerpt has.
+const EXCERPT: usize = 100;
+
 /// How many names of a circle an error shows.
 const MAX_CIRCLE: usize = 20;
 
@@ -32,6 +35,17 @@ pub(crate) fn printable(text: &str) -> String {
         }
     }
     printable
+}
+
+/// Returns the beginning and the end of what people cannot read all of, and how many lines are
+/// between them.
+pub(crate) fn excerpt(lines: &[String]) -> (&[String], usize, &[String]) {
+    let left_out = lines.len().saturating_sub(EXCERPT);
+    if left_out == 0 {
+        return (lines, 0, &[]);
+    }
+    let (head, rest) = lines.split_at(EXCERPT / 2);
+    (head, left_out, &rest[left_out..])
 }
 
 /// Returns the value as JSON, cut to what fits into an error.

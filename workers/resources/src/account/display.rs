@@ -2,6 +2,7 @@ use std::fmt;
 
 use crate::account::{Account, Accounted, Done, Halt, Outcome};
 use crate::plan::display::{write_actions, write_differences};
+use crate::text::excerpt;
 
 impl fmt::Display for Account {
     /// Writes what was not as declared, and counts all, each once.
@@ -82,7 +83,14 @@ impl Accounted {
 
 fn write_done(f: &mut fmt::Formatter<'_>, how: &str, done: &Done) -> fmt::Result {
     writeln!(f, "    {how}: {}", done.action)?;
-    for line in &done.log {
+    let (head, left_out, tail) = excerpt(&done.log);
+    for line in head {
+        writeln!(f, "      | {line}")?;
+    }
+    if left_out > 0 {
+        writeln!(f, "      ... {left_out} lines are left out")?;
+    }
+    for line in tail {
         writeln!(f, "      | {line}")?;
     }
     Ok(())
@@ -94,5 +102,32 @@ impl fmt::Display for Halt {
             Self::Stop => "apply was told to stop",
             Self::FailFast => "another resource failed",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::account::{Accounted, Done, Outcome};
+    use crate::action::Description;
+
+    #[test]
+    fn of_much_output_the_beginning_and_the_end_are_shown() {
+        let log = (0..1_000).map(|line| format!("line {line}")).collect();
+        let accounted = Accounted {
+            name: "loud".to_owned(),
+            kind: "exec".to_owned(),
+            outcome: Outcome::Changed,
+            differences: Vec::new(),
+            done: vec![Done { action: Description::new("run"), log }],
+            remaining: Vec::new(),
+            missed: Vec::new(),
+        };
+
+        let text = accounted.to_string();
+
+        let around = "      | line 49\n      ... 900 lines are left out\n      | line 950\n";
+        assert!(text.contains(around), "{text}");
+        assert!(text.ends_with("      | line 999\n"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 100 + 1);
     }
 }

@@ -1,8 +1,7 @@
-/// How many lines of what the actions of one round said are logged: a command that fails for ever
-/// must not fill the disk with its output.
-const LOGGED: usize = 100;
+use crate::text::excerpt;
 
-/// Logs what actions said: all of it, or its beginning and its end.
+/// Logs what actions said, all of it or its beginning and its end: a command that fails for ever must
+/// not fill the disk with its output.
 pub(super) fn log(resource: &str, lines: &[String]) {
     let each = |lines: &[String]| {
         for line in lines {
@@ -15,14 +14,4 @@ pub(super) fn log(resource: &str, lines: &[String]) {
         tracing::info!(resource, lines = left_out, "an action said more");
     }
     each(tail);
-}
-
-/// Returns the beginning and the end of what is too long, and how many lines are between them.
-fn excerpt(lines: &[String]) -> (&[String], usize, &[String]) {
-    let left_out = lines.len().saturating_sub(LOGGED);
-    if left_out == 0 {
-        return (lines, 0, &[]);
-    }
-    let (head, rest) = lines.split_at(LOGGED / 2);
-    (head, left_out, &rest[left_out..])
 }
