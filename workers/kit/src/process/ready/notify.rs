@@ -66,7 +66,7 @@ impl NotifySocket {
     /// Panics outside of a tokio runtime with its I/O driver enabled.
     pub(in crate::process) fn bind(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        remove_stale(folder)?;
+        stale(folder)?.iter().try_for_each(|path| remove(path))?;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{count}.{EXTENSION}", own_prefix());
         let path = folder.join(name);
@@ -101,9 +101,7 @@ impl NotifySocket {
 
 impl Drop for NotifySocket {
     fn drop(&mut self) {
-        if let Err(err) = fs::remove_file(&self.path)
-            && err.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(err) = remove(&self.path) {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(path = ?self.path, error, "cannot remove the notify socket");
         }
@@ -114,10 +112,11 @@ fn own_prefix() -> String {
     format!("{}-", std::process::id())
 }
 
-/// Removes the sockets that nobody reads any more. Those of this process are left alone: one that is
+/// Returns the sockets that nobody reads any more. Those of this process are left alone: one that is
 /// being made is not read for an instant.
-fn remove_stale(folder: &Path) -> io::Result<()> {
+fn stale(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let own = own_prefix();
+    let mut stale = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let is_socket = path.extension().is_some_and(|extension| extension == EXTENSION);
@@ -127,15 +126,43 @@ fn remove_stale(folder: &Path) -> io::Result<()> {
         }
         let refused = Unregistered::unbound()?.connect(&path);
         if refused.is_err_and(|err| err.kind() == io::ErrorKind::ConnectionRefused) {
-            fs::remove_file(&path)?;
+            stale.push(path);
         }
     }
-    Ok(())
+    Ok(stale)
+}
+
+/// Removes a file that others, which start at the same time, may have removed.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Notified;
+    use std::os::unix::net::UnixDatagram;
+
+    use tempfile::TempDir;
+
+    use super::{Notified, remove, stale};
+
+    #[test]
+    fn two_that_start_at_once_can_both_remove_what_is_stale() -> std::io::Result<()> {
+        let folder = TempDir::new()?;
+        let path = folder.path().join("1-0.notify");
+        drop(UnixDatagram::bind(&path)?);
+        let (one, other) = (stale(folder.path())?, stale(folder.path())?);
+        assert_eq!((&*one, &*other), (&[path.clone()][..], &[path.clone()][..]));
+
+        for path in one.iter().chain(&other) {
+            remove(path)?;
+        }
+
+        assert!(!path.exists());
+        Ok(())
+    }
 
     #[test]
     fn what_is_not_understood_changes_nothing() {
