@@ -11,8 +11,9 @@ mod watching;
 use std::io::Write;
 use std::path::Path;
 
-use crankcase_workers::{Ledger, Process, ProcessConfig};
+use crankcase_workers::{Ledger, Process, ProcessConfig, Readiness};
 use running::{Running, TestResult};
+use rustix::process::{Signal, getpid, kill_process};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> TestResult {
@@ -28,9 +29,20 @@ async fn main() -> TestResult {
         ["serve", address] => servers::serve(address),
         ["serve_http", address] => servers::serve_http(address),
         ["notify"] => servers::notify(),
+        ["notified", folder] => notified(Path::new(folder)).await,
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }
+}
+
+/// Runs one process with a notify socket in `folder`, expects no other there, and is killed.
+async fn notified(folder: &Path) -> TestResult {
+    let mut config = ProcessConfig::new("it", vec!["sleep".into(), "1000".into()]);
+    config.readiness = Readiness::Notify { folder: folder.to_owned() };
+    let _process = Process::spawn(config, None).await?;
+    assert_eq!(std::fs::read_dir(folder)?.count(), 1);
+    kill_process(getpid(), Signal::KILL)?;
+    Ok(())
 }
 
 /// Runs one process on record in `folder`, says its pid, and waits for its end or its own.

@@ -7,10 +7,12 @@
 //!    makes a socket in the folder.
 
 use std::fs::{self, DirBuilder, Permissions};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram as Unregistered;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::net::UnixDatagram;
@@ -25,6 +27,11 @@ const MAX_MESSAGE: usize = 4096;
 
 /// How much of a status is kept, in characters.
 const MAX_STATUS: usize = 256;
+
+/// Tells the names of this process from those of any other. Its pid does not: the first process of a
+/// container has that of the one before; nor does its start time, which counts in hundredths of a
+/// second after the boot.
+static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
 
 /// Makes names unique within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -68,7 +75,7 @@ impl NotifySocket {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         stale(folder)?.iter().try_for_each(|path| remove(path))?;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{count}.{EXTENSION}", own_prefix());
+        let name = format!("{}{count:x}.{EXTENSION}", own_prefix());
         let path = folder.join(name);
         let socket = Unregistered::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
@@ -109,7 +116,7 @@ impl Drop for NotifySocket {
 }
 
 fn own_prefix() -> String {
-    format!("{}-", std::process::id())
+    format!("{:016x}-", *OWN)
 }
 
 /// Returns the sockets that nobody reads any more. Those of this process are left alone: one that is

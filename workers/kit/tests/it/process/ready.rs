@@ -7,7 +7,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crankcase_workers::{Process, ProcessConfig, ProcessError, Readiness};
+use rustix::process::Signal;
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use super::shell;
 use crate::alone::example;
@@ -188,6 +190,28 @@ async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestRe
     guarded(events.line("all said")).await;
     guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
     assert_eq!(fs::read_dir(folder.path())?.count(), 0);
+    Ok(())
+}
+
+/// Each agent is the second process of a pid namespace of its own.
+#[tokio::test]
+async fn an_agent_with_the_pid_of_the_killed_one_makes_sockets_and_removes_its() -> TestResult {
+    let namespaces = ["-Urpf", "sh", "-c", "\"$@\"; exit $?", "sh"];
+    let probe = Command::new("unshare").args(namespaces).arg("true").output().await;
+    if !probe.is_ok_and(|output| output.status.success()) {
+        return Err("needs user and pid namespaces: unshare -Urpf".into());
+    }
+    let folder = TempDir::new()?;
+    for _agent in 0..2 {
+        let mut agent = Command::new("unshare");
+        agent.args(namespaces).arg(example()?).arg("notified").arg(folder.path());
+
+        let output = guarded(agent.kill_on_drop(true).output()).await?;
+
+        let killed = 128 + Signal::KILL.as_raw();
+        assert_eq!(output.status.code(), Some(killed), "{}", str::from_utf8(&output.stderr)?);
+        assert_eq!(fs::read_dir(folder.path())?.count(), 1);
+    }
     Ok(())
 }
 
