@@ -14,6 +14,7 @@ use std::path::Path;
 use crankcase_workers::{Ledger, Process, ProcessConfig, Readiness};
 use running::{Running, TestResult};
 use rustix::process::{Signal, getpid, kill_process};
+use tempfile::TempDir;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> TestResult {
@@ -30,6 +31,7 @@ async fn main() -> TestResult {
         ["serve_http", address] => servers::serve_http(address),
         ["notify"] => servers::notify(),
         ["notified", folder] => notified(Path::new(folder)).await,
+        ["unwritten"] => unwritten().await,
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }
@@ -42,6 +44,17 @@ async fn notified(folder: &Path) -> TestResult {
     let _process = Process::spawn(config, None).await?;
     assert_eq!(std::fs::read_dir(folder)?.count(), 1);
     kill_process(getpid(), Signal::KILL)?;
+    Ok(())
+}
+
+/// Runs no process where no file can be written, and expects that nothing is left of its record.
+async fn unwritten() -> TestResult {
+    let folder = TempDir::new()?;
+    let config = ProcessConfig::new("it", vec!["true".into()]);
+    let refused = Process::spawn(config, Some(&Ledger::new(folder.path()))).await;
+    let error = refused.err().ok_or("it was spawned")?;
+    assert!(error.to_string().starts_with("cannot record"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
     Ok(())
 }
 

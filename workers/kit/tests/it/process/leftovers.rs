@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::shell;
-use crate::alone::example;
+use crate::alone::{example, expect_alone};
 use crate::events::Events;
 use crate::fifo::{Fifo, holding};
 use crate::running::{Running, TestResult, guarded};
@@ -204,6 +204,13 @@ async fn a_process_is_on_record_as_long_as_it_runs() -> TestResult {
     assert!(outcome.is_err());
     assert_eq!((on_record, records(&folder.path().join("made/when/needed"))?), (1, 0));
     Ok(())
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_written_leaves_no_file() -> TestResult {
+    // As on a full disk: what is too large is an error, and no signal.
+    let limited = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    expect_alone(&["sh", "-c", limited, "sh"], "unwritten").await
 }
 
 #[tokio::test]
