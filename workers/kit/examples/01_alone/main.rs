@@ -11,9 +11,13 @@ mod watching;
 use std::io::Write;
 use std::path::Path;
 
+use crankcase_engine::{Stop, Worker};
 use crankcase_workers::{Ledger, Process, ProcessConfig, Readiness};
 use running::{Running, TestResult};
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::io::Errno;
+use rustix::process::{
+    Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process, setrlimit, wait,
+};
 use tempfile::TempDir;
 
 #[tokio::main(flavor = "current_thread")]
@@ -32,6 +36,7 @@ async fn main() -> TestResult {
         ["notify"] => servers::notify(),
         ["notified", folder] => notified(Path::new(folder)).await,
         ["unwritten"] => unwritten().await,
+        ["unrecorded"] => unrecorded().await,
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }
@@ -54,6 +59,30 @@ async fn unwritten() -> TestResult {
     let refused = Process::spawn(config, Some(&Ledger::new(folder.path()))).await;
     let error = refused.err().ok_or("it was spawned")?;
     assert!(error.to_string().starts_with("cannot record"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
+    Ok(())
+}
+
+/// Spawns a process whose pid there is no room for on record, and expects that it is gone.
+async fn unrecorded() -> TestResult {
+    let folder = TempDir::new()?;
+    let ledger = Ledger::new(folder.path());
+    let config = ProcessConfig::new("it", vec!["sleep".into(), "1000".into()]);
+    let process = Process::spawn(config.clone(), Some(&ledger)).await?;
+    let record = std::fs::read_dir(folder.path())?.next().ok_or("no record")??;
+    // A pid with its start time takes more.
+    let room = record.metadata()?.len() - 10;
+    let (stopper, stop) = Stop::pair();
+    stopper.stop();
+    process.run(stop).await.map_err(|exit| exit.to_string())?;
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: Some(room), maximum })?;
+
+    let refused = Process::spawn(config, Some(&ledger)).await;
+
+    let error = refused.err().ok_or("it was spawned")?;
+    assert!(error.to_string().starts_with("cannot record"), "{error}");
+    assert_eq!(wait(WaitOptions::NOHANG).err(), Some(Errno::CHILD));
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
     Ok(())
 }

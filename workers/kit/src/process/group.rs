@@ -36,6 +36,7 @@ pub(super) struct Group {
     id: Pid,
     /// Not there any more once it was dropped.
     child: Option<Child>,
+    /// Not there before it is watched.
     leader: Option<ReadyFd>,
     record: Option<Record>,
     /// Keep the worker from counting as ended.
@@ -47,14 +48,18 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// Returns an error, and kills the group, if the leader cannot be watched.
+    /// Returns an error if the child was reaped before.
     pub(super) fn new(child: Child, record: Option<Record>) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the child has no process id"))?;
-        let mut group = Self { id, child: Some(child), leader: None, record, holds: Vec::new() };
-        let leader = pidfd_open(id, PidfdFlags::NONBLOCK)?;
-        group.leader = Some(register(Arc::new(leader), Interest::READABLE)?);
-        Ok(group)
+        Ok(Self { id, child: Some(child), leader: None, record, holds: Vec::new() })
+    }
+
+    /// Begins to watch the leader.
+    pub(super) fn watch(&mut self) -> io::Result<()> {
+        let leader = pidfd_open(self.id, PidfdFlags::NONBLOCK)?;
+        self.leader = Some(register(Arc::new(leader), Interest::READABLE)?);
+        Ok(())
     }
 
     pub(super) fn id(&self) -> Pid {

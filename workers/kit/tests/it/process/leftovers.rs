@@ -214,6 +214,12 @@ async fn a_record_that_cannot_be_written_leaves_no_file() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_process_that_cannot_be_put_on_record_is_gone() -> TestResult {
+    let limited = "trap '' XFSZ; exec \"$@\"";
+    expect_alone(&["sh", "-c", limited, "sh"], "unrecorded").await
+}
+
+#[tokio::test]
 async fn a_folder_that_does_not_exist_has_no_leftovers() -> TestResult {
     assert_eq!(end_leftovers(Path::new("/nowhere/at/all")).await?, []);
     Ok(())

@@ -7,7 +7,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crankcase_workers::{Process, ProcessConfig, ProcessError, Readiness};
-use rustix::process::Signal;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, test_kill_process};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -237,6 +238,25 @@ async fn a_process_that_exits_before_it_is_ready_says_so_with_its_last_words() -
 
     let status = "exit status: 7 before it was ready";
     assert_eq!(text, format!(r#"process "it" ended with {status}: no such luck"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_is_not_ready_is_gone_and_its_last_words_are_told() -> TestResult {
+    let mut events = Events::catch();
+    let mut config = shell("echo no such luck >&2; sleep 1000");
+    config.readiness = Readiness::Line("is ready".to_owned());
+    config.ready_timeout = Duration::from_millis(1);
+    let process = Process::spawn(config, None).await?;
+    let pid = Pid::from_raw(process.pid()).ok_or("no pid")?;
+    guarded(events.line("no such luck")).await;
+
+    let error = guarded(process.ready()).await.err().ok_or("it is ready")?;
+
+    assert_eq!(test_kill_process(pid), Err(Errno::SRCH));
+    let because = r#"it has written no line with "is ready"; its last words: no such luck"#;
+    let text = format!(r#"process "it" was not ready within 1ms: {because}"#);
+    assert_eq!(error.to_string(), text);
     Ok(())
 }
 
