@@ -8,16 +8,17 @@ mod sharing;
 #[path = "../../tests/it/watching.rs"]
 mod watching;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use crankcase_engine::{Stop, Worker};
-use crankcase_workers::{Ledger, Process, ProcessConfig, Readiness};
+use crankcase_workers::{Fate, Ledger, Process, ProcessConfig, Readiness, end_leftovers};
 use running::{Running, TestResult};
 use rustix::io::Errno;
 use rustix::process::{
     Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process, setrlimit, wait,
 };
+use serde_json::Value;
 use tempfile::TempDir;
 
 #[tokio::main(flavor = "current_thread")]
@@ -37,6 +38,7 @@ async fn main() -> TestResult {
         ["notified", folder] => notified(Path::new(folder)).await,
         ["unwritten"] => unwritten().await,
         ["unrecorded"] => unrecorded().await,
+        ["hidden"] => hidden().await,
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }
@@ -84,6 +86,33 @@ async fn unrecorded() -> TestResult {
     assert!(error.to_string().starts_with("cannot record"), "{error}");
     assert_eq!(wait(WaitOptions::NOHANG).err(), Some(Errno::CHILD));
     assert_eq!(std::fs::read_dir(folder.path())?.count(), 0);
+    Ok(())
+}
+
+/// Looks after processes of its own where there is one, the first, that may not be looked at.
+async fn hidden() -> TestResult {
+    let seen = std::fs::read("/proc/1/stat").map_err(|err| err.kind());
+    assert_eq!(seen.err(), Some(ErrorKind::PermissionDenied));
+    let shell =
+        |script: &str| ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()]);
+
+    let script = "sleep 1000 >/dev/null 2>&1 & exit 4";
+    let ended = Running::start(Process::spawn(shell(script), None).await?).end().await;
+    let exit = ended.err().ok_or("it was stopped")?;
+    assert!(exit.to_string().ends_with(", and left a process behind that was killed"), "{exit}");
+
+    let folder = TempDir::new()?;
+    let ledger = Ledger::new(folder.path());
+    let _process = Process::spawn(shell("sleep 1000"), Some(&ledger)).await?;
+    let path = std::fs::read_dir(folder.path())?.next().ok_or("no record")??.path();
+    let mut strange: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    strange["process"]["id"] = 1.into();
+    strange["token"] = "another".into();
+    let strange_path = folder.path().join("strange.process");
+    std::fs::write(&strange_path, serde_json::to_vec(&strange)?)?;
+    let fates = end_leftovers(folder.path()).await?.into_iter().map(|leftover| leftover.fate);
+    assert_eq!(fates.collect::<Vec<_>>(), [Fate::Ended, Fate::Remains]);
+    assert!(!path.exists() && strange_path.exists());
     Ok(())
 }
 

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::readiness::{ReadyFd, register};
 
-use super::identity::Stat;
+use super::identity::{Stat, is_hidden};
 use super::ledger::Record;
 
 /// How long killed processes are waited for: those that the kernel does not let go of, because a
@@ -182,8 +182,8 @@ impl Killed {
     }
 }
 
-/// Returns the live processes in a group other than its leader. That nobody can be found is no
-/// matter: all are killed.
+/// Returns the live processes in a group other than its leader, as far as they may be looked at. That
+/// nobody can be found is no matter: all are killed.
 async fn others(group: Pid) -> Vec<OwnedFd> {
     let group = group.as_raw_pid();
     let find = move || {
@@ -192,7 +192,11 @@ async fn others(group: Pid) -> Vec<OwnedFd> {
         members(group, &all)
     };
     let found = tokio::task::spawn_blocking(find).await;
-    found.ok().and_then(Result::ok).unwrap_or_default()
+    found.unwrap_or_else(|err| Err(io::Error::other(err))).unwrap_or_else(|err| {
+        let error: &dyn std::error::Error = &err;
+        tracing::warn!(group, error, "cannot look for the processes of a group");
+        Vec::new()
+    })
 }
 
 /// Returns those of the processes `among` that are in a group, as what tells their ends. Blocks for
@@ -203,8 +207,12 @@ pub(super) fn members(group: i32, among: &[Stat]) -> io::Result<Vec<OwnedFd>> {
         let Some(pid) = Pid::from_raw(member.id) else { continue };
         let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
         // The id may be another's since it was looked at.
-        if Stat::read(member.id)?.is_some_and(|stat| stat.is_same(member)) {
-            members.push(process);
+        match Stat::read(member.id) {
+            Err(err) if is_hidden(&err) => {}
+            stat => {
+                let is_same = stat?.is_some_and(|stat| stat.is_same(member));
+                members.extend(is_same.then_some(process));
+            }
         }
     }
     Ok(members)

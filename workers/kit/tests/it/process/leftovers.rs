@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use crankcase_workers::{Fate, Ledger, Leftover, Process, end_leftovers};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, geteuid, getpid, kill_process, set_child_subreaper, waitpid,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -217,6 +217,23 @@ async fn a_record_that_cannot_be_written_leaves_no_file() -> TestResult {
 async fn a_process_that_cannot_be_put_on_record_is_gone() -> TestResult {
     let limited = "trap '' XFSZ; exec \"$@\"";
     expect_alone(&["sh", "-c", limited, "sh"], "unrecorded").await
+}
+
+/// The first process of the pid namespace keeps its capabilities, those that follow have none.
+#[tokio::test]
+async fn processes_that_may_not_be_looked_at_hide_no_others() -> TestResult {
+    let script = "mount -t proc -o hidepid=1 proc /proc && \
+                  setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \"$@\"; exit $?";
+    let mut words = vec!["unshare", "-Urpfm", "sh", "-c", script, "sh"];
+    if geteuid().is_root() {
+        // Who is in the group of root may look at all.
+        words.splice(0..0, ["setpriv", "--regid=1", "--clear-groups"]);
+    }
+    let probe = Command::new(words[0]).args(&words[1..]).arg("true").output().await;
+    if !probe.is_ok_and(|output| output.status.success()) {
+        return Err("needs user, pid and mount namespaces: unshare -Urpfm".into());
+    }
+    expect_alone(&words, "hidden").await
 }
 
 #[tokio::test]
