@@ -16,7 +16,8 @@ use crankcase_workers::{Fate, Ledger, Process, ProcessConfig, Readiness, end_lef
 use running::{Running, TestResult};
 use rustix::io::Errno;
 use rustix::process::{
-    Resource, Rlimit, Signal, WaitOptions, getpid, getrlimit, kill_process, setrlimit, wait,
+    Resource, Rlimit, Signal, WaitOptions, getpgid, getpid, getppid, getrlimit, kill_process,
+    setpgid, setrlimit, wait,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -39,6 +40,7 @@ async fn main() -> TestResult {
         ["unwritten"] => unwritten().await,
         ["unrecorded"] => unrecorded().await,
         ["hidden"] => hidden().await,
+        ["moved", fifo] => moved(Path::new(fifo)),
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }
@@ -114,6 +116,16 @@ async fn hidden() -> TestResult {
     assert_eq!(fates.collect::<Vec<_>>(), [Fate::Ended, Fate::Remains]);
     assert!(!path.exists() && strange_path.exists());
     Ok(())
+}
+
+/// Moves to the group of its parent, says so, and holds `fifo` open.
+fn moved(fifo: &Path) -> TestResult {
+    setpgid(None, Some(getpgid(getppid())?))?;
+    let mut fifo = std::fs::OpenOptions::new().write(true).open(fifo)?;
+    writeln!(fifo, "moved")?;
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Runs one process on record in `folder`, says its pid, and waits for its end or its own.

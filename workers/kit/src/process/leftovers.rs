@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, kill_process_group};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal,
+};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::group::{gone, members};
@@ -56,8 +58,8 @@ pub enum Fate {
 /// start time are those of the record. Where the leader is gone, or was not recorded in time, its
 /// group is known by the mark in its members' environment; members that have cleared it are left
 /// alone; those that have no environment, as what is just being executed, are given 1 s to have one.
-/// A group is killed with SIGKILL and waited for, at most 10 s in all. A folder that does not exist
-/// has no leftovers.
+/// A group is killed with SIGKILL, as is the recorded process where it has moved to another one, and
+/// waited for, at most 10 s in all. A folder that does not exist has no leftovers.
 ///
 /// # Errors
 ///
@@ -112,6 +114,8 @@ struct Found {
 struct Groups {
     /// Those that are certainly the record's.
     own: Vec<i32>,
+    /// The recorded process itself, which may have moved to another group.
+    leader: Option<OwnedFd>,
     /// There is a process that may tell more of itself once it has been executed.
     is_unsure: bool,
     /// There is a process that may be the record's, and may not be looked at.
@@ -169,17 +173,30 @@ fn kill_one(path: PathBuf, entry: Entry, groups: Groups, running: &[Stat]) -> Fo
         }
     }
     let pid = entry.process.map(|process| process.id);
+    if fate != Fate::Remains
+        && let Some(leader) = groups.leader
+    {
+        match kill_leader(pid, &leader) {
+            Ok(()) => fate = Fate::Ended,
+            Err(err) => {
+                let error: &dyn std::error::Error = &err;
+                tracing::warn!(process = entry.name, pid, error, "cannot kill leftover");
+                fate = Fate::Remains;
+            }
+        }
+        dying.push(leader);
+    }
     Found { leftover: Leftover { name: entry.name, pid, fate }, path, dying }
 }
 
 impl Groups {
     fn none() -> Self {
-        Self { own: Vec::new(), is_unsure: false, is_hidden: false }
+        Self { own: Vec::new(), leader: None, is_unsure: false, is_hidden: false }
     }
 
     /// Looks for the groups of a record.
     fn of(entry: &Entry, running: &[Stat]) -> io::Result<Self> {
-        let (mut is_unsure, mut is_leader_hidden) = (false, false);
+        let (mut leader, mut is_unsure, mut is_leader_hidden) = (None, false, false);
         let mut is_marked = |stat: &&Stat| {
             let is_marked = has_variable(stat.id, MARK, &entry.token);
             is_unsure |= is_marked.is_none();
@@ -192,15 +209,22 @@ impl Groups {
                 leaders.map(|stat| stat.group).collect()
             }
             Some(process) => {
-                let leader = match Stat::read(process.id) {
+                // Opened before it is identified: after that, the pid may become another's.
+                let opened = Pid::from_raw(process.id)
+                    .and_then(|id| pidfd_open(id, PidfdFlags::NONBLOCK).ok());
+                let found = match Stat::read(process.id) {
                     Err(err) if is_hidden(&err) => {
                         is_leader_hidden = true;
                         None
                     }
-                    leader => leader?,
+                    found => found?,
                 };
-                let is_same = match leader {
-                    Some(leader) => leader.start_time == process.start_time,
+                let is_same = match found {
+                    Some(found) if found.start_time == process.start_time => {
+                        leader = opened;
+                        true
+                    }
+                    Some(_) => false,
                     // The kernel gives a pid to nobody while a group of that id lives, but this may be
                     // the group of a later leader that is gone as well, or hidden.
                     None => {
@@ -213,6 +237,7 @@ impl Groups {
         let is_nobody = own.is_empty();
         Ok(Self {
             own,
+            leader,
             is_unsure: is_unsure && is_nobody,
             is_hidden: is_leader_hidden && is_nobody,
         })
@@ -230,6 +255,17 @@ fn kill_group(group: i32, running: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Res
     match kill_process_group(id, Signal::KILL) {
         Ok(()) => Ok(true),
         Err(Errno::SRCH) => Ok(false),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// Kills a recorded process, in whatever group it is.
+fn kill_leader(pid: Option<i32>, leader: &OwnedFd) -> io::Result<()> {
+    if pid == Some(getpid().as_raw_pid()) {
+        return Err(io::Error::other("it is this process"));
+    }
+    match pidfd_send_signal(leader, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(err) => Err(err.into()),
     }
 }

@@ -99,6 +99,23 @@ async fn a_group_whose_leader_is_gone_is_ended() -> TestResult {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_leader_that_has_moved_to_another_group_is_ended() -> TestResult {
+    let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+    let mut writers = fifo.writers();
+    let script = format!("exec {} moved {}", example()?.display(), fifo.path().display());
+    let (mut agent, pid) = guarded(start_agent(folder.path(), &script)).await?;
+    writers.come().await?;
+    agent.kill().await?;
+
+    let leftovers = guarded(end_leftovers(folder.path())).await?;
+
+    assert_eq!(leftovers, [leftover(Some(pid), Fate::Ended)]);
+    writers.are_gone().await?;
+    assert_eq!(records(folder.path())?, 0);
+    Ok(())
+}
+
 /// What is just being executed has no environment for a moment: here one has none until it is told.
 #[tokio::test]
 async fn a_group_is_ended_whose_last_member_is_still_to_be_executed() -> TestResult {
