@@ -55,7 +55,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 ///
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
 ///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
-///   kernel does not let go of is waited for 5 s. Processes that have left the group are not touched;
+///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the group are not touched;
 ///   when they hold the output open, it is read for 1 s more.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,

@@ -5,6 +5,7 @@ mod limits;
 mod running;
 mod servers;
 mod sharing;
+mod stuck;
 #[path = "../../tests/it/watching.rs"]
 mod watching;
 
@@ -41,6 +42,7 @@ async fn main() -> TestResult {
         ["unrecorded"] => unrecorded().await,
         ["hidden"] => hidden().await,
         ["moved", fifo] => moved(Path::new(fifo)),
+        ["stuck"] => stuck::stuck(),
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }

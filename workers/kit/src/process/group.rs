@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. The leader is reaped only after the group was killed. Until then the leader's pid, which is the
 //!    group's id, is not recycled, so no signal can reach a stranger.
-//! 2. The record is removed only after the group was killed.
+//! 2. The record is removed only after the group was killed, and stays if it is not gone then.
 //! 3. Who holds the worker lets go of it only when all processes of the group are gone, or after
 //!    [`GONE`].
 
@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 use tokio::io::Interest;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::readiness::{ReadyFd, register};
 
@@ -108,16 +108,31 @@ impl Group {
     ///
     /// Cancel safe: dropping the group does the same. The leader is reaped last, so that this holds
     /// to the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and gives the leader up, if it is not gone after [`GONE`].
     pub(super) async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
         let count = others(self.id).await.len();
         self.kill()?;
-        if timeout(GONE, emptied(self.id)).await.is_err() {
-            tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
-        }
+        let deadline = Instant::now() + GONE;
+        let emptied = timeout_at(deadline, emptied(self.id)).await;
         let child = self.child.as_mut().ok_or_else(no_leader)?;
-        let status = child.wait().await?;
+        let status = match timeout_at(deadline, child.wait()).await {
+            Ok(status) => Some(status?),
+            // Who was waited for in vain are the others.
+            Err(_) => child.try_wait()?,
+        };
+        if emptied.is_err() || status.is_none() {
+            not_gone(self.id, self.record.take());
+        }
         self.record = None;
-        Ok((status, count))
+        // Nobody waits for it any more; the runtime reaps it when it ends.
+        self.child.take_if(|_| status.is_none());
+        let status = status.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::TimedOut, format!("killed, and not gone after {GONE:?}"))
+        });
+        Ok((status?, count))
     }
 
     fn kill(&self) -> rustix::io::Result<()> {
@@ -174,11 +189,16 @@ impl Killed {
             self.child.wait().await
         };
         if timeout(GONE, gone).await.is_err() {
-            tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
-            if let Some(record) = self.record.take() {
-                record.keep();
-            }
+            not_gone(self.id, self.record.take());
         }
+    }
+}
+
+/// Leaves what is not gone on record.
+fn not_gone(group: Pid, record: Option<Record>) {
+    tracing::warn!(group = group.as_raw_pid(), "killed processes are not gone yet");
+    if let Some(record) = record {
+        record.keep();
     }
 }
 
