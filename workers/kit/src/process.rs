@@ -23,9 +23,7 @@ use crate::condition::Condition;
 use self::group::Group;
 use self::output::{Output, Stream};
 use self::ready::{Notified, Probe};
-use self::spawn::{
-    begin, blocking, cannot_execute, command, not_recorded, notify_socket, supervise,
-};
+use self::spawn::{begin, cannot_execute, command, notify_socket, supervise, take_up};
 
 mod config;
 mod error;
@@ -57,7 +55,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 ///
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
 ///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
-///   kernel does not let go of is waited for 5 s. Processes that have left the group are not touched;
+///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the group are not touched;
 ///   when they hold the output open, it is read for 1 s more.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
@@ -167,11 +165,10 @@ impl Process {
         let mut group =
             Group::new(child, record).map_err(|source| supervise(&config.name, source))?;
         stop.into_iter().for_each(|stop| group.hold(stop.linger()));
-        if let Some(record) = group.take_record() {
-            let id = group.id();
-            let (record, result) = blocking(&config.name, move || record.spawned(id)).await?;
-            group.set_record(record);
-            result.map_err(|source| not_recorded(&config.name, source))?;
+        if let Err(error) = take_up(&config.name, &mut group).await {
+            // Why it cannot run says more than how it ended.
+            let _ended = group.reap().await;
+            return Err(error);
         }
         tracing::debug!(process = config.name, pid = group.id().as_raw_pid(), "process spawned");
         let output = Arc::new(Output::new(&config));
@@ -202,19 +199,20 @@ impl Process {
             ended = self.group.leader_ended() => Err(ended),
             waited = timeout(self.config.ready_timeout, reached) => Ok(waited),
         };
+        if let Ok(Ok(())) = waited {
+            self.handle.set_ready();
+            tracing::debug!(process = self.config.name, "process ready");
+            return Ok(self);
+        }
+        let within = self.config.ready_timeout;
+        let (name, ended) = self.ended().await;
         match waited {
-            Ok(Ok(())) => {
-                self.handle.set_ready();
-                tracing::debug!(process = self.config.name, "process ready");
-                Ok(self)
+            Ok(_) => {
+                let last_words = ended.ok().and_then(|(_, end)| end.last_words);
+                Err(ProcessError::NotReady { name, within, said, last_words })
             }
-            Ok(Err(_)) => {
-                let (name, within) = (self.config.name, self.config.ready_timeout);
-                Err(ProcessError::NotReady { name, within, said })
-            }
-            Err(ended) => {
-                ended.map_err(|source| supervise(&self.config.name, source))?;
-                let (name, ended) = self.ended().await;
+            Err(watched) => {
+                let ended = watched.and(ended);
                 let (status, end) = ended.map_err(|source| supervise(&name, source))?;
                 let end = ProcessEnd { is_early: true, ..end };
                 Err(ProcessError::Exited { name, status, end })

@@ -82,7 +82,11 @@ pub enum ProcessError {
         address: SocketAddr,
     },
     /// The process was not ready in time; it was killed.
-    #[error("process {name:?} was not ready within {within:?}{}", because(said.as_ref()))]
+    #[error(
+        "process {name:?} was not ready within {within:?}{}{}",
+        because(said.as_ref()),
+        words(last_words.as_ref())
+    )]
     NotReady {
         /// The name of the process.
         name: String,
@@ -90,6 +94,8 @@ pub enum ProcessError {
         within: Duration,
         /// What was missing last.
         said: Option<String>,
+        /// The last line that it wrote to stderr, as far as that is short.
+        last_words: Option<String>,
     },
     /// The process has ended by itself, well or not; what was left of its group was killed.
     #[error("process {name:?} ended with {status}{}", end.text())]
@@ -132,4 +138,8 @@ impl ProcessEnd {
 
 fn because(said: Option<&String>) -> String {
     said.map_or_else(String::new, |said| format!(": {said}"))
+}
+
+fn words(last: Option<&String>) -> String {
+    last.map_or_else(String::new, |last| format!("; its last words: {last}"))
 }

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. The leader is reaped only after the group was killed. Until then the leader's pid, which is the
 //!    group's id, is not recycled, so no signal can reach a stranger.
-//! 2. The record is removed only after the group was killed.
+//! 2. The record is removed only after the group was killed, and stays if it is not gone then.
 //! 3. Who holds the worker lets go of it only when all processes of the group are gone, or after
 //!    [`GONE`].
 
@@ -19,11 +19,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, p
 use tokio::io::Interest;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::readiness::{ReadyFd, register};
 
-use super::identity::Stat;
+use super::identity::{Stat, is_hidden};
 use super::ledger::Record;
 
 /// How long killed processes are waited for: those that the kernel does not let go of, because a
@@ -36,6 +36,7 @@ pub(super) struct Group {
     id: Pid,
     /// Not there any more once it was dropped.
     child: Option<Child>,
+    /// Not there before it is watched.
     leader: Option<ReadyFd>,
     record: Option<Record>,
     /// Keep the worker from counting as ended.
@@ -47,14 +48,18 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// Returns an error, and kills the group, if the leader cannot be watched.
+    /// Returns an error if the child was reaped before.
     pub(super) fn new(child: Child, record: Option<Record>) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the child has no process id"))?;
-        let mut group = Self { id, child: Some(child), leader: None, record, holds: Vec::new() };
-        let leader = pidfd_open(id, PidfdFlags::NONBLOCK)?;
-        group.leader = Some(register(Arc::new(leader), Interest::READABLE)?);
-        Ok(group)
+        Ok(Self { id, child: Some(child), leader: None, record, holds: Vec::new() })
+    }
+
+    /// Begins to watch the leader.
+    pub(super) fn watch(&mut self) -> io::Result<()> {
+        let leader = pidfd_open(self.id, PidfdFlags::NONBLOCK)?;
+        self.leader = Some(register(Arc::new(leader), Interest::READABLE)?);
+        Ok(())
     }
 
     pub(super) fn id(&self) -> Pid {
@@ -103,16 +108,31 @@ impl Group {
     ///
     /// Cancel safe: dropping the group does the same. The leader is reaped last, so that this holds
     /// to the end.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and gives the leader up, if it is not gone after [`GONE`].
     pub(super) async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
         let count = others(self.id).await.len();
         self.kill()?;
-        if timeout(GONE, emptied(self.id)).await.is_err() {
-            tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
-        }
+        let deadline = Instant::now() + GONE;
+        let emptied = timeout_at(deadline, emptied(self.id)).await;
         let child = self.child.as_mut().ok_or_else(no_leader)?;
-        let status = child.wait().await?;
+        let status = match timeout_at(deadline, child.wait()).await {
+            Ok(status) => Some(status?),
+            // Who was waited for in vain are the others.
+            Err(_) => child.try_wait()?,
+        };
+        if emptied.is_err() || status.is_none() {
+            not_gone(self.id, self.record.take());
+        }
         self.record = None;
-        Ok((status, count))
+        // Nobody waits for it any more; the runtime reaps it when it ends.
+        self.child.take_if(|_| status.is_none());
+        let status = status.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::TimedOut, format!("killed, and not gone after {GONE:?}"))
+        });
+        Ok((status?, count))
     }
 
     fn kill(&self) -> rustix::io::Result<()> {
@@ -169,16 +189,21 @@ impl Killed {
             self.child.wait().await
         };
         if timeout(GONE, gone).await.is_err() {
-            tracing::warn!(group = self.id.as_raw_pid(), "killed processes are not gone yet");
-            if let Some(record) = self.record.take() {
-                record.keep();
-            }
+            not_gone(self.id, self.record.take());
         }
     }
 }
 
-/// Returns the live processes in a group other than its leader. That nobody can be found is no
-/// matter: all are killed.
+/// Leaves what is not gone on record.
+fn not_gone(group: Pid, record: Option<Record>) {
+    tracing::warn!(group = group.as_raw_pid(), "killed processes are not gone yet");
+    if let Some(record) = record {
+        record.keep();
+    }
+}
+
+/// Returns the live processes in a group other than its leader, as far as they may be looked at. That
+/// nobody can be found is no matter: all are killed.
 async fn others(group: Pid) -> Vec<OwnedFd> {
     let group = group.as_raw_pid();
     let find = move || {
@@ -187,7 +212,11 @@ async fn others(group: Pid) -> Vec<OwnedFd> {
         members(group, &all)
     };
     let found = tokio::task::spawn_blocking(find).await;
-    found.ok().and_then(Result::ok).unwrap_or_default()
+    found.unwrap_or_else(|err| Err(io::Error::other(err))).unwrap_or_else(|err| {
+        let error: &dyn std::error::Error = &err;
+        tracing::warn!(group, error, "cannot look for the processes of a group");
+        Vec::new()
+    })
 }
 
 /// Returns those of the processes `among` that are in a group, as what tells their ends. Blocks for
@@ -198,8 +227,12 @@ pub(super) fn members(group: i32, among: &[Stat]) -> io::Result<Vec<OwnedFd>> {
         let Some(pid) = Pid::from_raw(member.id) else { continue };
         let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
         // The id may be another's since it was looked at.
-        if Stat::read(member.id)?.is_some_and(|stat| stat.is_same(member)) {
-            members.push(process);
+        match Stat::read(member.id) {
+            Err(err) if is_hidden(&err) => {}
+            stat => {
+                let is_same = stat?.is_some_and(|stat| stat.is_same(member));
+                members.extend(is_same.then_some(process));
+            }
         }
     }
     Ok(members)

@@ -35,13 +35,16 @@ impl Stat {
         (self.id, self.group, self.start_time) == (other.id, other.group, other.start_time)
     }
 
-    /// Reads the stats of all processes.
+    /// Reads the stats of all processes that may be looked at.
     pub(super) fn read_all() -> io::Result<Vec<Self>> {
         let mut all = Vec::new();
         for entry in fs::read_dir("/proc")? {
             let name = entry?.file_name();
             let Some(id) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-            all.extend(Self::read(id)?);
+            match Self::read(id) {
+                Err(err) if is_hidden(&err) => {}
+                stat => all.extend(stat?),
+            }
         }
         Ok(all)
     }
@@ -73,6 +76,12 @@ pub(super) fn has_variable(id: i32, name: &str, value: &str) -> Option<bool> {
     let Ok(all) = fs::read(path) else { return Some(false) };
     let mut variables = all.split(|byte| *byte == 0);
     (!all.is_empty()).then(|| variables.any(|one| one == variable.as_bytes()))
+}
+
+/// Returns whether there is a process that may not be looked at: where `/proc` is mounted with
+/// `hidepid=1`, those of others may not.
+pub(super) fn is_hidden(err: &io::Error) -> bool {
+    err.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn is_gone(err: &io::Error) -> bool {

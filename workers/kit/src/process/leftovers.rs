@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal,
+};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::group::{gone, members};
-use super::identity::{Stat, boot_id, has_variable};
+use super::identity::{Stat, boot_id, has_variable, is_hidden};
 use super::ledger::wire::Entry;
 use super::ledger::{LedgerError, MARK, record_paths};
 
@@ -42,8 +44,8 @@ pub enum Fate {
     /// It was not running any more; its pid may be that of a stranger, which was left alone. The
     /// record is removed.
     Gone,
-    /// It could not be killed, was not gone after 10 s, or this very process is in its group. The
-    /// record stays.
+    /// It could not be killed or, where `/proc` hides it, not be told from another; it was not gone
+    /// after 10 s; or this very process is in its group. The record stays.
     Remains,
     /// The record cannot be read. It stays, for a person to look at.
     Unreadable,
@@ -56,8 +58,8 @@ pub enum Fate {
 /// start time are those of the record. Where the leader is gone, or was not recorded in time, its
 /// group is known by the mark in its members' environment; members that have cleared it are left
 /// alone; those that have no environment, as what is just being executed, are given 1 s to have one.
-/// A group is killed with SIGKILL and waited for, at most 10 s in all. A folder that does not exist
-/// has no leftovers.
+/// A group is killed with SIGKILL, as is the recorded process where it has moved to another one, and
+/// waited for, at most 10 s in all. A folder that does not exist has no leftovers.
 ///
 /// # Errors
 ///
@@ -112,8 +114,12 @@ struct Found {
 struct Groups {
     /// Those that are certainly the record's.
     own: Vec<i32>,
+    /// The recorded process itself, which may have moved to another group.
+    leader: Option<OwnedFd>,
     /// There is a process that may tell more of itself once it has been executed.
     is_unsure: bool,
+    /// There is a process that may be the record's, and may not be looked at.
+    is_hidden: bool,
 }
 
 /// Kills the groups of all records; none, with nothing done, if there is more to know of one of them
@@ -130,16 +136,16 @@ fn kill_recorded(folder: &Path, is_last: bool) -> Result<Option<Vec<Found>>, Led
     for path in paths {
         let entry = Entry::read(&path);
         let known = entry.as_ref().ok().filter(|entry| entry.boot_id == boot_id);
-        let Groups { own, is_unsure } = known
+        let groups = known
             .map_or_else(|| Ok(Groups::none()), |entry| Groups::of(entry, &running))
             .map_err(failed)?;
-        if is_unsure && !is_last {
+        if groups.is_unsure && !is_last {
             return Ok(None);
         }
-        records.push((path, entry, own));
+        records.push((path, entry, groups));
     }
-    let found = records.into_iter().map(|(path, entry, own)| match entry {
-        Ok(entry) => kill_one(path, entry, own, &running),
+    let found = records.into_iter().map(|(path, entry, groups)| match entry {
+        Ok(entry) => kill_one(path, entry, groups, &running),
         Err(err) => unreadable(path, &err),
     });
     Ok(Some(found.collect()))
@@ -152,10 +158,10 @@ fn unreadable(path: PathBuf, error: &(dyn std::error::Error + 'static)) -> Found
     Found { leftover, path, dying: Vec::new() }
 }
 
-fn kill_one(path: PathBuf, entry: Entry, groups: Vec<i32>, running: &[Stat]) -> Found {
+fn kill_one(path: PathBuf, entry: Entry, groups: Groups, running: &[Stat]) -> Found {
     let mut dying = Vec::new();
-    let mut fate = Fate::Gone;
-    for group in groups {
+    let mut fate = if groups.is_hidden { Fate::Remains } else { Fate::Gone };
+    for group in groups.own {
         match kill_group(group, running, &mut dying) {
             Ok(true) if fate == Fate::Gone => fate = Fate::Ended,
             Ok(_) => {}
@@ -167,17 +173,30 @@ fn kill_one(path: PathBuf, entry: Entry, groups: Vec<i32>, running: &[Stat]) -> 
         }
     }
     let pid = entry.process.map(|process| process.id);
+    if fate != Fate::Remains
+        && let Some(leader) = groups.leader
+    {
+        match kill_leader(pid, &leader) {
+            Ok(()) => fate = Fate::Ended,
+            Err(err) => {
+                let error: &dyn std::error::Error = &err;
+                tracing::warn!(process = entry.name, pid, error, "cannot kill leftover");
+                fate = Fate::Remains;
+            }
+        }
+        dying.push(leader);
+    }
     Found { leftover: Leftover { name: entry.name, pid, fate }, path, dying }
 }
 
 impl Groups {
     fn none() -> Self {
-        Self { own: Vec::new(), is_unsure: false }
+        Self { own: Vec::new(), leader: None, is_unsure: false, is_hidden: false }
     }
 
     /// Looks for the groups of a record.
     fn of(entry: &Entry, running: &[Stat]) -> io::Result<Self> {
-        let mut is_unsure = false;
+        let (mut leader, mut is_unsure, mut is_leader_hidden) = (None, false, false);
         let mut is_marked = |stat: &&Stat| {
             let is_marked = has_variable(stat.id, MARK, &entry.token);
             is_unsure |= is_marked.is_none();
@@ -190,10 +209,24 @@ impl Groups {
                 leaders.map(|stat| stat.group).collect()
             }
             Some(process) => {
-                let is_same = match Stat::read(process.id)? {
-                    Some(leader) => leader.start_time == process.start_time,
+                // Opened before it is identified: after that, the pid may become another's.
+                let opened = Pid::from_raw(process.id)
+                    .and_then(|id| pidfd_open(id, PidfdFlags::NONBLOCK).ok());
+                let found = match Stat::read(process.id) {
+                    Err(err) if is_hidden(&err) => {
+                        is_leader_hidden = true;
+                        None
+                    }
+                    found => found?,
+                };
+                let is_same = match found {
+                    Some(found) if found.start_time == process.start_time => {
+                        leader = opened;
+                        true
+                    }
+                    Some(_) => false,
                     // The kernel gives a pid to nobody while a group of that id lives, but this may be
-                    // the group of a later leader that is gone as well.
+                    // the group of a later leader that is gone as well, or hidden.
                     None => {
                         living.filter(|stat| stat.group == process.id).any(|stat| is_marked(&stat))
                     }
@@ -201,20 +234,38 @@ impl Groups {
                 is_same.then_some(process.id).into_iter().collect()
             }
         };
-        Ok(Self { is_unsure: is_unsure && own.is_empty(), own })
+        let is_nobody = own.is_empty();
+        Ok(Self {
+            own,
+            leader,
+            is_unsure: is_unsure && is_nobody,
+            is_hidden: is_leader_hidden && is_nobody,
+        })
     }
 }
 
 /// Kills a group and returns whether it was there.
 fn kill_group(group: i32, running: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let Some(id) = Pid::from_raw(group) else { return Ok(false) };
-    if id == getpgrp() {
+    // Not by `getpgrp`, which has no answer where the group's leader is outside of the container.
+    if Stat::read(getpid().as_raw_pid())?.is_none_or(|own| own.group == group) {
         return Err(io::Error::other("this process is in that group"));
     }
     dying.extend(members(group, running)?);
     match kill_process_group(id, Signal::KILL) {
         Ok(()) => Ok(true),
         Err(Errno::SRCH) => Ok(false),
+        Err(err) => Err(err.into()),
+    }
+}
+
+/// Kills a recorded process, in whatever group it is.
+fn kill_leader(pid: Option<i32>, leader: &OwnedFd) -> io::Result<()> {
+    if pid == Some(getpid().as_raw_pid()) {
+        return Err(io::Error::other("it is this process"));
+    }
+    match pidfd_send_signal(leader, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(err) => Err(err.into()),
     }
 }

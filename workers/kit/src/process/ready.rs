@@ -23,7 +23,7 @@ pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 const MAX_DELAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How long the path of a folder may be that notify sockets are in, in bytes: the kernel takes 107
-/// for a socket, and the longest name of one has 36 with its slash.
+/// for a socket, and the name of one has at most 36 with its slash, for 2^44 sockets of a process.
 const MAX_FOLDER: usize = 71;
 
 /// How a [`Process`](crate::Process) is known to be ready for those who use it.

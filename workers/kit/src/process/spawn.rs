@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use super::config::ProcessConfig;
 use super::error::ProcessError;
+use super::group::Group;
 use super::ledger::{Ledger, LedgerError, MARK, Record};
 use super::ready::{NOTIFY_SOCKET, NotifySocket, Readiness};
 
@@ -63,8 +64,18 @@ pub(super) async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessE
     begun.map_err(|source| not_recorded(name, source))
 }
 
+/// Begins to watch a process that was just spawned, and puts it on record.
+pub(super) async fn take_up(name: &str, group: &mut Group) -> Result<(), ProcessError> {
+    group.watch().map_err(|source| supervise(name, source))?;
+    let Some(record) = group.take_record() else { return Ok(()) };
+    let id = group.id();
+    let (record, result) = blocking(name, move || record.spawned(id)).await?;
+    group.set_record(record);
+    result.map_err(|source| not_recorded(name, source))
+}
+
 /// Runs `work`, which waits for the disk, where it holds up no other task.
-pub(super) async fn blocking<T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ProcessError> {
@@ -87,7 +98,7 @@ pub(super) fn cannot_execute(config: &ProcessConfig, source: io::Error) -> Proce
     }
 }
 
-pub(super) fn not_recorded(name: &str, source: LedgerError) -> ProcessError {
+fn not_recorded(name: &str, source: LedgerError) -> ProcessError {
     ProcessError::Record { name: name.to_owned(), source }
 }
 

@@ -38,18 +38,27 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Puts the record in its place, as a whole and on the disk.
+    /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing beside
+    /// it.
     pub(super) fn replace(&self) -> io::Result<()> {
         let unfinished = self.path.with_extension(UNFINISHED);
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&unfinished)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &self.path)?;
+        self.write(&unfinished).inspect_err(|_| {
+            // That it failed says more than that there is something left, or nothing.
+            let _removed = fs::remove_file(&unfinished);
+        })?;
         match self.path.parent() {
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),
         }
+    }
+
+    /// Puts the record in its place by way of `unfinished`.
+    fn write(&self, unfinished: &Path) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(unfinished)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        file.sync_all()?;
+        fs::rename(unfinished, &self.path)
     }
 }

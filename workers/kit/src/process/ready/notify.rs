@@ -7,10 +7,12 @@
 //!    makes a socket in the folder.
 
 use std::fs::{self, DirBuilder, Permissions};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram as Unregistered;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::net::UnixDatagram;
@@ -25,6 +27,11 @@ const MAX_MESSAGE: usize = 4096;
 
 /// How much of a status is kept, in characters.
 const MAX_STATUS: usize = 256;
+
+/// Tells the names of this process from those of any other. Its pid does not: the first process of a
+/// container has that of the one before; nor does its start time, which counts in hundredths of a
+/// second after the boot.
+static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
 
 /// Makes names unique within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -66,9 +73,9 @@ impl NotifySocket {
     /// Panics outside of a tokio runtime with its I/O driver enabled.
     pub(in crate::process) fn bind(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        remove_stale(folder)?;
+        stale(folder)?.iter().try_for_each(|path| remove(path))?;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}{count}.{EXTENSION}", own_prefix());
+        let name = format!("{}{count:x}.{EXTENSION}", own_prefix());
         let path = folder.join(name);
         let socket = Unregistered::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
@@ -101,9 +108,7 @@ impl NotifySocket {
 
 impl Drop for NotifySocket {
     fn drop(&mut self) {
-        if let Err(err) = fs::remove_file(&self.path)
-            && err.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(err) = remove(&self.path) {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(path = ?self.path, error, "cannot remove the notify socket");
         }
@@ -111,13 +116,14 @@ impl Drop for NotifySocket {
 }
 
 fn own_prefix() -> String {
-    format!("{}-", std::process::id())
+    format!("{:016x}-", *OWN)
 }
 
-/// Removes the sockets that nobody reads any more. Those of this process are left alone: one that is
+/// Returns the sockets that nobody reads any more. Those of this process are left alone: one that is
 /// being made is not read for an instant.
-fn remove_stale(folder: &Path) -> io::Result<()> {
+fn stale(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let own = own_prefix();
+    let mut stale = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let is_socket = path.extension().is_some_and(|extension| extension == EXTENSION);
@@ -127,15 +133,43 @@ fn remove_stale(folder: &Path) -> io::Result<()> {
         }
         let refused = Unregistered::unbound()?.connect(&path);
         if refused.is_err_and(|err| err.kind() == io::ErrorKind::ConnectionRefused) {
-            fs::remove_file(&path)?;
+            stale.push(path);
         }
     }
-    Ok(())
+    Ok(stale)
+}
+
+/// Removes a file that others, which start at the same time, may have removed.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Notified;
+    use std::os::unix::net::UnixDatagram;
+
+    use tempfile::TempDir;
+
+    use super::{Notified, remove, stale};
+
+    #[test]
+    fn two_that_start_at_once_can_both_remove_what_is_stale() -> std::io::Result<()> {
+        let folder = TempDir::new()?;
+        let path = folder.path().join("1-0.notify");
+        drop(UnixDatagram::bind(&path)?);
+        let (one, other) = (stale(folder.path())?, stale(folder.path())?);
+        assert_eq!((&*one, &*other), (&[path.clone()][..], &[path.clone()][..]));
+
+        for path in one.iter().chain(&other) {
+            remove(path)?;
+        }
+
+        assert!(!path.exists());
+        Ok(())
+    }
 
     #[test]
     fn what_is_not_understood_changes_nothing() {

@@ -5,8 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
 /// How long one attempt may take.
@@ -28,7 +29,7 @@ pub(in crate::process) enum Probe {
 impl Probe {
     /// Returns whether something accepts connections at the address.
     pub(in crate::process) async fn is_taken(address: SocketAddr) -> bool {
-        timeout(ATTEMPT, TcpStream::connect(address)).await.is_ok_and(|taken| taken.is_ok())
+        timeout(ATTEMPT, connect(address)).await.is_ok_and(|taken| taken.is_ok())
     }
 
     /// Asks until the answer is as it should be; `said` has the last one that was not. Cancel safe.
@@ -45,10 +46,10 @@ impl Probe {
 
     async fn ask(&self) -> io::Result<()> {
         let (address, path) = match self {
-            Self::Port(address) => return TcpStream::connect(address).await.map(drop),
+            Self::Port(address) => return connect(*address).await.map(drop),
             Self::Http { address, path } => (address, path),
         };
-        let mut stream = TcpStream::connect(address).await?;
+        let mut stream = connect(*address).await?;
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: crankcase\r\nAccept: */*\r\n\
              Connection: close\r\n\r\n"
@@ -63,6 +64,26 @@ impl Probe {
             None => Err(io::Error::other("the answer is not HTTP")),
         }
     }
+}
+
+/// Connects to who listens at the address.
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    connect_by(socket, address).await
+}
+
+/// Connects to another socket than this one.
+///
+/// Where nobody listens, and the port is one of those that the kernel hands out, it may hand out this
+/// very port: TCP then connects the socket to itself.
+async fn connect_by(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = socket.connect(address).await?;
+    if stream.local_addr()? == stream.peer_addr()? {
+        // Closed at once, without the minute in which nobody could listen at the port.
+        stream.set_zero_linger()?;
+        return Err(Errno::CONNREFUSED.into());
+    }
+    Ok(stream)
 }
 
 /// Returns the status in the first line of an answer.
@@ -85,13 +106,15 @@ impl fmt::Display for Probe {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
     use tokio::time::timeout;
 
-    use super::{Probe, status_of};
+    use super::{Probe, connect_by, status_of};
 
     /// Returns what is said of a server that gives this answer, once it is asked a second time.
     async fn said_of(answer: &[u8]) -> std::io::Result<Option<String>> {
@@ -131,6 +154,19 @@ mod tests {
             assert!(said.ends_with(expected), "{said}");
         }
         Ok(())
+    }
+
+    #[tokio::test]
+    async fn who_reaches_itself_is_refused_and_leaves_the_port_free() -> std::io::Result<()> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let address = socket.local_addr()?;
+
+        let refused = connect_by(socket, address).await.map(drop).map_err(|err| err.kind());
+
+        assert_eq!(refused, Err(ErrorKind::ConnectionRefused));
+        // As a server may that does not ask for SO_REUSEADDR.
+        TcpSocket::new_v4()?.bind(address)
     }
 
     #[test]

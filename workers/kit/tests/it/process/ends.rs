@@ -8,6 +8,7 @@ use rustix::process::{Pid, test_kill_process};
 use tokio::task::yield_now;
 
 use super::shell;
+use crate::alone::{can_unshare, expect_alone};
 use crate::events::Events;
 use crate::fifo::{Fifo, holding};
 use crate::running::{Running, TestResult, guarded};
@@ -272,4 +273,13 @@ async fn a_start_that_is_dropped_ends_after_its_process() -> TestResult {
     let pid = process.pid();
 
     expect_gone_before(process, stop, pid).await
+}
+
+#[tokio::test]
+async fn a_process_that_the_kernel_does_not_let_go_of_is_given_up_and_stays_on_record() -> TestResult
+{
+    if !can_unshare().await? {
+        return Err("needs user and pid namespaces: unshare -Ur".into());
+    }
+    expect_alone(&["unshare", "-Ur"], "stuck").await
 }

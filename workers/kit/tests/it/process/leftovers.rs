@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use crankcase_workers::{Fate, Ledger, Leftover, Process, end_leftovers};
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, geteuid, getpid, kill_process, set_child_subreaper, waitpid,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use super::shell;
-use crate::alone::example;
+use crate::alone::{example, expect_alone};
 use crate::events::Events;
 use crate::fifo::{Fifo, holding};
 use crate::running::{Running, TestResult, guarded};
@@ -96,6 +96,23 @@ async fn a_group_whose_leader_is_gone_is_ended() -> TestResult {
 
     assert_eq!(leftovers, [leftover(Some(pid), Fate::Ended)]);
     writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_leader_that_has_moved_to_another_group_is_ended() -> TestResult {
+    let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+    let mut writers = fifo.writers();
+    let script = format!("exec {} moved {}", example()?.display(), fifo.path().display());
+    let (mut agent, pid) = guarded(start_agent(folder.path(), &script)).await?;
+    writers.come().await?;
+    agent.kill().await?;
+
+    let leftovers = guarded(end_leftovers(folder.path())).await?;
+
+    assert_eq!(leftovers, [leftover(Some(pid), Fate::Ended)]);
+    writers.are_gone().await?;
+    assert_eq!(records(folder.path())?, 0);
     Ok(())
 }
 
@@ -204,6 +221,36 @@ async fn a_process_is_on_record_as_long_as_it_runs() -> TestResult {
     assert!(outcome.is_err());
     assert_eq!((on_record, records(&folder.path().join("made/when/needed"))?), (1, 0));
     Ok(())
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_written_leaves_no_file() -> TestResult {
+    // As on a full disk: what is too large is an error, and no signal.
+    let limited = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    expect_alone(&["sh", "-c", limited, "sh"], "unwritten").await
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_be_put_on_record_is_gone() -> TestResult {
+    let limited = "trap '' XFSZ; exec \"$@\"";
+    expect_alone(&["sh", "-c", limited, "sh"], "unrecorded").await
+}
+
+/// The first process of the pid namespace keeps its capabilities, those that follow have none.
+#[tokio::test]
+async fn processes_that_may_not_be_looked_at_hide_no_others() -> TestResult {
+    let script = "mount -t proc -o hidepid=1 proc /proc && \
+                  setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \"$@\"; exit $?";
+    let mut words = vec!["unshare", "-Urpfm", "sh", "-c", script, "sh"];
+    if geteuid().is_root() {
+        // Who is in the group of root may look at all.
+        words.splice(0..0, ["setpriv", "--regid=1", "--clear-groups"]);
+    }
+    let probe = Command::new(words[0]).args(&words[1..]).arg("true").output().await;
+    if !probe.is_ok_and(|output| output.status.success()) {
+        return Err("needs user, pid and mount namespaces: unshare -Urpfm".into());
+    }
+    expect_alone(&words, "hidden").await
 }
 
 #[tokio::test]

@@ -7,7 +7,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crankcase_workers::{Process, ProcessConfig, ProcessError, Readiness};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, test_kill_process};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use super::shell;
 use crate::alone::example;
@@ -191,6 +194,28 @@ async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestRe
     Ok(())
 }
 
+/// Each agent is the second process of a pid namespace of its own.
+#[tokio::test]
+async fn an_agent_with_the_pid_of_the_killed_one_makes_sockets_and_removes_its() -> TestResult {
+    let namespaces = ["-Urpf", "sh", "-c", "\"$@\"; exit $?", "sh"];
+    let probe = Command::new("unshare").args(namespaces).arg("true").output().await;
+    if !probe.is_ok_and(|output| output.status.success()) {
+        return Err("needs user and pid namespaces: unshare -Urpf".into());
+    }
+    let folder = TempDir::new()?;
+    for _agent in 0..2 {
+        let mut agent = Command::new("unshare");
+        agent.args(namespaces).arg(example()?).arg("notified").arg(folder.path());
+
+        let output = guarded(agent.kill_on_drop(true).output()).await?;
+
+        let killed = 128 + Signal::KILL.as_raw();
+        assert_eq!(output.status.code(), Some(killed), "{}", str::from_utf8(&output.stderr)?);
+        assert_eq!(fs::read_dir(folder.path())?.count(), 1);
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_process_that_says_nothing_is_not_ready() -> TestResult {
     let folder = TempDir::new()?;
@@ -213,6 +238,25 @@ async fn a_process_that_exits_before_it_is_ready_says_so_with_its_last_words() -
 
     let status = "exit status: 7 before it was ready";
     assert_eq!(text, format!(r#"process "it" ended with {status}: no such luck"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_is_not_ready_is_gone_and_its_last_words_are_told() -> TestResult {
+    let mut events = Events::catch();
+    let mut config = shell("echo no such luck >&2; sleep 1000");
+    config.readiness = Readiness::Line("is ready".to_owned());
+    config.ready_timeout = Duration::from_millis(1);
+    let process = Process::spawn(config, None).await?;
+    let pid = Pid::from_raw(process.pid()).ok_or("no pid")?;
+    guarded(events.line("no such luck")).await;
+
+    let error = guarded(process.ready()).await.err().ok_or("it is ready")?;
+
+    assert_eq!(test_kill_process(pid), Err(Errno::SRCH));
+    let because = r#"it has written no line with "is ready"; its last words: no such luck"#;
+    let text = format!(r#"process "it" was not ready within 1ms: {because}"#);
+    assert_eq!(error.to_string(), text);
     Ok(())
 }
 
