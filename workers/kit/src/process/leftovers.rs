@@ -20,7 +20,7 @@ use super::ledger::{LedgerError, MARK, record_paths};
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long processes that have no environment may take until they have one.
-const EXECUTION: Duration = Duration::from_secs(1);
+const EXECUTION: Duration = Duration::from_secs(3);
 /// How long is waited between two looks at them.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -57,7 +57,7 @@ pub enum Fate {
 /// only while no other agent uses it. A recorded process is the same one only if the boot and its
 /// start time are those of the record. Where the leader is gone, or was not recorded in time, its
 /// group is known by the mark in its members' environment; members that have cleared it are left
-/// alone; those that have no environment, as what is just being executed, are given 1 s to have one.
+/// alone; those that have no environment, as what is just being executed, are given 3 s to have one.
 /// A group is killed with SIGKILL, as is the recorded process where it has moved to another one, and
 /// waited for, at most 10 s in all. A folder that does not exist has no leftovers.
 ///
