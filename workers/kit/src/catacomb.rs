@@ -138,20 +138,20 @@ impl Worker for Catacomb {
         let Self { owned, config } = self;
         let shared = &owned.shared;
         shared.linger(stop.linger());
-        let end = async {
+        let life = async {
             tokio::select! {
                 biased;
                 () = stop.wait() => shared.kill(),
                 () = shared.killed() => {}
             }
+            shared.tell_all();
+            if timeout(config.grace, shared.emptied()).await.is_err() {
+                shared.abort_all();
+                // What is left then is seen below.
+                drop(timeout(config.abort_grace, shared.emptied()).await);
+            }
         };
-        child::until_end(end, &stop, || shared.lose_input()).await;
-        shared.tell_all();
-        if timeout(config.grace, shared.emptied()).await.is_err() {
-            shared.abort_all();
-            // What is left then is seen below.
-            drop(timeout(config.abort_grace, shared.emptied()).await);
-        }
+        child::passing_on_loss(life, &stop, || shared.lose_input()).await;
         let (error, left) = shared.end();
         if !left.is_empty() {
             let left = LeftBehind::new(left);

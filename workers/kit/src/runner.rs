@@ -26,7 +26,7 @@ pub use self::spec::{ChildContext, ChildSpec, Restart};
 pub use self::stay::Ending;
 
 use self::table::Shared;
-use crate::child::{caught, until_end};
+use crate::child::{caught, passing_on_loss};
 use crate::left_behind::LeftBehind;
 
 mod body;
@@ -154,17 +154,17 @@ impl Worker for Runner {
     async fn run(self, stop: Stop) -> Outcome {
         let shared = &self.owned.shared;
         shared.linger(stop.linger());
-        let end = async {
+        let life = async {
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
                 () = shared.failed() => {}
             }
+            let patience = shared.stop_all();
+            // What is left then is seen below.
+            drop(timeout(patience, shared.emptied()).await);
         };
-        until_end(end, &stop, || shared.lose_input()).await;
-        let patience = shared.stop_all();
-        // What is left then is seen below.
-        drop(timeout(patience, shared.emptied()).await);
+        passing_on_loss(life, &stop, || shared.lose_input()).await;
         let (fatal, left) = shared.end();
         if !left.is_empty() {
             let left = LeftBehind::new(left);

@@ -11,6 +11,7 @@ mod file_watch;
 mod fortress;
 mod heartbeat;
 mod holding;
+mod losing;
 mod periodic;
 mod process;
 mod runner;
