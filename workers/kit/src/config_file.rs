@@ -99,6 +99,7 @@ pub struct ConfigFileStatus {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use crankcase_engine::Stop;
 /// use crankcase_workers::{ConfigFile, ConfigFileConfig, LastGood, Watcher, WatcherConfig};
 ///
 /// #[derive(Debug, PartialEq, serde::Deserialize)]
@@ -116,7 +117,8 @@ pub struct ConfigFileStatus {
 /// };
 /// let config = ConfigFileConfig::new(&path);
 /// let last = LastGood::none();
-/// let file = ConfigFile::load(config, validate, watcher.handle().into(), last).await?;
+/// let (_stopper, stop) = Stop::pair();
+/// let file = ConfigFile::load(&stop, config, validate, watcher.handle().into(), last).await?;
 /// assert_eq!(file.follow().borrow().depth, 3);
 /// # Ok(())
 /// # }
@@ -135,9 +137,10 @@ pub struct ConfigFile<T> {
 }
 
 impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
-    /// Reads the file and returns the worker that follows it.
+    /// Reads the file for the worker that has this `stop`, and returns what follows it.
     ///
-    /// `validate` judges what was read; it runs on a thread for blocking work.
+    /// `validate` judges what was read; it runs on a thread for blocking work. The worker does not
+    /// count as ended while it does, also if this is dropped: an engine starts no other meanwhile.
     ///
     /// # Errors
     ///
@@ -148,6 +151,7 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     ///
     /// Cancel safe.
     pub async fn load(
+        stop: &Stop,
         config: ConfigFileConfig,
         validate: impl Fn(&T) -> Result<(), BoxError> + Send + Sync + 'static,
         watches: WatchesInput,
@@ -155,8 +159,7 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     ) -> Result<Self, ConfigFileError> {
         config.validate()?;
         let validate: Validate<T> = Arc::new(validate);
-        let (_stopper, stop) = Stop::pair();
-        let first = match read(&config, &validate, &stop).await {
+        let first = match read(&config, &validate, stop).await {
             Ok(value) => value,
             // The first look of `run` says why.
             Err(err) => last_good.get().ok_or(err)?,

@@ -9,6 +9,7 @@ mod events;
 mod fifo;
 mod file_watch;
 mod fortress;
+mod gone;
 mod heartbeat;
 mod holding;
 mod losing;
