@@ -84,7 +84,7 @@ pub struct RunnerConfig {
 /// - What a worker logs stands in a span `child` with its `name`, at level debug, in the span in which
 ///   the runner was made.
 /// - When it is dropped, so are its workers. An engine does not take it for ended before they are
-///   gone.
+///   gone: from when it runs on, or from the beginning if it was made by [`new_for`](Self::new_for).
 ///
 /// # Examples
 ///
@@ -136,12 +136,29 @@ pub struct Runner {
 impl Runner {
     /// Returns a runner without workers.
     ///
+    /// It is for a worker that makes it when it runs. One that is made in a start, and given workers
+    /// there, is made by [`new_for`](Self::new_for).
+    ///
     /// # Errors
     ///
     /// When the policy cannot be used; it names the field at fault.
     pub fn new(config: RunnerConfig) -> Result<Self, ConfigError> {
         config.policy.validate()?;
         Ok(Self { owned: Owned { shared: Arc::new(Shared::new(config)) } })
+    }
+
+    /// Returns a runner without workers for the worker that has this `stop`.
+    ///
+    /// When it is dropped before it runs, as in a start that is stopped half way, the worker does not
+    /// count as ended before the runner's workers are gone: an engine starts no other meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn new_for(stop: &Stop, config: RunnerConfig) -> Result<Self, ConfigError> {
+        let runner = Self::new(config)?;
+        runner.owned.shared.linger(stop.linger());
+        Ok(runner)
     }
 
     /// Returns the handle that starts and stops workers. It may be given to them.

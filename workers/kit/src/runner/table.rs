@@ -36,8 +36,9 @@ struct Table {
     life: Life,
     /// The first fatal exit.
     fatal: Option<Exit>,
-    /// Keeps the runner's worker from counting as ended.
-    linger: Option<Linger>,
+    /// Keep the runner's worker from counting as ended: the one that it was made for, and the one that
+    /// it runs as, which are mostly one.
+    lingers: Vec<Linger>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +47,15 @@ enum Life {
     Open,
     Stopping,
     Ended,
+}
+
+impl Table {
+    /// Returns what keeps the worker from counting as ended, if nothing does any more; not to be
+    /// dropped under the lock, since whoever waits for the end may run foreign code.
+    fn let_go(&mut self) -> Vec<Linger> {
+        let is_over = self.life == Life::Ended && self.names.is_empty();
+        if is_over { std::mem::take(&mut self.lingers) } else { Vec::new() }
+    }
 }
 
 impl Shared {
@@ -62,7 +72,7 @@ impl Shared {
     }
 
     pub(super) fn linger(&self, linger: Linger) {
-        self.table.lock().linger = Some(linger);
+        self.table.lock().lingers.push(linger);
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -159,7 +169,7 @@ impl Shared {
         let mut table = self.table.lock();
         let next = table.names.succeed(stay);
         let is_empty = table.names.is_empty();
-        let linger = if is_empty && table.life == Life::Ended { table.linger.take() } else { None };
+        let lingers = table.let_go();
         drop(table);
         stay.end(ending);
         if let Some(next) = next {
@@ -168,7 +178,7 @@ impl Shared {
         if is_empty {
             self.changed.notify_one();
         }
-        drop(linger);
+        drop(lingers);
     }
 
     /// Tells all workers, those that are yet to come as well.
@@ -238,11 +248,11 @@ impl Shared {
     pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
         let mut table = self.table.lock();
         table.life = Life::Ended;
-        let linger = if table.names.is_empty() { table.linger.take() } else { None };
+        let lingers = table.let_go();
         let left = table.names.iter().map(|slot| slot.present.name().to_owned()).collect();
         let fatal = table.fatal.take();
         drop(table);
-        drop(linger);
+        drop(lingers);
         (fatal, left)
     }
 
