@@ -77,6 +77,8 @@ pub struct RunnerConfig {
 ///   all that lingers of it.
 /// - A worker that was told to stop by `stop` or `replace` is never started again, and its end is no
 ///   failure.
+/// - No error is lost: the first fatal one ends the runner, and all others are logged, also of workers
+///   that were told to stop. So are those that do not end in their grace, and are dropped.
 /// - When an input of the runner's own worker is lost, its workers are told.
 /// - When the runner stops, so do all its workers, each in its own grace; it ends after them. One
 ///   that ends in no way is named in the log and, if there is no other error, in a [`LeftBehind`].

@@ -14,7 +14,7 @@ use tracing::Span;
 use super::names::{Digester, Names};
 use super::stay::{Ending, Stay};
 use super::{ChildSpec, RunnerConfig, RunnerError};
-use crate::child::{ChildSpan, span_of};
+use crate::child::{ChildSpan, caught, span_of};
 
 /// What a runner, its handles and its workers' tasks share.
 pub(super) struct Shared {
@@ -192,12 +192,19 @@ impl Shared {
         self.is_input_lost.load(Ordering::SeqCst)
     }
 
-    /// A worker has had a fatal end.
-    pub(super) fn fail(&self, exit: Exit) {
+    /// A worker has had a fatal end, of which this is the text.
+    pub(super) fn fail(&self, name: &str, text: &str, exit: Exit) {
         let mut table = self.table.lock();
-        let later = if table.fatal.is_none() { table.fatal.replace(exit) } else { Some(exit) };
+        // What comes after the end is told by nobody any more.
+        let is_first = table.fatal.is_none() && table.life < Life::Ended;
+        let later = if is_first { table.fatal.replace(exit) } else { Some(exit) };
         drop(table);
-        drop(later);
+        if is_first {
+            tracing::warn!(worker = name, error = text, "a worker failed fatally");
+        } else {
+            tracing::info!(worker = name, error = text, "another worker failed fatally");
+        }
+        drop(caught(|| drop(later)));
         self.changed.notify_one();
     }
 
