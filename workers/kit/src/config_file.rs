@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. The file is watched before it is read, so that a change after the reading is told.
 //! 2. A version that was refused changes nothing but the status and the condition.
+//! 3. No code of a value's, such as its comparison or its drop, runs under a lock.
 
 use std::fmt;
 use std::path::Path;
@@ -51,7 +52,9 @@ impl<T> LastGood<T> {
     }
 
     fn set(&self, value: &Arc<T>) {
-        *self.0.lock() = Some(Arc::clone(value));
+        let before = self.0.lock().replace(Arc::clone(value));
+        // Invariant 3.
+        drop(before);
     }
 }
 
@@ -219,14 +222,13 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     }
 
     fn accept(&self, value: Arc<T>) {
-        let is_other = self.current.send_if_modified(|current| {
-            let is_other = **current != *value;
-            if is_other {
-                self.last_good.set(&value);
-                *current = value;
-            }
-            is_other
-        });
+        // Nobody else sets it, so that it may be compared before; invariant 3.
+        let before = Arc::clone(&self.current.borrow());
+        let is_other = *before != *value;
+        if is_other {
+            self.last_good.set(&value);
+            drop(self.current.send_replace(value));
+        }
         self.status.send_modify(|status| {
             status.accepted += u64::from(is_other);
             status.refusal = None;

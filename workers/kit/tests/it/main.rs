@@ -12,6 +12,7 @@ mod fortress;
 mod gone;
 mod heartbeat;
 mod holding;
+mod locks;
 mod losing;
 mod periodic;
 mod process;
