@@ -268,6 +268,19 @@ impl Stop {
         self.cell.wait_for(LOST | STOPPED)
     }
 
+    /// Waits until an input has ended by itself, whether the worker was told to stop or not; for
+    /// ever if none does.
+    ///
+    /// An input may also be lost while a worker stops. Those who run workers of their own pass it on
+    /// until the last of them has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub fn only_input_lost(&self) -> impl Future<Output = ()> + Send {
+        self.cell.wait_for(LOST)
+    }
+
     /// Returns whether an input that the worker was started with has ended by itself.
     pub fn is_input_lost(&self) -> bool {
         self.cell.has(LOST)

@@ -12,8 +12,9 @@ use crankcase_workers::{Catacomb, CatacombConfig};
 /// bounced. The worker's grace is `grace` and `abort_grace` of the config and a second more.
 pub fn manifold(config: CatacombConfig) -> Manifold {
     let (grace, abort_grace) = (config.grace, config.abort_grace);
-    let started = Manifold::builder()
-        .start_with(config, |config, (), _ctx| async move { Ok(Catacomb::new(config)) });
+    let started = Manifold::builder().start_with(config, |config, (), ctx| async move {
+        Ok(Catacomb::new_for(ctx.stop(), config))
+    });
     started
         .output(Catacomb::handle)
         .report(|catacomb| {

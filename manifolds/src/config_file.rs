@@ -74,7 +74,8 @@ where
             (config, validate, LastGood::none()),
             |(config, validate, last), watches, ctx| async move {
                 let validate = move |value: &T| validate(value);
-                let file = ConfigFile::load(config, validate, watches.into(), last).await?;
+                let (stop, watches) = (ctx.stop(), watches.into());
+                let file = ConfigFile::load(stop, config, validate, watches, last).await?;
                 Ok(file.telling(ctx.health().into()))
             },
         )

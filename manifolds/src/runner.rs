@@ -19,8 +19,9 @@ pub fn manifold(config: RunnerConfig) -> Result<Manifold, ConfigError> {
     let policy = &config.policy;
     let grace = policy.grace.saturating_add(policy.abort_grace);
     let deadline = policy.report_deadline;
-    let started = Manifold::builder()
-        .start_with(config, |config, (), _ctx| async move { Ok(Runner::new(config)?) });
+    let started = Manifold::builder().start_with(config, |config, (), ctx| async move {
+        Ok(Runner::new_for(ctx.stop(), config)?)
+    });
     let manifold = started
         .output(Runner::handle)
         .report(|runner| {

@@ -111,6 +111,41 @@ fn those_who_wait_no_longer_leave_nothing_behind() {
 }
 
 #[test]
+fn those_who_wait_for_a_lost_input_after_the_stop_leave_nothing_behind() {
+    let (stopper, stop) = Stop::pair();
+    let wakes = Wakes::new();
+    stopper.stop();
+
+    for _ in 0..1_000 {
+        let mut waits = [stop.only_input_lost(), stop.only_input_lost()].map(Box::pin);
+        for wait in &mut waits {
+            assert!(wakes.poll(wait).is_pending());
+        }
+    }
+
+    assert_eq!(stop.cell.state.lock().waiters.len(), 0);
+}
+
+#[test]
+fn who_waits_for_a_lost_input_alone_is_told_of_it_and_not_of_the_stop() {
+    let (stopper, stop) = Stop::pair();
+    let (before, after) = (Wakes::new(), Wakes::new());
+    let mut waits_before = Box::pin(stop.only_input_lost());
+    assert!(before.poll(&mut waits_before).is_pending());
+    stopper.stop();
+    let mut waits_after = Box::pin(stop.only_input_lost());
+    assert!(before.poll(&mut waits_before).is_pending());
+    assert!(after.poll(&mut waits_after).is_pending());
+    let woken = before.count();
+
+    stopper.lose_input();
+
+    assert_eq!((before.count() - woken, after.count()), (1, 1));
+    assert!(before.poll(&mut waits_before).is_ready());
+    assert!(after.poll(&mut waits_after).is_ready());
+}
+
+#[test]
 fn a_stop_that_is_told_while_one_begins_to_wait_is_not_missed() {
     const ROUNDS: usize = 200_000;
     let pairs: Vec<_> = (0..ROUNDS).map(|_| Stop::pair()).collect();

@@ -54,9 +54,11 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        // After a stop nobody comes to wait any more, and no place is given again.
+        // After a stop only those come to wait who wait for a lost input alone. They leave nothing
+        // behind before it is lost; what others leave then is no more than waited for the stop.
+        let is_over = self.cell.has(STOPPED) && self.cell.has(self.flags);
         if let Some(place) = self.place
-            && !self.cell.has(STOPPED)
+            && !is_over
         {
             let waker = self.cell.state.lock().waiters.remove(place);
             drop(waker);

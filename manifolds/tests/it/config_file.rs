@@ -1,12 +1,15 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_engine::{Engine, EventKind, Manifold, Name, WorkerState};
 use crankcase_manifolds::{config_file, file_watch};
-use crankcase_testing::{Bare, EventRecorder, clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{Bare, EventRecorder, Journal, clean_kill, test_engine, wait_for_state};
 use crankcase_workers::{ConfigFileConfig, Watcher, WatcherConfig, Watches};
+use parking_lot::Mutex;
 use serde::Deserialize;
+use tokio::sync::mpsc;
 
 use crate::process::{Error, TestResult, guarded};
 
@@ -102,6 +105,39 @@ async fn a_bounce_with_a_bad_file_keeps_the_last_good_version() -> TestResult {
     guarded(engine.bounce(&LIMITS)).await?;
 
     assert_eq!(guarded(engine.output(LIMITS).into_future()).await?.depth, 1);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn two_generations_never_judge_a_file_at_once() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("limits.yaml");
+    fs::write(&path, "depth: 1")?;
+    let (journal, (tell, mut told)) = (Journal::new(), mpsc::unbounded_channel());
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (judged, released) = (journal.clone(), Mutex::new(released));
+    let judge = move |_limits: &Limits| {
+        judged.note("begins");
+        tell.send(())?;
+        // An error: all are released at once.
+        released.lock().recv().unwrap_or_default();
+        judged.note("ends");
+        Ok(())
+    };
+    let limits = config_file::manifold(ConfigFileConfig::new(&path), WATCHES, judge)?;
+    let engine = test_engine().build()?;
+    let at_once = limits.bounce_delay(Duration::ZERO).grace(Duration::ZERO);
+    let at_once = at_once.abort_grace(Duration::ZERO);
+    engine.install(LIMITS, at_once).await?;
+    guarded(told.recv()).await.ok_or("it is not judged")?;
+
+    let bounced = engine.bounce(&LIMITS);
+    guarded(wait_for_state(&engine, "limits", WorkerState::Stuck)).await?;
+    drop(release);
+    guarded(bounced.into_future()).await?;
+    guarded(engine.running(&LIMITS).into_future()).await?;
+
+    assert_eq!(journal.lines()[..3], ["begins", "ends", "begins"]);
     Ok(clean_kill(engine).await?)
 }
 

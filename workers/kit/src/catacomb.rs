@@ -66,7 +66,7 @@ impl Default for CatacombConfig {
 /// - It ends after all its children: told, then dropped when `grace` is over. A child that ends
 ///   neither way is named in the log and, if there is no other error, in a [`LeftBehind`].
 /// - When it is dropped, so are its children. An engine does not take it for ended before they are
-///   gone.
+///   gone: from when it runs on, or from the beginning if it was made by [`new_for`](Self::new_for).
 /// - What a child logs stands in a span `child` with its `name`, at level debug, in the span in which
 ///   the catacomb was made.
 /// - A child costs one task and one small entry, and leaves nothing behind when it has ended.
@@ -83,8 +83,9 @@ impl Default for CatacombConfig {
 /// }
 ///
 /// impl Server {
-///     fn new() -> Result<Self, crankcase_workers::CatacombEnded> {
-///         let catacomb = Catacomb::new(CatacombConfig::default());
+///     /// Of a manifold's start, which has the worker's stop in its context.
+///     fn new(stop: &Stop) -> Result<Self, crankcase_workers::CatacombEnded> {
+///         let catacomb = Catacomb::new_for(stop, CatacombConfig::default());
 ///         let children = catacomb.handle();
 ///         children.spawn("listener", {
 ///             let children = children.clone();
@@ -110,7 +111,7 @@ impl Default for CatacombConfig {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (_stopper, stop) = Stop::pair();
-/// let ended = Server::new()?.run(stop).await;
+/// let ended = Server::new(&stop)?.run(stop).await;
 /// assert_eq!(ended.unwrap_err().to_string(), "the port is gone");
 /// # Ok(()) }
 /// ```
@@ -123,8 +124,21 @@ pub struct Catacomb {
 
 impl Catacomb {
     /// Returns a catacomb without children.
+    ///
+    /// It is for a worker that makes it when it runs. One that is made in a start, and given children
+    /// there, is made by [`new_for`](Self::new_for).
     pub fn new(config: CatacombConfig) -> Self {
         Self { owned: Owned { shared: Arc::new(Shared::new()) }, config }
+    }
+
+    /// Returns a catacomb without children for the worker that has this `stop`.
+    ///
+    /// When it is dropped before it runs, as in a start that is stopped half way, the worker does not
+    /// count as ended before the children are gone: an engine starts no other meanwhile.
+    pub fn new_for(stop: &Stop, config: CatacombConfig) -> Self {
+        let catacomb = Self::new(config);
+        catacomb.owned.shared.linger(stop.linger());
+        catacomb
     }
 
     /// Returns the handle that adds children. It may be given to them.
@@ -138,20 +152,20 @@ impl Worker for Catacomb {
         let Self { owned, config } = self;
         let shared = &owned.shared;
         shared.linger(stop.linger());
-        let end = async {
+        let life = async {
             tokio::select! {
                 biased;
                 () = stop.wait() => shared.kill(),
                 () = shared.killed() => {}
             }
+            shared.tell_all();
+            if timeout(config.grace, shared.emptied()).await.is_err() {
+                shared.abort_all();
+                // What is left then is seen below.
+                drop(timeout(config.abort_grace, shared.emptied()).await);
+            }
         };
-        child::until_end(end, &stop, || shared.lose_input()).await;
-        shared.tell_all();
-        if timeout(config.grace, shared.emptied()).await.is_err() {
-            shared.abort_all();
-            // What is left then is seen below.
-            drop(timeout(config.abort_grace, shared.emptied()).await);
-        }
+        child::passing_on_loss(life, &stop, || shared.lose_input()).await;
         let (error, left) = shared.end();
         if !left.is_empty() {
             let left = LeftBehind::new(left);

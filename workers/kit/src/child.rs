@@ -52,17 +52,22 @@ where
     runtime.spawn(Task { stage, run: W::run, span, guard }).abort_handle()
 }
 
-/// Waits for what ends an owner of children; passes on meanwhile that an input of it was lost.
-pub(crate) async fn until_end(end: impl Future<Output = ()>, stop: &Stop, lose: impl FnOnce()) {
-    let (mut end, mut lose) = (std::pin::pin!(end), Some(lose));
+/// Lives the life of an owner of children until its end, which may be long after its stop; passes
+/// on meanwhile that an input of it was lost.
+pub(crate) async fn passing_on_loss<T>(
+    life: impl Future<Output = T>,
+    stop: &Stop,
+    lose: impl FnOnce(),
+) -> T {
+    let (mut life, mut lose) = (std::pin::pin!(life), Some(lose));
     loop {
         tokio::select! {
             biased;
-            () = &mut end => return,
-            () = stop.input_lost(), if lose.is_some() => {
-                let lose = lose.take().filter(|_| stop.is_input_lost());
-                lose.into_iter().for_each(|lose| lose());
+            // First: who is told to stop is to see by then what it has lost before.
+            () = stop.only_input_lost(), if lose.is_some() => {
+                lose.take().into_iter().for_each(|lose| lose());
             }
+            end = &mut life => return end,
         }
     }
 }

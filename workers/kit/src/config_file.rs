@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. The file is watched before it is read, so that a change after the reading is told.
 //! 2. A version that was refused changes nothing but the status and the condition.
+//! 3. No code of a value's, such as its comparison or its drop, runs under a lock.
 
 use std::fmt;
 use std::path::Path;
@@ -51,7 +52,9 @@ impl<T> LastGood<T> {
     }
 
     fn set(&self, value: &Arc<T>) {
-        *self.0.lock() = Some(Arc::clone(value));
+        let before = self.0.lock().replace(Arc::clone(value));
+        // Invariant 3.
+        drop(before);
     }
 }
 
@@ -99,6 +102,7 @@ pub struct ConfigFileStatus {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use crankcase_engine::Stop;
 /// use crankcase_workers::{ConfigFile, ConfigFileConfig, LastGood, Watcher, WatcherConfig};
 ///
 /// #[derive(Debug, PartialEq, serde::Deserialize)]
@@ -116,7 +120,8 @@ pub struct ConfigFileStatus {
 /// };
 /// let config = ConfigFileConfig::new(&path);
 /// let last = LastGood::none();
-/// let file = ConfigFile::load(config, validate, watcher.handle().into(), last).await?;
+/// let (_stopper, stop) = Stop::pair();
+/// let file = ConfigFile::load(&stop, config, validate, watcher.handle().into(), last).await?;
 /// assert_eq!(file.follow().borrow().depth, 3);
 /// # Ok(())
 /// # }
@@ -135,9 +140,10 @@ pub struct ConfigFile<T> {
 }
 
 impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
-    /// Reads the file and returns the worker that follows it.
+    /// Reads the file for the worker that has this `stop`, and returns what follows it.
     ///
-    /// `validate` judges what was read; it runs on a thread for blocking work.
+    /// `validate` judges what was read; it runs on a thread for blocking work. The worker does not
+    /// count as ended while it does, also if this is dropped: an engine starts no other meanwhile.
     ///
     /// # Errors
     ///
@@ -148,6 +154,7 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     ///
     /// Cancel safe.
     pub async fn load(
+        stop: &Stop,
         config: ConfigFileConfig,
         validate: impl Fn(&T) -> Result<(), BoxError> + Send + Sync + 'static,
         watches: WatchesInput,
@@ -155,8 +162,7 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     ) -> Result<Self, ConfigFileError> {
         config.validate()?;
         let validate: Validate<T> = Arc::new(validate);
-        let (_stopper, stop) = Stop::pair();
-        let first = match read(&config, &validate, &stop).await {
+        let first = match read(&config, &validate, stop).await {
             Ok(value) => value,
             // The first look of `run` says why.
             Err(err) => last_good.get().ok_or(err)?,
@@ -216,14 +222,13 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     }
 
     fn accept(&self, value: Arc<T>) {
-        let is_other = self.current.send_if_modified(|current| {
-            let is_other = **current != *value;
-            if is_other {
-                self.last_good.set(&value);
-                *current = value;
-            }
-            is_other
-        });
+        // Nobody else sets it, so that it may be compared before; invariant 3.
+        let before = Arc::clone(&self.current.borrow());
+        let is_other = *before != *value;
+        if is_other {
+            self.last_good.set(&value);
+            drop(self.current.send_replace(value));
+        }
         self.status.send_modify(|status| {
             status.accepted += u64::from(is_other);
             status.refusal = None;

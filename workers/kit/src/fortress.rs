@@ -4,7 +4,7 @@
 //! 1. No guest is let in while it is locked down.
 //! 2. A lockdown is over only when no guest is left, and none was let in since it began.
 //! 3. One that has ended is locked, and stays so.
-//! 4. Whoever waits is woken by every change that could let it go on.
+//! 4. Whoever waits is woken by every change that could let it go on, and while nothing is locked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -70,9 +70,9 @@ pub struct FortressState {
 }
 
 struct Shared {
-    /// What is shown outside; it is changed only while `inner` is.
-    shown: watch::Sender<FortressState>,
     inner: watch::Sender<Inner>,
+    /// What is shown outside.
+    shown: watch::Sender<FortressState>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,15 +123,26 @@ impl Fortress {
 
     /// Changes what is inside, and wakes those who wait if anything has changed.
     fn change(&self, change: impl FnOnce(&mut Inner) -> bool) -> bool {
-        self.shared.inner.send_if_modified(|inner| {
+        let mut is_new = false;
+        let has_changed = self.shared.inner.send_if_modified(|inner| {
+            let before = inner.state;
             let has_changed = change(inner);
-            self.shared.shown.send_if_modified(|shown| {
-                let is_new = *shown != inner.state;
-                *shown = inner.state;
-                is_new
-            });
+            is_new = inner.state != before;
             has_changed
-        })
+        });
+        if is_new {
+            self.show();
+        }
+        has_changed
+    }
+
+    /// Shows how it is. That is looked at by whoever is the next to show it, so that what is shown
+    /// last is how it is.
+    fn show(&self) {
+        self.shared.shown.send_if_modified(|shown| {
+            let state = self.shared.inner.borrow().state;
+            std::mem::replace(shown, state) != state
+        });
     }
 
     /// Lets a guest in if it is open.

@@ -18,6 +18,10 @@ use crate::moment::until;
 const LIMITS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(24 * 60 * 60);
 
+/// How many times in an interval it looks how late it is itself: a hold-up of more than two of these
+/// parts makes it late by more than one, wherever it begins.
+const TICKS: u32 = 4;
+
 /// How a [`Heartbeat`] judges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -67,11 +71,12 @@ pub struct HeartbeatStatus {
 ///
 /// # Guarantees
 ///
-/// - A member counts from when it joins, and no more when its [`Beat`] is dropped. Without a member
-///   nothing is missed.
+/// - A member counts from when it joins, or from when the heartbeat begins to run if that is later,
+///   and no more when its [`Beat`] is dropped. Without a member nothing is missed.
 /// - The interval is on the monotonic clock, which stands still while the machine is suspended. After
 ///   a hold-up of this process (SIGSTOP, a runtime that is not polled) of more than half an interval
-///   every member has one more interval: who could not run is not silent.
+///   every member has one more interval: who could not run is not silent. One of at most a quarter
+///   counts like any other time, and one between the two like either.
 ///
 /// # Examples
 ///
@@ -146,10 +151,12 @@ impl Heartbeat {
         members.all.values().map(|member| *member.last.lock() + self.within).min()
     }
 
-    /// Takes it that every member has beaten now.
+    /// Takes it that every member has beaten at `now`.
     fn forgive(&self, now: Instant) {
         for member in self.pulse.shared.members.lock().all.values() {
-            *member.last.lock() = now;
+            let mut last = member.last.lock();
+            // It may have beaten since.
+            *last = now.max(*last);
         }
     }
 
@@ -164,18 +171,23 @@ impl Heartbeat {
 
 impl Worker for Heartbeat {
     async fn run(self, stop: Stop) -> Outcome {
+        let tick = self.within / TICKS;
+        let mut now = Instant::now();
+        // Nobody watched before.
+        self.forgive(now);
         loop {
-            let deadline = self.deadline();
+            let due = self.deadline().map(|deadline| deadline.min(now + tick));
             tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
-                () = until(deadline) => {}
-                () = self.pulse.shared.joined.notified() => continue,
+                () = until(due) => {}
+                // Also after a hold-up, before the time is seen.
+                () = self.pulse.shared.joined.notified() => {}
             }
-            let now = Instant::now();
-            let held_up = deadline.map_or(Duration::ZERO, |deadline| now - deadline);
-            if held_up > self.within / 2 {
-                tracing::warn!(?held_up, "held up: all have one more interval for their beat");
+            now = Instant::now();
+            let late = due.map_or(Duration::ZERO, |due| now.saturating_duration_since(due));
+            if late > tick {
+                tracing::warn!(?late, "held up: all have one more interval for their beat");
                 self.forgive(now);
             } else if let Some(name) = self.silent(now) {
                 self.miss(name);

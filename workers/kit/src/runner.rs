@@ -26,7 +26,7 @@ pub use self::spec::{ChildContext, ChildSpec, Restart};
 pub use self::stay::Ending;
 
 use self::table::Shared;
-use crate::child::{caught, until_end};
+use crate::child::{caught, passing_on_loss};
 use crate::left_behind::LeftBehind;
 
 mod body;
@@ -77,6 +77,8 @@ pub struct RunnerConfig {
 ///   all that lingers of it.
 /// - A worker that was told to stop by `stop` or `replace` is never started again, and its end is no
 ///   failure.
+/// - No error is lost: the first fatal one ends the runner, and all others are logged, also of workers
+///   that were told to stop. So are those that do not end in their grace, and are dropped.
 /// - When an input of the runner's own worker is lost, its workers are told.
 /// - When the runner stops, so do all its workers, each in its own grace; it ends after them. One
 ///   that ends in no way is named in the log and, if there is no other error, in a [`LeftBehind`].
@@ -84,7 +86,7 @@ pub struct RunnerConfig {
 /// - What a worker logs stands in a span `child` with its `name`, at level debug, in the span in which
 ///   the runner was made.
 /// - When it is dropped, so are its workers. An engine does not take it for ended before they are
-///   gone.
+///   gone: from when it runs on, or from the beginning if it was made by [`new_for`](Self::new_for).
 ///
 /// # Examples
 ///
@@ -136,12 +138,29 @@ pub struct Runner {
 impl Runner {
     /// Returns a runner without workers.
     ///
+    /// It is for a worker that makes it when it runs. One that is made in a start, and given workers
+    /// there, is made by [`new_for`](Self::new_for).
+    ///
     /// # Errors
     ///
     /// When the policy cannot be used; it names the field at fault.
     pub fn new(config: RunnerConfig) -> Result<Self, ConfigError> {
         config.policy.validate()?;
         Ok(Self { owned: Owned { shared: Arc::new(Shared::new(config)) } })
+    }
+
+    /// Returns a runner without workers for the worker that has this `stop`.
+    ///
+    /// When it is dropped before it runs, as in a start that is stopped half way, the worker does not
+    /// count as ended before the runner's workers are gone: an engine starts no other meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn new_for(stop: &Stop, config: RunnerConfig) -> Result<Self, ConfigError> {
+        let runner = Self::new(config)?;
+        runner.owned.shared.linger(stop.linger());
+        Ok(runner)
     }
 
     /// Returns the handle that starts and stops workers. It may be given to them.
@@ -154,17 +173,17 @@ impl Worker for Runner {
     async fn run(self, stop: Stop) -> Outcome {
         let shared = &self.owned.shared;
         shared.linger(stop.linger());
-        let end = async {
+        let life = async {
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
                 () = shared.failed() => {}
             }
+            let patience = shared.stop_all();
+            // What is left then is seen below.
+            drop(timeout(patience, shared.emptied()).await);
         };
-        until_end(end, &stop, || shared.lose_input()).await;
-        let patience = shared.stop_all();
-        // What is left then is seen below.
-        drop(timeout(patience, shared.emptied()).await);
+        passing_on_loss(life, &stop, || shared.lose_input()).await;
         let (fatal, left) = shared.end();
         if !left.is_empty() {
             let left = LeftBehind::new(left);

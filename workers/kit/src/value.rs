@@ -1,7 +1,9 @@
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use crankcase_engine::{Outcome, Stop, Worker};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// A worker that does nothing but hold a value, which others read and may set.
@@ -67,40 +69,59 @@ impl<T: fmt::Debug> fmt::Debug for Value<T> {
 
 /// Reads, follows and sets the value of a [`Value`]. Cheap to clone; it works without its worker.
 pub struct ValueHandle<T> {
-    sender: Arc<watch::Sender<T>>,
+    shared: Arc<Shared<T>>,
+}
+
+/// The value, twice: no code of its own, such as its clone, runs under a lock.
+struct Shared<T> {
+    /// What those who follow it look at.
+    shown: watch::Sender<T>,
+    /// What is cloned. It is changed only while `shown` is.
+    current: Mutex<Arc<T>>,
+}
+
+impl<T> Shared<T> {
+    fn current(&self) -> Arc<T> {
+        Arc::clone(&self.current.lock())
+    }
 }
 
 impl<T: Clone + Send + Sync + 'static> ValueHandle<T> {
     /// Returns a handle with this value.
     pub fn new(value: T) -> Self {
-        Self { sender: Arc::new(watch::Sender::new(value)) }
+        let current = Mutex::new(Arc::new(value.clone()));
+        Self { shared: Arc::new(Shared { shown: watch::Sender::new(value), current }) }
     }
 
     /// Returns the value.
     pub fn get(&self) -> T {
-        self.sender.borrow().clone()
+        T::clone(&self.shared.current())
     }
 
     /// Sets the value; those who follow it are told, also if it is equal to the one before.
-    pub fn set(&self, value: T) {
-        // The old value is dropped outside the watch's lock.
-        drop(self.sender.send_replace(value));
+    pub fn set(&self, mut value: T) {
+        let mut current = Arc::new(value.clone());
+        self.shared.shown.send_modify(|shown| {
+            mem::swap(shown, &mut value);
+            mem::swap(&mut *self.shared.current.lock(), &mut current);
+        });
+        // The old value is dropped here, outside of the locks.
     }
 
     /// Follows the value, from the present one on.
     pub fn subscribe(&self) -> watch::Receiver<T> {
-        self.sender.subscribe()
+        self.shared.shown.subscribe()
     }
 }
 
 impl<T> Clone for ValueHandle<T> {
     fn clone(&self) -> Self {
-        Self { sender: Arc::clone(&self.sender) }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<T: fmt::Debug> fmt::Debug for ValueHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ValueHandle").field(&*self.sender.borrow()).finish()
+        f.debug_tuple("ValueHandle").field(&self.shared.current()).finish()
     }
 }

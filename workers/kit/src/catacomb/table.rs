@@ -29,8 +29,9 @@ struct Table {
     is_input_lost: bool,
     /// The first error of a child.
     error: Option<Exit>,
-    /// Keeps the catacomb's worker from counting as ended.
-    linger: Option<Linger>,
+    /// Keep the catacomb's worker from counting as ended: the one that it was made for, and the one
+    /// that it runs as, which are mostly one.
+    lingers: Vec<Linger>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +57,13 @@ struct Child {
 }
 
 impl Table {
+    /// Returns what keeps the worker from counting as ended, if nothing does any more; not to be
+    /// dropped under the lock, since whoever waits for the end may run foreign code.
+    fn let_go(&mut self) -> Vec<Linger> {
+        let is_over = self.life == Life::Ended && self.children.is_empty();
+        if is_over { std::mem::take(&mut self.lingers) } else { Vec::new() }
+    }
+
     /// Returns the children as they came. They lie in memory like that: in the table's order, each
     /// would miss the cache several times.
     fn oldest_first(&self) -> Vec<(u64, &Child)> {
@@ -82,7 +90,7 @@ impl Shared {
     }
 
     pub(super) fn linger(&self, linger: Linger) {
-        self.table.lock().linger = Some(linger);
+        self.table.lock().lingers.push(linger);
     }
 
     /// Makes room for a child; none if the catacomb takes no more.
@@ -134,7 +142,7 @@ impl Shared {
             End::Dropped => (table.life < Life::Aborted).then(|| lost(&child.name)),
         };
         let is_last = table.children.is_empty();
-        let linger = if is_last && table.life == Life::Ended { table.linger.take() } else { None };
+        let lingers = table.let_go();
         let mut later = exit;
         let has_failed = later.is_some();
         let is_first = has_failed && table.error.is_none() && table.life < Life::Ended;
@@ -158,7 +166,7 @@ impl Shared {
             tracing::debug!(child = %child.name, "a child ended");
         }
         drop(caught(|| drop(later)));
-        drop(linger);
+        drop(lingers);
     }
 
     pub(super) fn kill(&self) {
@@ -220,11 +228,11 @@ impl Shared {
     pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
         let mut table = self.table.lock();
         table.life = Life::Ended;
-        let linger = if table.children.is_empty() { table.linger.take() } else { None };
+        let lingers = table.let_go();
         let left = table.children.values().map(|child| child.name.to_string()).collect();
         let error = table.error.take();
         drop(table);
-        drop(linger);
+        drop(lingers);
         (error, left)
     }
 

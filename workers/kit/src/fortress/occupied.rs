@@ -84,15 +84,14 @@ where
             tokio::select! {
                 biased;
                 outcome = &mut life => break outcome,
+                // Before the stop: who is told to is to see by then what it has lost before.
+                () = stop.only_input_lost(), if !is_lost => {
+                    is_lost = true;
+                    stopper.lose_input();
+                }
                 () = stop.wait(), if !is_told => {
                     is_told = true;
                     stopper.stop();
-                }
-                () = stop.input_lost(), if !is_lost => {
-                    is_lost = true;
-                    if stop.is_input_lost() {
-                        stopper.lose_input();
-                    }
                 }
                 () = held.asked_to_leave(), if !is_asked => {
                     is_asked = true;

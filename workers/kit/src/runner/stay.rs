@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use crankcase_engine::{Exit, Name, Policy, Stop};
 use parking_lot::Mutex;
@@ -17,7 +18,7 @@ use self::state::{Phase, State};
 use self::verdict::{Next, Verdict, seen, spread, unasked, verdict};
 use self::waiting::tell_change;
 use super::names::Digest;
-use super::report::RunnerChild;
+use super::report::{RunnerChild, RunnerChildError};
 use super::reporter::{Answer, Reporter};
 use super::spec::{ChildContext, ChildSpec, Restart};
 use super::table::Shared;
@@ -243,6 +244,7 @@ impl Stay {
         let mut state = self.state.lock();
         state.stopper = None;
         let reporter = state.reporter.take();
+        let is_told = state.is_doomed || state.is_bounced;
         let verdict = if state.is_doomed {
             Verdict::Leave
         } else if std::mem::take(&mut state.is_bounced) {
@@ -250,41 +252,49 @@ impl Stay {
         } else {
             verdict(self.restart, &end)
         };
-        let (mut next, mut failed, mut left) = (Next::Again, None, None);
-        match verdict {
+        let (mut next, mut left, mut wait) = (Next::Again, None, None);
+        let failed = match verdict {
             Verdict::Leave => {
                 // From here on its name is free as soon as it has left.
                 state.is_doomed = true;
                 next = Next::Leave(Ending::of(end));
+                seen
             }
             Verdict::Bounce => {
                 let delay = spread(&self.policy, random);
                 state.rest(Phase::Delayed, after(Instant::now(), delay));
+                state.note_error(seen.as_ref());
                 left = Some(end);
+                seen
             }
             Verdict::Failure => {
                 let (now, seen) = (Instant::now(), seen.unwrap_or_else(unasked));
                 state.fail(&self.policy, now, random);
-                state.past.get_or_insert_default().error = Some(seen.clone());
-                let wait = state.until().map(|until| until.saturating_duration_since(now));
-                failed = Some((seen, state.failures, wait));
+                state.note_error(Some(&seen));
+                wait = state.until().map(|until| until.saturating_duration_since(now));
                 left = Some(end);
+                Some(seen)
             }
-        }
+        };
+        let failures = state.failures;
         tell_change(state);
         // An error that panics when it is dropped was a failure all the same.
         drop(caught(|| drop(left)));
         reporter.into_iter().for_each(Reporter::give_up);
-        if let Some((seen, failures, wait)) = failed {
-            tracing::warn!(
-                worker = self.name.as_str(),
-                error = seen.text,
-                failures,
-                ?wait,
-                "a worker failed"
-            );
+        if let Some(failed) = failed {
+            self.log(&failed, is_told, failures, wait);
         }
         next
+    }
+
+    /// Writes a failure into the log; whoever waits for its end, if anybody does, may not.
+    fn log(&self, failed: &RunnerChildError, is_told: bool, failures: u32, wait: Option<Duration>) {
+        let (worker, error) = (self.name.as_str(), &failed.text);
+        if is_told {
+            tracing::info!(worker, error, "a worker that was told to stop failed");
+        } else {
+            tracing::warn!(worker, error, failures, ?wait, "a worker failed");
+        }
     }
 
     /// Says what its task is to do between two workers.

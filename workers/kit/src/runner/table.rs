@@ -14,7 +14,7 @@ use tracing::Span;
 use super::names::{Digester, Names};
 use super::stay::{Ending, Stay};
 use super::{ChildSpec, RunnerConfig, RunnerError};
-use crate::child::{ChildSpan, span_of};
+use crate::child::{ChildSpan, caught, span_of};
 
 /// What a runner, its handles and its workers' tasks share.
 pub(super) struct Shared {
@@ -36,8 +36,9 @@ struct Table {
     life: Life,
     /// The first fatal exit.
     fatal: Option<Exit>,
-    /// Keeps the runner's worker from counting as ended.
-    linger: Option<Linger>,
+    /// Keep the runner's worker from counting as ended: the one that it was made for, and the one that
+    /// it runs as, which are mostly one.
+    lingers: Vec<Linger>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +47,15 @@ enum Life {
     Open,
     Stopping,
     Ended,
+}
+
+impl Table {
+    /// Returns what keeps the worker from counting as ended, if nothing does any more; not to be
+    /// dropped under the lock, since whoever waits for the end may run foreign code.
+    fn let_go(&mut self) -> Vec<Linger> {
+        let is_over = self.life == Life::Ended && self.names.is_empty();
+        if is_over { std::mem::take(&mut self.lingers) } else { Vec::new() }
+    }
 }
 
 impl Shared {
@@ -62,7 +72,7 @@ impl Shared {
     }
 
     pub(super) fn linger(&self, linger: Linger) {
-        self.table.lock().linger = Some(linger);
+        self.table.lock().lingers.push(linger);
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -159,7 +169,7 @@ impl Shared {
         let mut table = self.table.lock();
         let next = table.names.succeed(stay);
         let is_empty = table.names.is_empty();
-        let linger = if is_empty && table.life == Life::Ended { table.linger.take() } else { None };
+        let lingers = table.let_go();
         drop(table);
         stay.end(ending);
         if let Some(next) = next {
@@ -168,7 +178,7 @@ impl Shared {
         if is_empty {
             self.changed.notify_one();
         }
-        drop(linger);
+        drop(lingers);
     }
 
     /// Tells all workers, those that are yet to come as well.
@@ -182,12 +192,19 @@ impl Shared {
         self.is_input_lost.load(Ordering::SeqCst)
     }
 
-    /// A worker has had a fatal end.
-    pub(super) fn fail(&self, exit: Exit) {
+    /// A worker has had a fatal end, of which this is the text.
+    pub(super) fn fail(&self, name: &str, text: &str, exit: Exit) {
         let mut table = self.table.lock();
-        let later = if table.fatal.is_none() { table.fatal.replace(exit) } else { Some(exit) };
+        // What comes after the end is told by nobody any more.
+        let is_first = table.fatal.is_none() && table.life < Life::Ended;
+        let later = if is_first { table.fatal.replace(exit) } else { Some(exit) };
         drop(table);
-        drop(later);
+        if is_first {
+            tracing::warn!(worker = name, error = text, "a worker failed fatally");
+        } else {
+            tracing::info!(worker = name, error = text, "another worker failed fatally");
+        }
+        drop(caught(|| drop(later)));
         self.changed.notify_one();
     }
 
@@ -238,11 +255,11 @@ impl Shared {
     pub(super) fn end(&self) -> (Option<Exit>, Vec<String>) {
         let mut table = self.table.lock();
         table.life = Life::Ended;
-        let linger = if table.names.is_empty() { table.linger.take() } else { None };
+        let lingers = table.let_go();
         let left = table.names.iter().map(|slot| slot.present.name().to_owned()).collect();
         let fatal = table.fatal.take();
         drop(table);
-        drop(linger);
+        drop(lingers);
         (fatal, left)
     }
 

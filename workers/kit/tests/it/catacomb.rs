@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::asking::Asking;
 use crate::events::Events;
+use crate::gone::Gone;
 use crate::running::{TestResult, guarded};
 
 fn catacomb() -> (Catacomb, CatacombHandle) {
@@ -280,6 +281,56 @@ async fn a_child_that_ends_neither_way_is_named() -> TestResult {
     assert_eq!(children.count(), 1);
     drop(linger);
     assert_eq!(children.count(), 0);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_stopped_half_way_has_not_ended_before_its_children_are_gone() -> TestResult
+{
+    const OWNER: Name<()> = Name::new("owner");
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let owner = Manifold::builder().start_with(sender, |sender, (), ctx| async move {
+        let catacomb = Catacomb::new_for(ctx.stop(), CatacombConfig::default());
+        add_lingering(&catacomb.handle(), sender).map_err(|error| error.to_string())?;
+        std::future::pending::<()>().await;
+        Ok(catacomb)
+    });
+    let engine = test_engine().build()?;
+    engine.install(OWNER, owner.build()).await?;
+    let linger = held.recv().await;
+
+    let (bounced, seen) = tokio::join!(async { engine.bounce(&OWNER).await }, async {
+        sleep(Duration::from_secs(600)).await;
+        let owner = engine.report().await.workers.remove("owner");
+        drop(linger);
+        owner.map(|owner| (owner.state, owner.starts))
+    });
+
+    bounced?;
+    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
+    assert!(held.recv().await.is_some(), "the next begins then");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_hold_the_worker_it_was_made_for_and_the_one_it_runs_as() -> TestResult {
+    let ((_, made_for), (_, runs_as)) = (Stop::pair(), Stop::pair());
+    let catacomb = Catacomb::new_for(&made_for, CatacombConfig::default());
+    let (sender, mut held) = mpsc::unbounded_channel();
+    add_lingering(&catacomb.handle(), sender)?;
+    let linger = tokio::select! {
+        biased;
+        _ = catacomb.run(runs_as.clone()) => return Err("it has ended".into()),
+        linger = held.recv() => linger,
+    };
+    let gone = [&made_for, &runs_as].map(Gone::of);
+    sleep(Duration::from_secs(1)).await;
+
+    let before = gone.each_ref().map(Gone::is_gone);
+    drop(linger);
+
+    assert_eq!(before, [false; 2]);
+    assert_eq!(gone.each_ref().map(Gone::is_gone), [true; 2]);
     Ok(())
 }
 

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::BoxError;
+use crankcase_engine::{BoxError, Stop};
 use crankcase_workers::{
     Condition, ConfigFile, ConfigFileConfig, ConfigFileError, ConfigFormat, LastGood, Watcher,
     WatcherConfig, Watches,
 };
+use parking_lot::Mutex;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -18,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
 use crate::events::Events;
+use crate::gone::Gone;
 use crate::running::{Running, TestResult, guarded};
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -125,7 +127,8 @@ async fn load(
     let mut config = ConfigFileConfig::new(path);
     config.quiet = Duration::from_millis(1);
     config.max_bytes = 1000;
-    guarded(ConfigFile::load(config, validate, watches.into(), last)).await
+    let (_stopper, stop) = Stop::pair();
+    guarded(ConfigFile::load(&stop, config, validate, watches.into(), last)).await
 }
 
 /// Returns why a file cannot be loaded at first, with its causes.
@@ -320,6 +323,39 @@ async fn a_file_that_is_bad_at_first_is_not_loaded() -> TestResult {
         let text = refusal(&path(name)).await?;
         assert!(text.contains(expected), "{name}: {text}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_start_that_is_dropped_has_not_ended_while_the_file_is_judged() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("limits.yaml");
+    fs::write(&path, "depth: 3")?;
+    let watcher = Watcher::new(WatcherConfig::default())?;
+    let (begin, mut begun) = unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let judge = move |_: &Limits| {
+        begin.send(())?;
+        // An error: it is released by being dropped.
+        released.lock().recv().unwrap_or_default();
+        Ok(())
+    };
+    let (_stopper, stop) = Stop::pair();
+    let (config, watches) = (ConfigFileConfig::new(&path), watcher.handle().into());
+    let load = ConfigFile::load(&stop, config, judge, watches, LastGood::none());
+
+    let is_judged = async { guarded(begun.recv()).await };
+    tokio::select! {
+        biased;
+        _ = load => return Err("it is still judged".into()),
+        is_judged = is_judged => is_judged.ok_or("it is not judged")?,
+    }
+    let mut gone = Gone::of(&stop);
+
+    assert!(!gone.is_gone());
+    drop(release);
+    guarded(gone.wait()).await;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::Exit;
+use crankcase_engine::{Exit, Stop};
 use crankcase_testing::Conformance;
 use crankcase_workers::{
     Catacomb, CatacombConfig, ChildSpec, ConfigFile, ConfigFileConfig, Fortress, Gate, Heartbeat,
@@ -217,7 +217,8 @@ async fn a_config_file_conforms() -> TestResult {
     let start = || async {
         let watches = watcher.handle().into();
         let valid = |_: &u32| Ok(());
-        Ok(ConfigFile::load(ConfigFileConfig::new(&path), valid, watches, LastGood::none()).await?)
+        let (config, (_stopper, stop)) = (ConfigFileConfig::new(&path), Stop::pair());
+        Ok(ConfigFile::load(&stop, config, valid, watches, LastGood::none()).await?)
     };
     let watches = watcher.handle();
     let released = move || {

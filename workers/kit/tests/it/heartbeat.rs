@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome};
 use crankcase_workers::{Heartbeat, HeartbeatConfig};
+use tokio::task::yield_now;
 use tokio::time::{Instant, advance, sleep};
 
 use crate::running::{Running, TestResult};
@@ -77,19 +78,81 @@ async fn without_members_nothing_is_missed_and_one_that_joins_late_counts() -> T
     Ok(())
 }
 
-#[tokio::test(start_paused = true)]
-async fn after_a_hold_up_all_have_one_more_interval() -> TestResult {
+/// Has one member that beats each second, and lets it fall silent when everything is held up after
+/// `phase`; returns how long the heartbeat bears with it from then on.
+async fn borne(
+    phase: Duration,
+    held_up: Duration,
+) -> Result<Duration, crankcase_engine::ConfigError> {
     let heartbeat = heartbeat()?;
-    let _silent = heartbeat.pulse().join("silent");
-    let began = Instant::now();
+    let beat = heartbeat.pulse().join("silent");
     let mut worker = Running::start(heartbeat);
-    // The worker is to wait for the deadline by then.
-    sleep(seconds(1)).await;
+    yield_now().await;
+    let began = Instant::now();
+    while began.elapsed() < phase {
+        sleep(seconds(1).min(phase - began.elapsed())).await;
+        beat.beat();
+    }
 
-    advance(seconds(3600)).await;
+    advance(held_up).await;
 
     assert!(is_bounce(&worker.end().await));
-    assert_eq!(began.elapsed(), seconds(3611));
+    Ok(began.elapsed() - phase)
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_hold_up_of_more_than_half_an_interval_all_have_one_more() -> TestResult {
+    for held_up in [5.1, 6.0, 7.5, 9.9, 10.0, 11.0, 14.0, 15.0, 16.0, 26.0, 3600.0] {
+        for phase in [0.0, 1.0, 2.4, 2.5, 2.6, 4.9, 7.5, 9.0, 123.4] {
+            let (phase, held_up) =
+                (Duration::from_secs_f64(phase), Duration::from_secs_f64(held_up));
+
+            let borne = borne(phase, held_up).await?;
+
+            assert_eq!(borne, held_up + WITHIN, "held up for {held_up:?} after {phase:?}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_up_of_at_most_a_quarter_of_an_interval_gives_nobody_more_time() -> TestResult {
+    for phase in [0.0, 1.0, 2.4, 2.5, 2.6, 4.9, 7.5, 9.0, 123.4] {
+        let borne = borne(Duration::from_secs_f64(phase), WITHIN / 4).await?;
+
+        assert_eq!(borne, WITHIN, "held up after {phase} s");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joins_in_a_hold_up_does_not_hide_it() -> TestResult {
+    let heartbeat = heartbeat()?;
+    let pulse = heartbeat.pulse();
+    let _silent = pulse.join("silent");
+    let began = Instant::now();
+    let mut worker = Running::start(heartbeat);
+    yield_now().await;
+
+    // The worker is woken for who joins before it is for the time.
+    let _joined = pulse.join("joined");
+    advance(seconds(14)).await;
+
+    assert!(is_bounce(&worker.end().await));
+    assert_eq!(began.elapsed(), seconds(24));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joins_before_it_runs_counts_from_when_it_does() -> TestResult {
+    let heartbeat = heartbeat()?;
+    let _silent = heartbeat.pulse().join("silent");
+    advance(seconds(11)).await;
+    let began = Instant::now();
+
+    assert!(is_bounce(&Running::start(heartbeat).end().await));
+
+    assert_eq!(began.elapsed(), WITHIN);
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! A set of named workers.
 
 mod ends;
+mod losses;
 mod model;
 mod own_end;
 mod reports;

@@ -132,6 +132,12 @@ impl Presence {
                 }
                 let grace = self.stay.policy.grace;
                 ready!(self.wait_until(|| after(Instant::now(), grace), cx));
+                let worker = self.stay.name();
+                tracing::warn!(
+                    worker,
+                    ?grace,
+                    "a worker did not end in time; its future is dropped"
+                );
                 End::Dropped
             }
         };
@@ -172,7 +178,7 @@ impl Presence {
             Next::Leave(ending) => self.leave(ending),
             Next::Fatal(exit) => {
                 let text = caught(|| exit.to_string()).unwrap_or_default();
-                self.shared.fail(exit);
+                self.shared.fail(self.stay.name(), &text, exit);
                 self.leave(Ending::Failed(Arc::new(Exit::fatal(text))))
             }
         }

@@ -135,6 +135,13 @@ impl State {
         Telling { stopper: self.stopper.clone(), keeper: self.keeper.clone() }
     }
 
+    /// Keeps what its last worker has failed with, if it has.
+    pub(super) fn note_error(&mut self, error: Option<&RunnerChildError>) {
+        if let Some(error) = error {
+            self.past.get_or_insert_default().error = Some(error.clone());
+        }
+    }
+
     /// Counts a failure as an engine does.
     pub(super) fn fail(&mut self, policy: &Policy, now: Instant, random: &Mutex<StdRng>) {
         if self.since.is_some_and(|since| now - since >= policy.backoff.reset_after) {

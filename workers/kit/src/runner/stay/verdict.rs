@@ -48,9 +48,13 @@ pub(super) fn verdict(restart: Restart, end: &End) -> Verdict {
     }
 }
 
-/// Returns what is to be said of an end that brings an error.
+/// Returns what is to be said of an end that brings an error; of one that asks for something, there
+/// is nothing.
 pub(super) fn seen(end: &End) -> Option<RunnerChildError> {
     let End::Outcome(Err(exit)) = end else { return None };
+    if matches!(exit, Exit::Bounce | Exit::Uninstall) {
+        return None;
+    }
     let text = caught(|| exit.to_string());
     let text = text.unwrap_or_else(|_| "its error cannot be written".to_owned());
     Some(RunnerChildError { text, is_panic: exit.is_panic() })

@@ -107,16 +107,52 @@ async fn its_workers_have_no_grace_when_it_is_dropped() -> TestResult {
     Ok(())
 }
 
+/// Lingers after its end until what it sends is dropped.
+struct Stubborn(mpsc::UnboundedSender<Linger>);
+
+impl Worker for Stubborn {
+    async fn run(self, stop: Stop) -> Outcome {
+        self.0.send(stop.linger())?;
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+fn stubborn(sender: mpsc::UnboundedSender<Linger>) -> ChildSpec {
+    ChildSpec::permanent(move |_ctx| std::future::ready(Ok(Stubborn(sender.clone()))))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_is_stopped_half_way_has_not_ended_before_its_workers_are_gone() -> TestResult
+{
+    const OWNER: Name<()> = Name::new("owner");
+    let (sender, mut held) = mpsc::unbounded_channel();
+    let owner = Manifold::builder().start_with(sender, |sender, (), ctx| async move {
+        let config = RunnerConfig { policy: policy(), seed: 0 };
+        let runner = Runner::new_for(ctx.stop(), config)?;
+        runner.handle().start("a", stubborn(sender)).await?;
+        std::future::pending::<()>().await;
+        Ok(runner)
+    });
+    let engine = test_engine().build()?;
+    engine.install(OWNER, owner.build()).await?;
+    let linger = held.recv().await;
+
+    let (bounced, seen) = tokio::join!(async { engine.bounce(&OWNER).await }, async {
+        sleep(Duration::from_secs(600)).await;
+        let owner = engine.report().await.workers.remove("owner");
+        drop(linger);
+        owner.map(|owner| (owner.state, owner.starts))
+    });
+
+    bounced?;
+    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
+    assert!(held.recv().await.is_some(), "the next begins then");
+    Ok(clean_kill(engine).await?)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestResult {
-    struct Stubborn(mpsc::UnboundedSender<Linger>);
-    impl Worker for Stubborn {
-        async fn run(self, stop: Stop) -> Outcome {
-            self.0.send(stop.linger())?;
-            stop.wait().await;
-            Ok(())
-        }
-    }
     const RUNNER: Name<RunnerHandle> = Name::new("runner");
     let manifold = Manifold::builder()
         .start(|(), _ctx| async { Ok(Runner::new(RunnerConfig { policy: policy(), seed: 0 })?) })
@@ -127,11 +163,7 @@ async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestRes
     engine.install(RUNNER, manifold).await?;
     let workers = engine.output(RUNNER).await?;
     let (sender, mut held) = mpsc::unbounded_channel();
-    let spec = ChildSpec::permanent(move |_ctx| {
-        let sender = sender.clone();
-        async move { Ok(Stubborn(sender)) }
-    });
-    workers.start("a", spec).await?;
+    workers.start("a", stubborn(sender)).await?;
     let linger = held.recv().await;
 
     let (bounced, seen) = tokio::join!(async { engine.bounce(&RUNNER).await }, async {
