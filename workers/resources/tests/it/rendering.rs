@@ -106,6 +106,9 @@ fn booleans_in_texts_are_written_as_yaml_writes_them() -> Result {
         ("{{ true | string }}{{ false | upper }}", "trueFALSE"),
         ("{{ [true, 'a', 1.5] | join('-') }}", "true-a-1.5"),
         ("{{ [true, 2] | map('string') | join }}", "true2"),
+        ("{{ [true, 2] | join(d='-') }}", "true-2"),
+        ("{{ 'a\\nb' | indent(first=true, width=1) }}", " a\n b"),
+        ("{{ 'a\\nb' | indent(blank=true) }}", "a\n    b"),
         ("{{ 'a=1' | replace(1, true) }}", "a=true"),
         ("{{ m | tojson }} {{ [true, none] | tojson }}", "{\"k\": \"v\"} [true, null]"),
     ];
