@@ -75,7 +75,7 @@ impl Served {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        peer: Option<u32>,
+        peer: u32,
         stop: Stop,
     ) -> Response<Body> {
         let method = request.method().clone();
@@ -92,7 +92,7 @@ impl Served {
     async fn route(
         &self,
         request: Request<Incoming>,
-        peer: Option<u32>,
+        peer: u32,
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
         let target = request.uri().path();
@@ -276,7 +276,7 @@ impl Served {
         &self,
         act: Act,
         request: Request<Incoming>,
-        peer: Option<u32>,
+        peer: u32,
     ) -> Result<Response<Body>, Refusal> {
         let request: ControlRequest = self.read(request).await?;
         for (field, text) in [("who", &request.who), ("why", &request.why)] {
@@ -286,10 +286,7 @@ impl Served {
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
         let name = Name::<()>::parse(&name).map_err(|_| Refusal::unknown_path(&path))?;
-        let who = match peer {
-            Some(user) => format!("{} (uid {user})", request.who),
-            None => request.who,
-        };
+        let who = format!("{} (uid {peer})", request.who);
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
         match engine.asked_by(who, request.why).apply(act.change(&name)).await {
             Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
