@@ -320,3 +320,24 @@ fn a_site_that_is_loaded_again_is_another_one_only_if_it_has_changed() -> Result
     }
     Ok(())
 }
+
+#[test]
+fn what_is_written_out_is_judged_however_long_the_rest_takes() -> Result<(), Box<dyn Error>> {
+    let costly = "{% for x in range(99999) %}{{ x }}{% endfor %}";
+    let noop = |name| format!("  {name}: {{type: noop, config: {{x: '{costly}'}}}}\n");
+    let site = Site::new(&format!(
+        "resources:\n{}{}{}  a:\n    type: file\n    config: {{path: /x, mdoe: '0644', mode: \
+         ['{{{{ 1 }}}}'], owner: '{{{{ 1 }}}}', source: /no/such}}\n",
+        noop("x"),
+        noop("y"),
+        noop("z"),
+    ))?;
+
+    let said = load(&site).expect_err("it is refused");
+
+    let lines = places(&said);
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("site.yaml:7:24: mdoe: there is no such attribute"), "{said}");
+    assert!(lines[1].contains(" source: \"/no/such\": "), "{said}");
+    Ok(())
+}
