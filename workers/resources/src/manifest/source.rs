@@ -108,7 +108,12 @@ pub(crate) fn list(paths: &[PathBuf], problems: &mut Problems) -> Vec<PathBuf> {
 fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            // Editors keep copies and locks under such names, also of manifests.
+            continue;
+        }
+        let path = entry.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if matches!(extension, Some("yaml" | "yml" | "json")) && !path.is_dir() {
             files.push(path);

@@ -20,6 +20,21 @@ fn places(said: &str) -> Vec<&str> {
 }
 
 #[test]
+fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("resources: {}\n")?;
+    std::os::unix::fs::symlink("ada@host.1:2", site.path(".#site.yaml"))?;
+    site.write(".site.yaml", "resources: 3\n")?;
+
+    load(&site)?;
+
+    let empty = tempfile::tempdir()?;
+    std::fs::write(empty.path().join(".site.yaml"), "resources: {}\n")?;
+    let loaded = Loaded::load(&[empty.path().to_owned()], &Overrides::default(), Kinds::builtin());
+    assert!(loaded.unwrap_err().to_string().contains("holds no *.yaml"));
+    Ok(())
+}
+
+#[test]
 fn the_manifest_and_its_configs_are_refused_together_with_their_places()
 -> Result<(), Box<dyn Error>> {
     let site = Site::new(
