@@ -108,6 +108,19 @@ fn bad_paths_and_modes_are_refused() {
 }
 
 #[test]
+fn what_holds_a_nul_can_be_no_command_and_no_path() {
+    let config = json!({
+        "shell": true, "command": "a\0b", "unless": "c\0", "creates": "/d\0", "cwd": "/e\0"
+    });
+    let wrong = |attribute| format!("{attribute}: contains a NUL character");
+
+    let found = errors("exec", config);
+
+    assert_eq!(found, ["command", "unless", "creates", "cwd"].map(wrong));
+    assert_eq!(errors("process", json!({"command": ["a", "b\0"]})), [wrong("command")]);
+}
+
+#[test]
 fn a_command_that_is_a_line_asks_for_a_shell() {
     assert_eq!(
         errors("exec", json!({"command": "echo a"})),
