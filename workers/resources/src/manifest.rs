@@ -31,6 +31,8 @@ use problem::{Hint, Problems, quoted};
 use resource::Draft;
 use vars::{KnownVars, Vars};
 
+pub(crate) use source::BYTE_ORDER_MARK;
+
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
 
