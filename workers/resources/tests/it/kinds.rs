@@ -101,7 +101,7 @@ fn bad_paths_and_modes_are_refused() {
         assert!(errors[0].starts_with("path: "), "{path:?}: {errors:?}");
     }
     assert!(errors("file", json!({"path": format!("/{}", "x".repeat(256))}))[0].contains("255"));
-    for mode in ["", "8", "+644", "64", "u=rw", "17777", "0o644"] {
+    for mode in ["", "8", "+644", "64", "00644", "u=rw", "17777", "0o644"] {
         let errors = errors("file", json!({"path": "/x", "mode": mode}));
         assert!(errors[0].starts_with("mode: "), "{mode:?}: {errors:?}");
     }
