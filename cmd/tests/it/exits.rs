@@ -1,4 +1,10 @@
 use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Engine, EventKind, Manifold, Name, Notice, Up};
+use crankcase_status::ControlConfig;
+use tokio::sync::Notify;
 
 use crate::machine::Machine;
 use crate::world::{TestResult, World, install_failing, program, ran};
@@ -41,6 +47,41 @@ async fn no_agent_is_69_and_says_where_it_was_looked_for() -> TestResult {
     }
     assert!(!state_dir.exists(), "asking makes nothing");
     Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_too_long_is_69_and_goes_on() -> TestResult {
+    const SLOW: Name<()> = Name::new("slow");
+    let engine = Engine::builder().name(&Name::new("agent")).build()?;
+    let release = Arc::new(Notify::new());
+    let released = Arc::clone(&release);
+    let slow = Manifold::builder().run(move |(), up: Up<()>| {
+        let released = Arc::clone(&released);
+        async move {
+            up.ready(()).wait().await;
+            released.notified().await;
+            Ok(())
+        }
+    });
+    engine.install(SLOW, slow).await?;
+    engine.running(&SLOW).await?;
+    let mut config = ControlConfig::default();
+    config.answer_timeout = Duration::from_millis(50);
+    let world = World::start_as(engine.clone(), config)?;
+    let mut events = engine.events();
+
+    let ran = world.run(&["park", "slow"]).await?;
+
+    let expected = "crankcase: the agent refused: it was not done within 50ms, and may go on\n";
+    assert_eq!((ran.code, &*ran.stderr), (Some(69), expected), "{ran:?}");
+    release.notify_one();
+    loop {
+        let notice = events.next().await.ok_or("the engine has ended")?;
+        if matches!(notice, Notice::Event(event) if matches!(event.kind, EventKind::Ended { .. })) {
+            break;
+        }
+    }
+    world.clean_kill().await
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ impl Served {
         let target = request.uri().path().to_owned();
         let limit = self.config.answer_timeout;
         let answer = timeout(limit, self.route(request, peer, stop)).await;
-        let answer = answer.unwrap_or_else(|_| Err(too_slow(limit)));
+        let answer = answer.unwrap_or_else(|_| Err(too_slow(&method, limit)));
         answer.unwrap_or_else(|refusal| {
             tracing::debug!(%method, target, ?refusal, "a request was refused");
             refusal.into_response()
@@ -301,7 +301,8 @@ impl Served {
     async fn read<T: DeserializeOwned>(&self, request: Request<Incoming>) -> Result<T, Refusal> {
         let body = Limited::new(request.into_body(), self.config.max_body);
         let limit = self.config.read_timeout;
-        let body = timeout(limit, body.collect()).await.map_err(|_| too_slow(limit))?;
+        let body =
+            timeout(limit, body.collect()).await.map_err(|_| too_slow(&Method::GET, limit))?;
         let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
             Ok(_) => {
                 let message = format!("the body is longer than {} bytes", self.config.max_body);
@@ -314,8 +315,10 @@ impl Served {
     }
 }
 
-fn too_slow(limit: Duration) -> Refusal {
-    Refusal::new(FailureCode::TooSlow, format!("it was not done within {limit:?}"))
+/// A change does not end with the wait for it.
+fn too_slow(method: &Method, limit: Duration) -> Refusal {
+    let goes_on = if *method == Method::POST { ", and may go on" } else { "" };
+    Refusal::new(FailureCode::TooSlow, format!("it was not done within {limit:?}{goes_on}"))
 }
 
 fn check_text(field: &str, text: &str) -> Result<(), Refusal> {
