@@ -1,3 +1,5 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,6 +164,40 @@ async fn an_output_that_cannot_be_written_is_an_error_that_says_so() -> TestResu
         let expected = "crankcase: cannot write to stdout: No space left on device (os error 28)\n";
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.ends_with(expected), "{ran:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_on_stderr_if_stdout_cannot_be_written() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: nop}}\n")?;
+    let mut command = machine.program(&["check", "site.yaml", "--output", "json"]);
+    command.stdout(std::fs::File::options().write(true).open("/dev/full")?);
+
+    let ran = machine.ended(command.stderr(Stdio::piped()).spawn()?).await?;
+
+    assert_eq!(ran.code, Some(65), "{ran:?}");
+    assert!(ran.stderr.starts_with("site.yaml:1:"), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_file_without_a_name_in_text_is_data_all_the_same() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: nop}}\n")?;
+    let name = OsStr::from_bytes(b"\xff.yaml");
+    std::fs::rename(machine.path("site.yaml"), machine.path("").join(name))?;
+    for format in ["json", "yaml"] {
+        let mut command = machine.program(&["check", "--output", format]);
+
+        let ran = ran({
+            command.arg(name);
+            command
+        })
+        .await?;
+
+        assert_eq!((ran.code, &*ran.stderr), (Some(65), ""), "{ran:?}");
+        let said: serde_json::Value = serde_saphyr::from_str(&ran.stdout)?;
+        assert_eq!(said["problems"][0]["file"], "\u{fffd}.yaml");
     }
     Ok(())
 }
