@@ -84,7 +84,7 @@ fn of_client(error: &ClientError) -> u8 {
         ClientError::Refused { code, .. } => match code {
             FailureCode::Malformed | FailureCode::TooLarge => USAGE,
             FailureCode::Conflict => CONFLICT,
-            FailureCode::Stopping | FailureCode::Busy => NO_AGENT,
+            FailureCode::Stopping | FailureCode::Busy | FailureCode::TooSlow => NO_AGENT,
             _ => FAILED,
         },
         _ => FAILED,

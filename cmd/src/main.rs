@@ -8,7 +8,7 @@ mod print;
 mod saved_plan;
 mod site_args;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -36,12 +36,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what went wrong: what is wrong with a manifest is data, where data is asked for.
-fn tell(format: Format, error: &anyhow::Error) -> anyhow::Result<()> {
+/// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
+/// cannot be written, it is said in words.
+fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
     let checked = error.downcast_ref::<ManifestError>().map(Checked::from);
     let checked = checked.or_else(|| error.downcast_ref::<IsSavedPlan>().map(Checked::from));
-    match checked.filter(|_| format != Format::Human) {
-        Some(checked) => print::data(format, &checked, |_, _| Ok(())),
-        None => Ok(writeln!(anstream::stderr(), "{}", exit::text_of(error))?),
+    if let Some(checked) = checked.filter(|_| format != Format::Human)
+        && print::data(format, &checked, |_, _| Ok(())).is_ok()
+    {
+        return Ok(());
     }
+    writeln!(anstream::stderr(), "{}", exit::text_of(error))
 }

@@ -104,7 +104,7 @@ impl SavedPlan {
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
-    /// mix. What could not be read again is not written.
+    /// mix. What could not be read again is not written, and what is no plain file not replaced.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         self.write_at_most(path, MOST)
     }
@@ -113,15 +113,9 @@ impl SavedPlan {
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let temporary = PathBuf::from(name);
-        let written = self
-            .text(most)
-            .and_then(|text| write_new(&temporary, &text))
-            .and_then(|()| fs::rename(&temporary, path));
-        if written.is_err() {
-            // What could not be finished is not left behind; that it cannot be removed either says
-            // no more than the first error.
-            drop(fs::remove_file(&temporary));
-        }
+        let written = check_place(path)
+            .and_then(|()| self.text(most))
+            .and_then(|text| put(&text, &temporary, path));
         written.with_context(|| format!("cannot save the plan in {}", path.display()))
     }
 
@@ -182,10 +176,28 @@ fn read_start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
+/// Refuses to put a file where something else is: it would take the place of a device or a symlink.
+fn check_place(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => Ok(()),
+        Ok(_) => Err(io::Error::other("something that is no regular file is there")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn put(content: &[u8], temporary: &Path, path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+    let placed = file
+        .write_all(content)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(temporary, path));
+    if placed.is_err() {
+        // What could not be finished is not left behind; that it cannot be removed either says no
+        // more than the first error.
+        drop(fs::remove_file(temporary));
+    }
+    placed
 }
 
 #[cfg(test)]
@@ -221,6 +233,20 @@ mod tests {
         );
         assert_eq!(format!("{error:#}"), expected);
         assert_eq!(fs::read_dir(folder.path())?.count(), 0, "something is left behind");
+        Ok(())
+    }
+
+    #[test]
+    fn a_temporary_file_of_someone_else_is_left_alone() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("plan");
+        let taken = folder.path().join(format!("plan.{}.tmp", std::process::id()));
+        fs::write(&taken, "not ours")?;
+
+        let written = saved().write(&path);
+
+        assert!(written.is_err());
+        assert_eq!(fs::read_to_string(&taken)?, "not ours");
         Ok(())
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Exit with 2 if anything would change
     #[arg(long)]
     detailed_exitcode: bool,
-    /// Save the plan, for `apply` to carry out as it was seen
+    /// Save the plan in a regular file, for `apply` to carry out as it was seen
     #[arg(long, short = 'o', value_name = "PLAN")]
     out: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! What is wrong with a manifest, for programs; the shape is documented in `docs/manifest.md`.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crankcase_resources::{ManifestError, Problem, Site};
 use serde::Serialize;
@@ -25,8 +25,8 @@ pub(crate) struct Checked {
 /// One thing that is wrong.
 #[derive(Debug, Serialize)]
 struct Line {
-    /// The file; null for what was given on the command line.
-    file: Option<PathBuf>,
+    /// The file; null for what was given on the command line. A name need not be text, and data is.
+    file: Option<String>,
     /// The line and the column in characters, both from 1; null for a file as a whole.
     line: Option<usize>,
     column: Option<usize>,
@@ -57,7 +57,7 @@ impl From<&ManifestError> for Checked {
 impl From<&IsSavedPlan> for Checked {
     fn from(plan: &IsSavedPlan) -> Self {
         let problem = Line {
-            file: Some(plan.path.clone()),
+            file: Some(text(&plan.path)),
             line: None,
             column: None,
             message: "is a saved plan, not a manifest".to_owned(),
@@ -73,7 +73,13 @@ impl From<&IsSavedPlan> for Checked {
 impl From<&Problem> for Line {
     fn from(problem: &Problem) -> Self {
         let Problem { file, place, message, help, value, suggestion, .. } = problem.clone();
+        let file = file.as_deref().map(text);
         let (line, column) = place.map(|place| (place.line, place.column)).unzip();
         Self { file, line, column, message, help, value, suggestion }
     }
+}
+
+/// Returns a path as text; what is not UTF-8 is replaced.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
 }

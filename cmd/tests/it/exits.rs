@@ -1,4 +1,12 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Engine, EventKind, Manifold, Name, Notice, Up};
+use crankcase_status::ControlConfig;
+use tokio::sync::Notify;
 
 use crate::machine::Machine;
 use crate::world::{TestResult, World, install_failing, program, ran};
@@ -41,6 +49,41 @@ async fn no_agent_is_69_and_says_where_it_was_looked_for() -> TestResult {
     }
     assert!(!state_dir.exists(), "asking makes nothing");
     Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_too_long_is_69_and_goes_on() -> TestResult {
+    const SLOW: Name<()> = Name::new("slow");
+    let engine = Engine::builder().name(&Name::new("agent")).build()?;
+    let release = Arc::new(Notify::new());
+    let released = Arc::clone(&release);
+    let slow = Manifold::builder().run(move |(), up: Up<()>| {
+        let released = Arc::clone(&released);
+        async move {
+            up.ready(()).wait().await;
+            released.notified().await;
+            Ok(())
+        }
+    });
+    engine.install(SLOW, slow).await?;
+    engine.running(&SLOW).await?;
+    let mut config = ControlConfig::default();
+    config.answer_timeout = Duration::from_millis(50);
+    let world = World::start_as(engine.clone(), config)?;
+    let mut events = engine.events();
+
+    let ran = world.run(&["park", "slow"]).await?;
+
+    let expected = "crankcase: the agent refused: it was not done within 50ms, and may go on\n";
+    assert_eq!((ran.code, &*ran.stderr), (Some(69), expected), "{ran:?}");
+    release.notify_one();
+    loop {
+        let notice = events.next().await.ok_or("the engine has ended")?;
+        if matches!(notice, Notice::Event(event) if matches!(event.kind, EventKind::Ended { .. })) {
+            break;
+        }
+    }
+    world.clean_kill().await
 }
 
 #[tokio::test]
@@ -121,6 +164,40 @@ async fn an_output_that_cannot_be_written_is_an_error_that_says_so() -> TestResu
         let expected = "crankcase: cannot write to stdout: No space left on device (os error 28)\n";
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.ends_with(expected), "{ran:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_on_stderr_if_stdout_cannot_be_written() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: nop}}\n")?;
+    let mut command = machine.program(&["check", "site.yaml", "--output", "json"]);
+    command.stdout(std::fs::File::options().write(true).open("/dev/full")?);
+
+    let ran = machine.ended(command.stderr(Stdio::piped()).spawn()?).await?;
+
+    assert_eq!(ran.code, Some(65), "{ran:?}");
+    assert!(ran.stderr.starts_with("site.yaml:1:"), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_file_without_a_name_in_text_is_data_all_the_same() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: nop}}\n")?;
+    let name = OsStr::from_bytes(b"\xff.yaml");
+    std::fs::rename(machine.path("site.yaml"), machine.path("").join(name))?;
+    for format in ["json", "yaml"] {
+        let mut command = machine.program(&["check", "--output", format]);
+
+        let ran = ran({
+            command.arg(name);
+            command
+        })
+        .await?;
+
+        assert_eq!((ran.code, &*ran.stderr), (Some(65), ""), "{ran:?}");
+        let said: serde_json::Value = serde_saphyr::from_str(&ran.stdout)?;
+        assert_eq!(said["problems"][0]["file"], "\u{fffd}.yaml");
     }
     Ok(())
 }

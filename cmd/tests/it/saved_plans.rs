@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 
@@ -158,6 +158,29 @@ async fn a_saved_plan_that_was_spoiled_is_invalid_input() -> TestResult {
         assert!(ran.stderr.contains("the saved plan plan"), "{ran:?}");
         assert!(!machine.path("page").exists(), "something was done");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_takes_the_place_of_plain_files_only() -> TestResult {
+    let machine = saved().await?;
+    machine.fifo("pipe")?;
+    symlink(machine.path("plan"), machine.path("link"))?;
+
+    for name in ["pipe", "link", "."] {
+        let before = fs::symlink_metadata(machine.path(name))?;
+        let ran = machine.run(&["plan", "site.yaml", "-o", name]).await?;
+
+        let expected = format!(
+            "crankcase: cannot save the plan in {name}: something that is no regular file is there\n"
+        );
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.ends_with(&expected), "{ran:?}");
+        let after = fs::symlink_metadata(machine.path(name))?;
+        assert_eq!(after.file_type(), before.file_type());
+    }
+    let again = machine.run(&["plan", "site.yaml", "-o", "plan"]).await?;
+    assert_eq!(again.code, Some(0), "{again:?}");
     Ok(())
 }
 

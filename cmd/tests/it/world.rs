@@ -53,11 +53,15 @@ impl World {
     }
 
     pub(crate) fn start_with(engine: Engine) -> Result<Self, Error> {
+        Self::start_as(engine, ControlConfig::default())
+    }
+
+    pub(crate) fn start_as(engine: Engine, config: ControlConfig) -> Result<Self, Error> {
         let folder = tempfile::tempdir()?;
         let lock = Arc::new(StateDir::new(folder.path().to_owned()).lock()?);
         let found = engine.clone();
         let addresses = Arc::new(move |path: &str| locate(&found, path));
-        let control = Control::listen(&lock, engine.clone(), addresses, ControlConfig::default())?;
+        let control = Control::listen(&lock, engine.clone(), addresses, config)?;
         let (stopper, stop) = Stop::pair();
         let mut tasks = JoinSet::new();
         tasks.spawn(control.run(stop));

@@ -12,7 +12,10 @@ use crate::resource::BoxError;
 use crate::text::printable;
 
 /// How many bytes of log one action keeps; what comes later is counted and dropped.
-const LOG_LIMIT: usize = 256 * 1024;
+///
+/// All that `exec` keeps of both outputs has room, 64 KiB of each, also when every byte of it was no
+/// UTF-8 and became three.
+const LOG_LIMIT: usize = 512 * 1024;
 
 type Body = Box<
     dyn FnOnce(ActionContext) -> Pin<Box<dyn Future<Output = Result<(), Unfinished>> + Send>>
@@ -125,11 +128,11 @@ impl ActionContext {
 
     /// Adds lines to the log, which is kept even if the action then fails or panics.
     ///
-    /// Control characters are escaped. 256 KiB are kept; the rest is counted.
+    /// Control characters are escaped. 512 KiB are kept, measured without that; the rest is counted.
     pub fn log(&self, text: &str) {
         let mut log = self.log.lock();
         for line in text.lines() {
-            log.add(printable(line));
+            log.add(line);
         }
     }
 
@@ -152,13 +155,14 @@ struct Log {
 }
 
 impl Log {
-    fn add(&mut self, line: String) {
+    /// Counts a line as it was given: what its escapes take is no fault of the lines after it.
+    fn add(&mut self, line: &str) {
         if self.dropped > 0 || self.bytes + line.len() > LOG_LIMIT {
             self.dropped += 1;
             return;
         }
         self.bytes += line.len() + 1;
-        self.lines.push(line);
+        self.lines.push(printable(line));
     }
 }
 

@@ -33,10 +33,13 @@ use problem::{Hint, Problems, quoted};
 use resource::Draft;
 use vars::{KnownVars, Vars};
 
+pub(crate) use source::BYTE_ORDER_MARK;
+
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
 
-/// How much work goes into evaluating configs at load; what is left is found when it is rendered.
+/// How much work goes into evaluating configs at load. What is beyond is found when it is rendered;
+/// the attributes without expressions are judged all the same.
 const REHEARSAL: usize = 1_000_000;
 
 /// A manifest that was found valid.
@@ -179,13 +182,17 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         vars_text: Option<Arc<str>>,
     ) -> Rehearsed {
         let (offset, has_config) = (draft.offset, draft.has_config);
-        let wrong = std::mem::take(&mut draft.wrong);
+        let mut unknown = std::mem::take(&mut draft.wrong);
         let (mut declaration, template) = declare(draft, vars, vars_text);
-        if self.left == 0 || !has_config {
+        if self.left == 0 {
+            // What is written out is judged all the same.
+            unknown.extend(template.with_expressions());
+        }
+        if !has_config {
             return Rehearsed { declaration, template, offset, files: Files::any() };
         }
         let mut budget = Budget::new();
-        let (config, unknown) = template.rehearse(&wrong, &mut budget, &mut self.problems);
+        let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
         self.left = self.left.saturating_sub(budget.spent());
         let known = KnownConfig { config: &config, unknown: &unknown };
         let Judged { errors, files } = (self.judge)(&declaration.kind, &known);

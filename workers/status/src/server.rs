@@ -20,6 +20,7 @@ use crankcase_engine::{Engine, Outcome, Stop, Worker};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
@@ -119,8 +120,8 @@ impl ControlConfig {
 ///
 /// # Guarantees
 ///
-/// - The socket has mode 0600 before anyone can connect. One that a dead agent has left is taken
-///   over; anything else in its place is refused.
+/// - The socket has mode 0600 before anyone can connect, and only root and the agent's user are
+///   answered. One that a dead agent has left is taken over; anything else in its place is refused.
 /// - No client can hold it up or fill its memory: see [`ControlConfig`].
 ///
 /// [`wire`]: crate::wire
@@ -160,11 +161,7 @@ impl Control {
         config: ControlConfig,
     ) -> Result<Self, SocketError> {
         config.validate()?;
-        let bound = socket::bind(lock)?;
-        let path = bound.path().to_owned();
-        let (listener, files) = bound.into_parts();
-        let listener =
-            UnixListener::from_std(listener).map_err(|source| SocketError::Io { path, source })?;
+        let (listener, files) = socket::bind(lock)?;
         let followers = Arc::new(Semaphore::new(config.max_followers));
         Ok(Self {
             listener,
@@ -226,8 +223,21 @@ fn note(ended: Result<(), JoinError>) {
     }
 }
 
+/// Returns whether a user may ask. The mode of the socket lets in nobody else; this holds also when
+/// someone has changed that.
+fn may_ask(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
+}
+
 async fn serve(stream: UnixStream, served: Arc<Served>, stop: Stop) {
-    let peer = stream.peer_cred().map(|peer| peer.uid()).ok();
+    let peer = stream.peer_cred().map(|peer| peer.uid());
+    let peer = match peer {
+        Ok(peer) if may_ask(peer, geteuid().as_raw()) => peer,
+        refused => {
+            tracing::debug!(?refused, "a client of the control socket may not ask");
+            return;
+        }
+    };
     let (read_timeout, write_timeout) = (served.config.read_timeout, served.config.write_timeout);
     let io = TokioIo::new(Paced::new(stream, write_timeout));
     let service = service_fn(move |request| {
@@ -242,5 +252,16 @@ async fn serve(stream: UnixStream, served: Arc<Served>, stop: Stop) {
         .serve_connection(io, service);
     if let Err(error) = connection.await {
         tracing::debug!(%error, "a client of the control socket was dropped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_ask;
+
+    #[test]
+    fn only_root_and_the_user_of_the_agent_may_ask() {
+        assert!(may_ask(1000, 1000) && may_ask(0, 1000) && may_ask(0, 0));
+        assert!(!may_ask(1001, 1000) && !may_ask(1000, 0));
     }
 }

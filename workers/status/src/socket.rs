@@ -6,18 +6,21 @@
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::process::geteuid;
 use thiserror::Error;
+use tokio::net::{UnixListener, UnixSocket};
 
 use crate::config_error::ConfigError;
 use crate::state_dir::{self, StateError, StateLock};
 
 /// The longest path in the address of a socket, in bytes.
 const MAX_PATH: usize = 107;
+
+/// How many connections wait to be taken; the system has a bound of its own, which is mostly lower.
+const BACKLOG: u32 = 4096;
 
 /// The name of the socket in the state folder.
 const SOCKET: &str = "control.sock";
@@ -60,13 +63,6 @@ pub enum SocketError {
     },
 }
 
-/// A socket that is listened on; it is removed when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    listener: UnixListener,
-    files: Files,
-}
-
 /// The files of a socket. They are removed when this is dropped, while the folder is still held.
 #[derive(Debug)]
 pub(crate) struct Files {
@@ -92,21 +88,9 @@ impl Files {
     }
 }
 
-impl Bound {
-    /// Returns the path of the socket.
-    pub(crate) fn path(&self) -> &Path {
-        &self.files.socket
-    }
-
-    /// Takes it apart.
-    pub(crate) fn into_parts(self) -> (UnixListener, Files) {
-        (self.listener, self.files)
-    }
-}
-
 /// Listens on the socket of a folder that is held. A socket that a dead agent has left is taken
 /// over: while the lock is held, nobody else listens on it.
-pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<Bound, SocketError> {
+pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), SocketError> {
     let folder = lock.state_dir().path();
     let folder = folder.canonicalize().map_err(|source| failed(folder, source))?;
     let pointer = folder.join(POINTER);
@@ -117,7 +101,7 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<Bound, SocketError> {
     let files = Files { socket, pointer, _lock: Arc::clone(lock) };
     let text = (!is_direct).then(|| files.socket.as_os_str().as_encoded_bytes());
     replace(&files.pointer, text).map_err(|source| failed(&files.pointer, source))?;
-    Ok(Bound { listener, files })
+    Ok((listener, files))
 }
 
 /// Returns where the socket of a folder is, if an agent listens.
@@ -157,8 +141,8 @@ fn runtime_folder() -> PathBuf {
     }
 }
 
-/// Listens on a path under a name that is not known yet, and moves the socket there when it has its
-/// mode: nobody can connect to one that is open to others.
+/// Listens on a path. The socket gets there under another name, so that there always is one in the
+/// place of a socket that is taken over.
 fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     // As long as the name that it gets, so that it fits too.
     let new = path.with_extension("new_");
@@ -166,17 +150,22 @@ fn listen(path: &Path) -> Result<UnixListener, SocketError> {
         check(path)?;
     }
     remove(&new).map_err(|source| failed(&new, source))?;
-    let listener = UnixListener::bind(&new).map_err(|source| failed(path, source))?;
-    let placed = fs::set_permissions(&new, Permissions::from_mode(0o600))
-        .and_then(|()| listener.set_nonblocking(true))
-        .and_then(|()| fs::rename(&new, path));
-    match placed {
-        Ok(()) => Ok(listener),
-        Err(source) => {
-            drop(remove(&new));
-            Err(failed(path, source))
-        }
-    }
+    let listener = place(&new)
+        .and_then(|socket| socket.listen(BACKLOG))
+        .and_then(|listener| fs::rename(&new, path).map(|()| listener));
+    listener.map_err(|source| {
+        drop(remove(&new));
+        failed(path, source)
+    })
+}
+
+/// Makes a socket that is for its owner only, and on which nobody listens yet: from its binding to
+/// its mode it may be open to others, who could connect once somebody listened.
+fn place(path: &Path) -> io::Result<UnixSocket> {
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(socket)
 }
 
 /// Checks that nothing but a socket would be taken over.
@@ -202,4 +191,42 @@ fn replace(path: &Path, text: Option<&[u8]>) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, text)?;
     fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+    use std::io::ErrorKind;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixStream;
+
+    use super::{listen, place};
+
+    #[tokio::test]
+    async fn nobody_can_connect_before_the_socket_has_its_mode() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("socket");
+
+        let socket = place(&path)?;
+
+        let mode = fs::symlink_metadata(&path)?.permissions().mode() & 0o777;
+        let refused = UnixStream::connect(&path).err().ok_or("somebody listens")?;
+        assert_eq!((mode, refused.kind()), (0o600, ErrorKind::ConnectionRefused));
+        let _listener = socket.listen(1)?;
+        UnixStream::connect(&path)?;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_cannot_be_put_in_its_place_is_not_left_behind()
+    -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("gone/control.sock");
+
+        assert!(listen(&path).is_err());
+
+        assert_eq!(fs::read_dir(folder.path())?.count(), 0);
+        Ok(())
+    }
 }

@@ -106,7 +106,9 @@ impl StateDir {
 
     /// Makes the folder with mode 0700 if it is not there, and takes its lock.
     ///
-    /// The lock is given back when it is dropped and when the process ends, however it ends.
+    /// The lock is given back when it is dropped and when the process ends, however it ends. It is on
+    /// the folder, and holds also when the files in it are deleted; a folder that is itself deleted
+    /// or moved away while it is held is not seen to be held by who makes another in its place.
     ///
     /// # Errors
     ///

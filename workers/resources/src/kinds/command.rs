@@ -31,8 +31,9 @@ pub(super) fn command(
 ) -> Option<Vec<String>> {
     let value = attributes.value(name)?;
     if let Shell::On(shell) = shell {
-        let line = attributes.text(name)?;
-        return Some(vec![shell.to_owned(), "-c".to_owned(), line.to_owned()]);
+        let line = attributes.text(name)?.to_owned();
+        refuse_nul(attributes, name, &line);
+        return Some(vec![shell.to_owned(), "-c".to_owned(), line]);
     }
     if value.is_string() {
         let line = shown(value);
@@ -47,10 +48,17 @@ pub(super) fn command(
     let argv = attributes.texts(name)?;
     if argv.first().is_none_or(String::is_empty) {
         attributes.wrong(name, "names no program".to_owned());
-    } else if argv.iter().any(|argument| argument.contains('\0')) {
-        attributes.wrong(name, "contains a NUL character".to_owned());
+    } else {
+        refuse_nul(attributes, name, &argv.concat());
     }
     Some(argv)
+}
+
+/// Refuses what no path and no argument of a program can hold.
+fn refuse_nul(attributes: &mut Attributes<'_>, name: &str, text: &str) {
+    if text.contains('\0') {
+        attributes.wrong(name, "contains a NUL character".to_owned());
+    }
 }
 
 /// Reads `cwd` and `env`.
@@ -67,10 +75,12 @@ pub(super) fn place(attributes: &mut Attributes<'_>) -> Place {
 
 /// Reads an absolute path.
 pub(super) fn absolute(attributes: &mut Attributes<'_>, name: &str) -> Option<PathBuf> {
-    let path = Path::new(attributes.text(name)?);
+    let text = attributes.text(name)?;
+    let path = Path::new(text);
     if !path.is_absolute() {
         attributes.wrong(name, format!("{path:?} is not absolute; begin it with /"));
     }
+    refuse_nul(attributes, name, text);
     Some(path.to_owned())
 }
 

@@ -11,7 +11,7 @@ use crate::declaration::{
 };
 use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
-use crate::manifest::node::Map;
+use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems};
 use crate::manifest::source::Source;
 use crate::manifest::text::{self, Texts, Trouble};
@@ -32,18 +32,18 @@ impl Template {
     /// Evaluates what needs no dependency, to find at load what would fail later.
     ///
     /// Returns the config, and the names of its attributes that are not known: those that need a
-    /// dependency, and those that are wrong, which `wrong` names some of.
+    /// dependency, those that are wrong, and those of `left_out`.
     pub(crate) fn rehearse(
         &self,
-        wrong: &BTreeSet<String>,
+        left_out: &BTreeSet<String>,
         budget: &mut Budget,
         problems: &mut Problems,
     ) -> (Config, BTreeSet<String>) {
         let names = self.first_names();
-        let (mut config, mut unknown) = (Config::new(), wrong.clone());
+        let (mut config, mut unknown) = (Config::new(), left_out.clone());
         for (attribute, entry) in &self.config {
             let mut value = Value::Null;
-            if !wrong.contains(attribute) {
+            if !left_out.contains(attribute) {
                 let mut texts = Texts::new(&names, budget);
                 value = texts.node(&entry.value);
                 let findings = texts.finish();
@@ -58,6 +58,12 @@ impl Template {
             config.insert(attribute.clone(), value);
         }
         (config, unknown)
+    }
+
+    /// Returns the names of the attributes that hold expressions.
+    pub(crate) fn with_expressions(&self) -> impl Iterator<Item = String> {
+        let entries = self.config.iter().filter(|(_, entry)| has_expressions(&entry.value));
+        entries.map(|(attribute, _)| attribute.clone())
     }
 
     /// Evaluates a template file that the config names as far as it needs no dependency.
@@ -171,6 +177,15 @@ impl Scope for Seen {
             Err(Stop::Unknown(aliases)) => aliases.into_iter().collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+fn has_expressions(node: &Node) -> bool {
+    match &node.data {
+        Data::String(text) => is_template(text),
+        Data::List(items) => items.iter().any(has_expressions),
+        Data::Map(map) => map.values().any(|entry| has_expressions(&entry.value)),
+        _ => false,
     }
 }
 

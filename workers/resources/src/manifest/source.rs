@@ -7,6 +7,8 @@ use crate::declaration::Place;
 use crate::manifest::problem::{Problems, quoted};
 use crate::regular::{self, NotOpened};
 
+/// What says at the begin of a text how it is written; it is no part of it.
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 /// How large one input may be, in bytes.
 pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// How long a line may be that is shown under its message, in bytes.
@@ -108,7 +110,12 @@ pub(crate) fn list(paths: &[PathBuf], problems: &mut Problems) -> Vec<PathBuf> {
 fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            // Editors keep copies and locks under such names, also of manifests.
+            continue;
+        }
+        let path = entry.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
         if matches!(extension, Some("yaml" | "yml" | "json")) && !path.is_dir() {
             files.push(path);
@@ -136,7 +143,7 @@ pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
 pub(crate) fn decode(path: &Path, bytes: Vec<u8>, problems: &mut Problems) -> Option<Source> {
     match String::from_utf8(bytes) {
         Ok(mut text) => {
-            if text.starts_with('\u{feff}') {
+            if text.starts_with(BYTE_ORDER_MARK) {
                 text.remove(0);
             }
             Some(Source::new(path.to_owned(), text))

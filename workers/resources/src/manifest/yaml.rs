@@ -22,6 +22,9 @@ pub(crate) const MAX_DEPTH: usize = 64;
 /// included.
 pub(crate) const MAX_NODES: usize = 1_000_000;
 
+/// The types of YAML's core schema, by the names of their tags.
+const CORE_TYPES: [&str; 7] = ["null", "bool", "int", "float", "str", "seq", "map"];
+
 /// Parses the one document of a source. Says what is wrong, and returns none if that leaves no
 /// document.
 pub(crate) fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
@@ -147,6 +150,7 @@ impl<'a> Builder<'a> {
         self.spend(1, span.start)?;
         let is_plain = style == ScalarStyle::Plain;
         if self.awaits_key() {
+            self.check_tag(tag, "str", &span, problems);
             let is_merge = is_plain && text == "<<";
             if anchor != 0 {
                 let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
@@ -160,8 +164,12 @@ impl<'a> Builder<'a> {
         }
         let is_string = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
         let data = if is_plain && !is_string {
-            self.check_tag(tag, "", &span, problems);
-            self.plain(text, &span, problems)
+            let before = problems.count();
+            let data = self.plain(text, &span, problems);
+            if problems.count() == before {
+                self.check_tag(tag, core_type(&data), &span, problems);
+            }
+            data
         } else {
             self.check_tag(tag, "str", &span, problems);
             Data::String(text.to_owned())
@@ -318,10 +326,25 @@ impl<'a> Builder<'a> {
         problems: &mut Problems,
     ) {
         let Some(tag) = tag else { return };
-        if expected.is_empty() || !tag.is_yaml_core_schema_tag(expected) {
-            let message = format!("the tag {} is not supported", quoted(&tag.original()));
+        if !tag.is_yaml_core_schema_tag(expected) {
+            let is_core = CORE_TYPES.iter().any(|name| tag.is_yaml_core_schema_tag(name));
+            let why = if is_core { "is for another type" } else { "is not supported" };
+            let message = format!("the tag {} {why}", quoted(&tag.original()));
             let hint = Hint::of(tag.original());
             problems.with_hint(self.source, span.start, message, hint);
         }
+    }
+}
+
+/// Returns the name of the tag that a value has without being given one.
+fn core_type(data: &Data) -> &'static str {
+    match data {
+        Data::Null => "null",
+        Data::Bool(_) => "bool",
+        Data::Number(number) if number.is_f64() => "float",
+        Data::Number(_) => "int",
+        Data::String(_) => "str",
+        Data::List(_) => "seq",
+        Data::Map(_) => "map",
     }
 }

@@ -123,10 +123,21 @@ fn expressions_that_would_exhaust_memory_or_time_are_refused() -> Result {
         ("{% for a in range(99999) %}{{ range(99999) | length }}{% endfor %}".to_owned(), work),
         ("{{ range(1000000000000) }}".to_owned(), "the range has more than 100,000 items"),
         ("{{ 'x' | indent(100000000000) }}".to_owned(), "indent takes at most 1000 characters"),
+        (
+            "{{ 'x' | indent(first=true, width=100000000000) }}".to_owned(),
+            "indent takes at most 1000 characters",
+        ),
+        ("{{ range(90000) | join(d=large) }}".to_owned(), work),
+        ("{{ range(90000) | join(d=large, attribute='0') }}".to_owned(), work),
+        ("{{ [range(90000)] | chain(large) | join(large, '0') }}".to_owned(), work),
+        ("{{ large | replace('a', large) }}".to_owned(), work),
+        ("{{ range(90000) | sort(attribute='a' | replace('a', commas)) }}".to_owned(), work),
+        ("{{ range(90000) | select('in', range(90000)) | length }}".to_owned(), work),
         ("{{ 9 ** 9 ** 9 }}".to_owned(), "the number is too large"),
     ];
+    let beside = format!("large: {}, commas: \"{}\"", "a".repeat(50_000), "a,".repeat(5_000));
     for (text, expected) in cases {
-        let said = said(&format!("vars: {{x: {}}}", to_string(&text)?))?;
+        let said = said(&format!("vars: {{x: {}, {beside}}}", to_string(&text)?))?;
         assert!(said.ends_with(expected), "{text}\n{said}");
     }
     Ok(())

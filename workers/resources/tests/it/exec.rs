@@ -165,6 +165,22 @@ async fn output_is_bounded_and_need_not_be_text() -> TestResult {
 }
 
 #[tokio::test]
+async fn an_error_is_kept_whatever_the_other_output_holds() -> TestResult {
+    let zeros = "head -c 70000 /dev/zero; printf 'IMPORT%s' ANT >&2; exit 1";
+    let no_text = r"noise() { head -c 70000 /dev/zero | tr '\0' '\377'; }; noise; noise >&2; echo >&2
+        printf 'IMPORT%s' ANT >&2; exit 1";
+
+    for line in [zeros, no_text] {
+        let account = apply_builtin(&[declare("bad", "exec", shell(line))]).await?;
+
+        let account = failure(&account, "bad");
+        assert!(account.contains("IMPORTANT"), "{line}");
+        assert!(!account.contains("were dropped"), "{line}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_a_command_leaves_behind_does_not_hold_it_up() -> TestResult {
     let folder = tempdir()?;
     let fifo = folder.path().join("fifo");

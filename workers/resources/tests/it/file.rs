@@ -103,7 +103,7 @@ async fn an_unknown_owner_is_an_error() -> TestResult {
 async fn sources_and_templates_are_found_beside_the_manifest() -> TestResult {
     let folder = tempdir()?;
     let root = folder.path();
-    std::fs::write(root.join("page.j2"), "hello {{ name }}")?;
+    std::fs::write(root.join("page.j2"), "\u{feff}hello {{ name }}")?;
     std::fs::write(root.join("raw"), b"\0{{ name }}\xff")?;
     std::fs::write(root.join("bad.j2"), "{{ unknown }}")?;
     let declarations = [

@@ -101,10 +101,23 @@ fn bad_paths_and_modes_are_refused() {
         assert!(errors[0].starts_with("path: "), "{path:?}: {errors:?}");
     }
     assert!(errors("file", json!({"path": format!("/{}", "x".repeat(256))}))[0].contains("255"));
-    for mode in ["", "8", "+644", "64", "u=rw", "17777", "0o644"] {
+    for mode in ["", "8", "+644", "64", "00644", "u=rw", "17777", "0o644"] {
         let errors = errors("file", json!({"path": "/x", "mode": mode}));
         assert!(errors[0].starts_with("mode: "), "{mode:?}: {errors:?}");
     }
+}
+
+#[test]
+fn what_holds_a_nul_can_be_no_command_and_no_path() {
+    let config = json!({
+        "shell": true, "command": "a\0b", "unless": "c\0", "creates": "/d\0", "cwd": "/e\0"
+    });
+    let wrong = |attribute| format!("{attribute}: contains a NUL character");
+
+    let found = errors("exec", config);
+
+    assert_eq!(found, ["command", "unless", "creates", "cwd"].map(wrong));
+    assert_eq!(errors("process", json!({"command": ["a", "b\0"]})), [wrong("command")]);
 }
 
 #[test]

@@ -20,6 +20,21 @@ fn places(said: &str) -> Vec<&str> {
 }
 
 #[test]
+fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("resources: {}\n")?;
+    std::os::unix::fs::symlink("ada@host.1:2", site.path(".#site.yaml"))?;
+    site.write(".site.yaml", "resources: 3\n")?;
+
+    load(&site)?;
+
+    let empty = tempfile::tempdir()?;
+    std::fs::write(empty.path().join(".site.yaml"), "resources: {}\n")?;
+    let loaded = Loaded::load(&[empty.path().to_owned()], &Overrides::default(), Kinds::builtin());
+    assert!(loaded.unwrap_err().to_string().contains("holds no *.yaml"));
+    Ok(())
+}
+
+#[test]
 fn the_manifest_and_its_configs_are_refused_together_with_their_places()
 -> Result<(), Box<dyn Error>> {
     let site = Site::new(
@@ -318,5 +333,26 @@ fn a_site_that_is_loaded_again_is_another_one_only_if_it_has_changed() -> Result
         site.write("site.yaml", text.replace(old, new))?;
         assert_ne!(load(&site)?, before, "{new}");
     }
+    Ok(())
+}
+
+#[test]
+fn what_is_written_out_is_judged_however_long_the_rest_takes() -> Result<(), Box<dyn Error>> {
+    let costly = "{% for x in range(99999) %}{{ x }}{% endfor %}";
+    let noop = |name| format!("  {name}: {{type: noop, config: {{x: '{costly}'}}}}\n");
+    let site = Site::new(&format!(
+        "resources:\n{}{}{}  a:\n    type: file\n    config: {{path: /x, mdoe: '0644', mode: \
+         ['{{{{ 1 }}}}'], owner: '{{{{ 1 }}}}', source: /no/such}}\n",
+        noop("x"),
+        noop("y"),
+        noop("z"),
+    ))?;
+
+    let said = load(&site).expect_err("it is refused");
+
+    let lines = places(&said);
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].starts_with("site.yaml:7:24: mdoe: there is no such attribute"), "{said}");
+    assert!(lines[1].contains(" source: \"/no/such\": "), "{said}");
     Ok(())
 }

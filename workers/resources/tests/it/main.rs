@@ -6,6 +6,7 @@ mod exec;
 mod file;
 mod file_attacks;
 mod file_faults;
+mod file_rights;
 mod kinds;
 mod loading;
 mod manifest_order;

@@ -58,6 +58,20 @@ fn one_expression_keeps_its_type_and_a_text_is_a_text() -> Result {
 }
 
 #[test]
+fn a_tag_of_the_type_that_a_value_has_changes_nothing() -> Result {
+    let site = Site::new(
+        "resources: {r: {type: file, config: {a: !!int 5, b: !!bool true, c: !!float 1.5, d: !!null \
+         ~, e: !!str 5, !!str f: !!seq [x]}}}\n",
+    )?;
+
+    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+
+    let expected = json!({"a": 5, "b": true, "c": 1.5, "d": null, "e": "5", "f": ["x"]});
+    assert_eq!(Value::from(config), expected);
+    Ok(())
+}
+
+#[test]
 fn a_text_is_kept_to_the_letter() -> Result {
     assert_eq!(value("{# no comment #} {{ n }}\n")?, json!("{# no comment #} 3\n"));
     assert_eq!(value("a {# b")?, json!("a {# b"));
@@ -106,6 +120,9 @@ fn booleans_in_texts_are_written_as_yaml_writes_them() -> Result {
         ("{{ true | string }}{{ false | upper }}", "trueFALSE"),
         ("{{ [true, 'a', 1.5] | join('-') }}", "true-a-1.5"),
         ("{{ [true, 2] | map('string') | join }}", "true2"),
+        ("{{ [true, 2] | join(d='-') }}", "true-2"),
+        ("{{ 'a\\nb' | indent(first=true, width=1) }}", " a\n b"),
+        ("{{ 'a\\nb' | indent(blank=true) }}", "a\n    b"),
         ("{{ 'a=1' | replace(1, true) }}", "a=true"),
         ("{{ m | tojson }} {{ [true, none] | tojson }}", "{\"k\": \"v\"} [true, null]"),
     ];

@@ -75,14 +75,14 @@ impl Served {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        peer: Option<u32>,
+        peer: u32,
         stop: Stop,
     ) -> Response<Body> {
         let method = request.method().clone();
         let target = request.uri().path().to_owned();
         let limit = self.config.answer_timeout;
         let answer = timeout(limit, self.route(request, peer, stop)).await;
-        let answer = answer.unwrap_or_else(|_| Err(too_slow(limit)));
+        let answer = answer.unwrap_or_else(|_| Err(too_slow(&method, limit)));
         answer.unwrap_or_else(|refusal| {
             tracing::debug!(%method, target, ?refusal, "a request was refused");
             refusal.into_response()
@@ -92,7 +92,7 @@ impl Served {
     async fn route(
         &self,
         request: Request<Incoming>,
-        peer: Option<u32>,
+        peer: u32,
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
         let target = request.uri().path();
@@ -276,7 +276,7 @@ impl Served {
         &self,
         act: Act,
         request: Request<Incoming>,
-        peer: Option<u32>,
+        peer: u32,
     ) -> Result<Response<Body>, Refusal> {
         let request: ControlRequest = self.read(request).await?;
         for (field, text) in [("who", &request.who), ("why", &request.why)] {
@@ -286,10 +286,7 @@ impl Served {
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
         let name = Name::<()>::parse(&name).map_err(|_| Refusal::unknown_path(&path))?;
-        let who = match peer {
-            Some(user) => format!("{} (uid {user})", request.who),
-            None => request.who,
-        };
+        let who = format!("{} (uid {peer})", request.who);
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
         match engine.asked_by(who, request.why).apply(act.change(&name)).await {
             Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
@@ -304,7 +301,8 @@ impl Served {
     async fn read<T: DeserializeOwned>(&self, request: Request<Incoming>) -> Result<T, Refusal> {
         let body = Limited::new(request.into_body(), self.config.max_body);
         let limit = self.config.read_timeout;
-        let body = timeout(limit, body.collect()).await.map_err(|_| too_slow(limit))?;
+        let body =
+            timeout(limit, body.collect()).await.map_err(|_| too_slow(&Method::GET, limit))?;
         let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
             Ok(_) => {
                 let message = format!("the body is longer than {} bytes", self.config.max_body);
@@ -317,8 +315,10 @@ impl Served {
     }
 }
 
-fn too_slow(limit: Duration) -> Refusal {
-    Refusal::new(FailureCode::TooSlow, format!("it was not done within {limit:?}"))
+/// A change does not end with the wait for it.
+fn too_slow(method: &Method, limit: Duration) -> Refusal {
+    let goes_on = if *method == Method::POST { ", and may go on" } else { "" };
+    Refusal::new(FailureCode::TooSlow, format!("it was not done within {limit:?}{goes_on}"))
 }
 
 fn check_text(field: &str, text: &str) -> Result<(), Refusal> {

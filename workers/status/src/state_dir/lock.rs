@@ -1,7 +1,12 @@
 //! The lock of a state folder.
+//!
+//! It is on the folder itself: whoever deletes the files in it, the one with the process id too,
+//! lets no second process in. The file is locked as well, because not every network file system has
+//! locks on folders.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -16,6 +21,7 @@ const MAX_TEXT: u64 = 32;
 #[must_use = "the folder is held only as long as the lock lives"]
 pub struct StateLock {
     file: File,
+    _folder: File,
     state_dir: StateDir,
 }
 
@@ -39,19 +45,38 @@ impl Drop for StateLock {
 pub(super) fn take(state_dir: &StateDir) -> Result<StateLock, StateError> {
     let path = state_dir.path();
     let failed = |source| StateError::Folder { path: path.to_owned(), source };
+    let held = || StateError::Held { path: path.to_owned(), pid: read_pid(&path.join("lock")) };
+
+    let folder = File::open(path).map_err(failed)?;
+    match folder.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(held()),
+        Err(TryLockError::Error(error)) => {
+            tracing::debug!(%error, "the file system has no locks on folders");
+        }
+    }
     let file = open(&path.join("lock")).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(StateError::Held { path: path.to_owned(), pid: read_pid(&file) });
-        }
+        Err(TryLockError::WouldBlock) => return Err(held()),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
+    check(path, &folder).map_err(failed)?;
     if let Err(error) = write_pid(&file) {
         // It is a help for people only: a full disk must not keep an agent from running.
         tracing::warn!(%error, "cannot write the process id into the file of the lock");
     }
-    Ok(StateLock { file, state_dir: state_dir.clone() })
+    Ok(StateLock { file, _folder: folder, state_dir: state_dir.clone() })
+}
+
+/// Checks that the path still leads to the folder that was locked: one that was deleted meanwhile
+/// keeps nobody from making and holding another in its place.
+fn check(path: &Path, folder: &File) -> io::Result<()> {
+    let (locked, there) = (folder.metadata()?, fs::metadata(path)?);
+    if (locked.dev(), locked.ino()) == (there.dev(), there.ino()) {
+        return Ok(());
+    }
+    Err(io::Error::other("it was replaced while it was being locked"))
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -59,7 +84,9 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-fn read_pid(file: &File) -> Option<u32> {
+fn read_pid(path: &Path) -> Option<u32> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     let mut text = String::new();
     file.take(MAX_TEXT).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
@@ -68,4 +95,27 @@ fn read_pid(file: &File) -> Option<u32> {
 fn write_pid(mut file: &File) -> io::Result<()> {
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io;
+
+    use super::check;
+
+    #[test]
+    fn a_folder_that_was_replaced_while_it_was_locked_is_not_held() -> io::Result<()> {
+        let outer = tempfile::tempdir()?;
+        let path = outer.path().join("state");
+        fs::create_dir(&path)?;
+        let folder = File::open(&path)?;
+        check(&path, &folder)?;
+
+        fs::rename(&path, outer.path().join("old"))?;
+        fs::create_dir(&path)?;
+
+        assert!(check(&path, &folder).is_err());
+        Ok(())
+    }
 }

@@ -32,6 +32,21 @@ fn a_second_holder_is_told_who_the_first_is() -> TestResult {
 }
 
 #[test]
+fn a_folder_is_held_also_when_the_files_in_it_are_deleted() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let state_dir = StateDir::new(folder.path().to_owned());
+    let lock = state_dir.lock()?;
+    fs::remove_file(folder.path().join("lock"))?;
+
+    let refused = state_dir.lock().unwrap_err();
+
+    assert!(matches!(refused, StateError::Held { pid: None, .. }), "{refused}");
+    drop(lock);
+    drop(state_dir.lock()?);
+    Ok(())
+}
+
+#[test]
 fn a_lock_that_a_dead_process_has_left_holds_nobody_up() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("lock"), "4194304999 garbage")?;

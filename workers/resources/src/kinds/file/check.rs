@@ -29,7 +29,7 @@ pub(super) fn check(config: &Arc<FileConfig>, context: &CheckContext) -> Result<
     let folder = folder::open(&config.path.parent)?;
     match Observed::look(&folder, &config.path, &context.stop)? {
         None => Ok(Check::Stale(create(config, content, owners))),
-        Some(observed) => Ok(compare(config, content, owners, &observed)),
+        Some(observed) => compare(config, content, owners, observed),
     }
 }
 
@@ -46,8 +46,8 @@ fn check_absent(config: &Arc<FileConfig>, context: &CheckContext) -> Result<Chec
     }
     let change = Change { config: Arc::clone(config), mode: 0, user: None, group: None };
     let description = describe("remove", config).changing("state");
-    let action = Action::new(description, |_| async move {
-        blocking(move || change.remove()).await.map_err(Into::into)
+    let action = Action::new(description, |context| async move {
+        blocking(move || change.remove(&context)).await.map_err(Into::into)
     });
     let stale = Stale::new(Some(observed.state(path)));
     Ok(Check::Stale(stale.differs("state", "exists", "absent").action(action)))
@@ -74,8 +74,8 @@ fn create(config: &Arc<FileConfig>, content: Option<Content>, owners: Owners) ->
     description.changes =
         stale.differences.iter().map(|difference| difference.attribute.clone()).collect();
     let action = if is_folder {
-        Action::new(description, |_| async move {
-            blocking(move || change.create_folder()).await.map_err(Into::into)
+        Action::new(description, |context| async move {
+            blocking(move || change.create_folder(&context)).await.map_err(Into::into)
         })
     } else {
         write(description, change, content.unwrap_or_else(|| Content::from("")))
@@ -85,8 +85,7 @@ fn create(config: &Arc<FileConfig>, content: Option<Content>, owners: Owners) ->
 
 fn write(description: Description, change: Change, content: Content) -> Action {
     Action::new(description, |context| async move {
-        let stop = context.stop().clone();
-        let written = blocking(move || change.write(&content, &stop)).await;
+        let written = blocking(move || change.write(&content, &context)).await;
         written.map_err(|err| match err.downcast_ref() {
             Some(FileError::Stopped) => Unfinished::Interrupted,
             _ => Unfinished::Failed(err),
@@ -98,17 +97,10 @@ fn compare(
     config: &Arc<FileConfig>,
     content: Option<Content>,
     owners: Owners,
-    observed: &Observed,
-) -> Check {
+    observed: Observed,
+) -> Result<Check, FileError> {
     let state = observed.state(&config.path);
     let mut stale = Stale::new(None);
-    let mut new_content = None;
-    if let (Some(content), Some(old)) = (content, &observed.digest)
-        && !content.digest.is_same(old)
-    {
-        stale = stale.difference(diff::content(Some(old), &content.digest));
-        new_content = Some(content);
-    }
     let mode = config.mode.unwrap_or(observed.mode);
     if mode != observed.mode {
         stale = stale.differs("mode", octal(observed.mode), octal(mode));
@@ -119,8 +111,23 @@ fn compare(
     if let Some(group) = owners.group.filter(|group| *group != observed.group) {
         stale = stale.differs("group", group_name(observed.group), group_name(group));
     }
+    let mut new_content = None;
+    match (content, observed.digest) {
+        (Some(content), Some(Ok(old))) if !content.digest.is_same(&old) => {
+            stale.differences.insert(0, diff::content(Some(&old), &content.digest));
+            new_content = Some(content);
+        }
+        // A file that locks us out is written anew if what it gets may let us in; else that would
+        // go on for ever.
+        (Some(content), Some(Err(_))) if !stale.differences.is_empty() => {
+            stale.differences.insert(0, diff::unreadable(&content.digest));
+            new_content = Some(content);
+        }
+        (Some(_), Some(Err(error))) => return Err(error),
+        _ => {}
+    }
     if stale.differences.is_empty() {
-        return Check::Valid(state);
+        return Ok(Check::Valid(state));
     }
     // What replaces the file is a new one, so it is given also what stays the same.
     let (user, group) =
@@ -136,7 +143,7 @@ fn compare(
         }),
     };
     stale.current = Some(state);
-    Check::Stale(stale.action(action))
+    Ok(Check::Stale(stale.action(action)))
 }
 
 fn describe(name: &str, config: &FileConfig) -> Description {

@@ -153,10 +153,9 @@ fn mode(attributes: &mut Attributes<'_>) -> Option<u32> {
         return None;
     }
     let mode = value.as_str().filter(|text| {
-        (3..=5).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte))
+        (3..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte))
     });
     let mode = mode.and_then(|text| u32::from_str_radix(text, 8).ok());
-    let mode = mode.filter(|mode| *mode <= 0o7777);
     if mode.is_none() {
         let message = format!("{} is not a mode; write three or four octal digits", shown(value));
         attributes.wrong("mode", message);

@@ -8,6 +8,7 @@ use crankcase_engine::Stop;
 use sha2::{Digest as _, Sha256};
 
 use crate::kinds::file::error::FileError;
+use crate::manifest::BYTE_ORDER_MARK;
 use crate::regular::{self, NotOpened};
 use crate::resource::CheckContext;
 
@@ -66,7 +67,13 @@ fn read_template(path: &Path) -> Result<String, FileError> {
     if bytes.len() as u64 > TEMPLATE_LIMIT {
         return Err(FileError::TooLarge { path: path.to_owned(), limit: TEMPLATE_LIMIT });
     }
-    String::from_utf8(bytes).map_err(|_| FileError::NotText { path: path.to_owned() })
+    let text = String::from_utf8(bytes);
+    let mut text = text.map_err(|_| FileError::NotText { path: path.to_owned() })?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        // It says how the template is written, and is no part of it; so it is at load.
+        text.remove(0);
+    }
+    Ok(text)
 }
 
 /// Opens a file beside the manifest.

@@ -24,6 +24,11 @@ pub(super) fn content(old: Option<&Digest>, new: &Digest) -> Difference {
     }
 }
 
+/// Returns the change of a content that may not be read.
+pub(super) fn unreadable(new: &Digest) -> Difference {
+    Difference::new("content", "cannot be read".into(), new.to_string().into())
+}
+
 fn text(digest: &Digest) -> Option<&str> {
     let text = std::str::from_utf8(digest.kept.as_deref()?).ok()?;
     (!text.contains('\0') && text.lines().count() <= LINE_LIMIT).then_some(text)

@@ -45,6 +45,11 @@ pub(super) enum FileError {
 }
 
 impl FileError {
+    /// Returns whether the system has refused this to the agent's user.
+    pub(super) fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Returns a function that makes an error of the system's.
     pub(super) fn io<E: Into<io::Error>>(
         doing: &'static str,

@@ -20,8 +20,10 @@ pub(super) struct Observed {
     pub(super) mode: u32,
     pub(super) user: u32,
     pub(super) group: u32,
-    /// The content; a folder has none.
-    pub(super) digest: Option<Digest>,
+    /// The size in bytes.
+    size: u64,
+    /// The content, or why it may not be read; a folder has none.
+    pub(super) digest: Option<Result<Digest, FileError>>,
 }
 
 /// Returns the entry's metadata, or `None` if it does not exist.
@@ -54,11 +56,23 @@ fn noun(kind: FileType) -> &'static str {
     }
 }
 
-/// Opens the entry itself; a symlink that has taken its place is an error.
+/// Opens the entry itself for reading; a symlink that has taken its place is an error.
 pub(super) fn open(folder: &OwnedFd, path: &EntryPath) -> Result<(OwnedFd, Stat), FileError> {
+    open_as(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, folder, path)
+}
+
+/// As [`open`], but not for reading, so that it may be one that nobody may read.
+pub(super) fn hold(folder: &OwnedFd, path: &EntryPath) -> Result<(OwnedFd, Stat), FileError> {
+    open_as(OFlags::PATH, folder, path)
+}
+
+fn open_as(
+    flags: OFlags,
+    folder: &OwnedFd,
+    path: &EntryPath,
+) -> Result<(OwnedFd, Stat), FileError> {
     let full = path.full();
-    let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    flags |= OFlags::CLOEXEC;
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let entry = rustix::fs::openat(folder, &path.name, flags, Mode::empty())
         .map_err(FileError::io("open", &full))?;
     let stat = rustix::fs::fstat(&entry).map_err(FileError::io("look at", &full))?;
@@ -80,12 +94,18 @@ impl Observed {
         let Some(mut stat) = stat(folder, path)? else { return Ok(None) };
         let mut digest = None;
         if !path.is_folder {
-            let (file, opened) = open(folder, path)?;
-            digest = Some(Digest::read(File::from(file), &path.full(), stop)?);
-            stat = opened;
+            match open(folder, path) {
+                Ok((file, opened)) => {
+                    digest = Some(Ok(Digest::read(File::from(file), &path.full(), stop)?));
+                    stat = opened;
+                }
+                Err(error) if error.is_denied() => digest = Some(Err(error)),
+                Err(error) => return Err(error),
+            }
         }
-        let mode = stat.st_mode & 0o7777;
-        Ok(Some(Self { mode, user: stat.st_uid, group: stat.st_gid, digest }))
+        let (user, group) = (stat.st_uid, stat.st_gid);
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        Ok(Some(Self { mode: stat.st_mode & 0o7777, user, group, size, digest }))
     }
 
     /// Returns what dependents see.
@@ -98,8 +118,9 @@ impl Observed {
             "group": group_name(self.group),
         });
         if let Some(digest) = &self.digest {
-            state["size"] = digest.size.into();
-            state["sha256"] = digest.hex().into();
+            let digest = digest.as_ref().ok();
+            state["size"] = digest.map_or(self.size, |digest| digest.size).into();
+            state["sha256"] = digest.map(Digest::hex).into();
         }
         state
     }

@@ -1,11 +1,12 @@
-use std::borrow::Cow;
+mod arguments;
+mod cost;
+
 use std::sync::LazyLock;
 
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::Value;
 use minijinja::{Environment, UndefinedBehavior};
 
 use crate::manifest::expression::budget::Budget;
-use crate::manifest::expression::operators;
 
 /// The filters that expressions may use.
 ///
@@ -89,45 +90,8 @@ pub(crate) const TESTS: &[&str] = &[
 /// The functions that expressions may use.
 pub(crate) const FUNCTIONS: &[&str] = &["range"];
 
-/// What `map` may apply to each item: filters whose result is not larger than their input.
-const MAPPED: &[&str] = &[
-    "abs",
-    "bool",
-    "capitalize",
-    "count",
-    "first",
-    "float",
-    "int",
-    "last",
-    "length",
-    "lower",
-    "max",
-    "min",
-    "round",
-    "string",
-    "title",
-    "trim",
-    "upper",
-];
-
-/// Filters that take a text, and make one of any other value that has one.
-const TEXTUAL: &[&str] = &[
-    "capitalize",
-    "indent",
-    "lines",
-    "lower",
-    "replace",
-    "split",
-    "string",
-    "title",
-    "trim",
-    "upper",
-];
-
 /// How many items `range` counts at most.
 const MAX_RANGE: usize = 100_000;
-/// How wide `indent` may indent, in characters.
-const MAX_INDENT: usize = 1_000;
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
@@ -141,11 +105,10 @@ pub(super) fn filter(name: &str, args: &[Value], budget: &mut Budget) -> Result<
     if !FILTERS.contains(&name) {
         return Err(format!("unknown filter \"{name}\""));
     }
-    for arg in args {
-        budget.walk(arg)?;
-    }
-    let args = with_texts(name, args)?;
-    foresee(name, &args, budget)?;
+    let args = arguments::in_order(name, args)?;
+    let walked = cost::walk(&args, budget)?;
+    let args = arguments::with_texts(name, &args)?;
+    cost::take(name, &args, walked, budget)?;
     let result = ENVIRONMENT.empty_state().apply_filter(name, &args);
     let result = result.map_err(|err| said(&err, "filter", name))?;
     budget.walk(&result)?;
@@ -183,70 +146,6 @@ pub(super) fn function(name: &str, args: &[Value], budget: &mut Budget) -> Resul
     }
     budget.steps(items.len())?;
     Ok(items.into())
-}
-
-/// Makes texts of the values that a filter would make texts of in minijinja's way.
-fn with_texts<'a>(name: &str, args: &'a [Value]) -> Result<Cow<'a, [Value]>, String> {
-    let of = |value: &Value| operators::text(value).map(|text| Value::from(&*text));
-    let count = match name {
-        "replace" => 3,
-        _ if TEXTUAL.contains(&name) => 1,
-        // With an attribute it makes texts of what it takes out of the items.
-        "join" if args.len() < 3 && !args.last().is_some_and(Value::is_kwargs) => 0,
-        "map" if args.get(1).and_then(Value::as_str).is_some_and(|of| TEXTUAL.contains(&of)) => 0,
-        _ => return Ok(args.into()),
-    };
-    let mut texts = args.to_vec();
-    for value in texts.iter_mut().take(count).filter(|value| value.as_str().is_none()) {
-        *value = of(value)?;
-    }
-    if count == 0
-        && let Some(list) = texts.first_mut().filter(|list| list.as_str().is_none())
-        && let Ok(items) = list.try_iter()
-    {
-        *list = items.map(|item| of(&item)).collect::<Result<Vec<_>, _>>()?.into();
-    }
-    Ok(texts.into())
-}
-
-/// Takes the size of results that are larger than their arguments.
-fn foresee(name: &str, args: &[Value], budget: &mut Budget) -> Result<(), String> {
-    let length = |index: usize| args.get(index).and_then(Value::as_str).map_or(0, str::len);
-    match name {
-        "join" => {
-            let items = args.first().and_then(Value::len).unwrap_or_else(|| length(0));
-            Ok(budget.text(items.saturating_mul(length(1)))?)
-        }
-        "replace" => {
-            let text = args.first().and_then(Value::as_str).unwrap_or_default();
-            let from = args.get(1).and_then(Value::as_str).unwrap_or_default();
-            let times = text.matches(from).count();
-            Ok(budget.text(times.saturating_mul(length(2)))?)
-        }
-        "indent" => {
-            let text = args.first().and_then(Value::as_str).unwrap_or_default();
-            let width = args.get(1).and_then(Value::as_usize).unwrap_or(MAX_INDENT);
-            if width > MAX_INDENT {
-                return Err(format!("indent takes at most {MAX_INDENT} characters"));
-            }
-            Ok(budget.text(text.lines().count().saturating_mul(width))?)
-        }
-        "tojson" if args.len() > 1 => Err("tojson takes no arguments".to_owned()),
-        "map" => match args.get(1).and_then(Value::as_str) {
-            Some(mapped) if !MAPPED.contains(&mapped) => {
-                Err(format!("map cannot apply {mapped:?}; it can: {}", MAPPED.join(", ")))
-            }
-            _ => Ok(()),
-        },
-        "list" | "length" | "count" if args.first().is_some_and(is_number) => {
-            Err(format!("{name} takes a list, a map or a text, not a number"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_number(value: &Value) -> bool {
-    value.kind() == ValueKind::Number
 }
 
 /// Says an error of minijinja. The alternate form would print the values of variables.
