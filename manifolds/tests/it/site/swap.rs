@@ -127,6 +127,28 @@ async fn a_notification_finds_its_way_after_both_sides_were_started_anew() -> Te
 }
 
 #[tokio::test]
+async fn a_refresh_that_was_interrupted_is_done_by_the_next_worker() -> TestResult {
+    let machine = Machine::new("{}").await?;
+    let pipe = machine.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    machine
+        .swap(
+            "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
+             [heard]}\n  heard: {type: exec, config: {command: [sh, -c, 'echo >> @/began; read line < \
+             @/pipe; echo >> @/done'], unless: ['true']}}\n",
+        )
+        .await?;
+    machine.until("began", |text| lines(text) == 1).await?;
+
+    machine.bounce("heard").await?;
+
+    machine.until("began", |text| lines(text) == 2).await?;
+    tokio::task::spawn_blocking(move || std::fs::write(pipe, "end\n")).await??;
+    machine.until("done", |text| lines(text) == 1).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_notification_is_kept_for_one_that_is_not_up_yet() -> TestResult {
     let machine = Machine::new(
         "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
