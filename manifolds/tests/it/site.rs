@@ -1,5 +1,6 @@
 //! Sites that are kept by an engine.
 
+mod double;
 mod drift;
 mod machine;
 mod process;
