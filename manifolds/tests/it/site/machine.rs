@@ -96,12 +96,17 @@ impl Machine {
 
     /// Writes another manifest and has it kept.
     pub(crate) async fn swap(&self, manifest: &str) -> TestResult {
-        let site = self.load(manifest)?;
+        self.swap_at("site.yaml", manifest).await
+    }
+
+    /// Writes a manifest in a file of its own and has it kept in the place of the one before.
+    pub(crate) async fn swap_at(&self, name: &str, manifest: &str) -> TestResult {
+        let site = self.load(name, manifest)?;
         Ok(self.engine.provide(SITE, Arc::new(site)).await?)
     }
 
-    fn load(&self, manifest: &str) -> Result<Site, Box<dyn Error>> {
-        let path = self.path("site.yaml");
+    fn load(&self, name: &str, manifest: &str) -> Result<Site, Box<dyn Error>> {
+        let path = self.path(name);
         fs::write(&path, self.text(manifest))?;
         let loaded: Result<_, ManifestError> =
             Site::load(&[path], &Overrides::default(), self.kinds.clone());

@@ -186,6 +186,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             && held.is_same(kind, &config)
         {
             held.opened.see(folder(declaration), scope);
+            // Relative paths are others in another folder.
+            held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
         }
         let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
