@@ -4,4 +4,5 @@ mod double;
 mod drift;
 mod machine;
 mod process;
+mod settled;
 mod swap;

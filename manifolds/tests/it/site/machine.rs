@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Engine, EventKind, Events, Name, Notice, Stop, Stopper, Worker};
+use crankcase_engine::{
+    Backoff, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
+};
 use crankcase_manifolds::{file_watch, site};
 use crankcase_resources::{Kinds, ManifestError, Overrides, Site, State};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -19,6 +22,7 @@ pub(crate) type TestResult = Result<(), Box<dyn Error>>;
 const SITE: Name<Arc<Site>> = Name::new("site");
 const WATCHES: Name<Watches> = Name::new("watches");
 const RESOURCES: Name<Engine> = Name::new("resources");
+const SETTLED: Name<()> = Name::new("settled");
 
 /// No test waits for longer; a test that does hangs.
 const HANG: Duration = Duration::from_secs(60);
@@ -219,6 +223,16 @@ impl Machine {
     pub(crate) async fn starts(&self, name: &str) -> Result<u32, Box<dyn Error>> {
         let report = self.resources().await?.report().await;
         Ok(report.workers.get(name).ok_or("not installed")?.starts)
+    }
+
+    /// Waits until everything is settled and has ended for it; returns the report that was made then.
+    pub(crate) async fn settled(&self) -> Result<Report, Box<dyn Error>> {
+        let (done, settled) = watch::channel(None);
+        let manifold = site::until_settled(SITE, RESOURCES, done);
+        self.engine.install(SETTLED, manifold).await?;
+        within(self.engine.wait()).await?;
+        let report = settled.borrow().clone();
+        Ok(report.ok_or("no report")?)
     }
 
     pub(crate) async fn stop(&self) -> TestResult {

@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,6 +48,34 @@ impl PartialEq for State {
 #[derive(Clone, Default)]
 pub struct Notices {
     board: Arc<Mutex<Board>>,
+    at_work: watch::Sender<BTreeSet<String>>,
+}
+
+/// Which resources of a site are at work: each that was notified until it has looked, and each that
+/// looks for another reason than the time. Cheap to clone.
+///
+/// A resource that fails and waits for its next try is not at work.
+#[derive(Debug, Clone)]
+pub struct Activity(watch::Receiver<BTreeSet<String>>);
+
+impl Activity {
+    /// Returns the names of those that are at work; counts them as seen.
+    pub fn names(&mut self) -> BTreeSet<String> {
+        self.0.borrow_and_update().clone()
+    }
+
+    /// Returns whether any have begun or ended that were not seen.
+    pub fn has_changed(&self) -> bool {
+        self.0.has_changed().unwrap_or(false)
+    }
+
+    /// Waits until any have begun or ended that were not seen; for ever once the site is no longer
+    /// kept. Cancel safe.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -94,6 +122,17 @@ impl Notices {
             .filter_map(|declaration| rings.remove_entry(&declaration.name))
             .collect();
         board.targets = targets;
+        let rings = &board.rings;
+        self.at_work.send_if_modified(|names| {
+            let before = names.len();
+            names.retain(|name| rings.contains_key(name));
+            names.len() < before
+        });
+    }
+
+    /// Returns which resources are at work.
+    pub fn activity(&self) -> Activity {
+        Activity(self.at_work.subscribe())
     }
 
     /// Returns the state that has just come about.
@@ -113,13 +152,15 @@ impl Notices {
                 ring.by.insert(source.to_owned());
                 ring.states.extend(state.map(|state| (source.to_owned(), state.clone())));
             });
+            self.at_work.send_if_modified(|names| names.insert(target));
         }
     }
 
     /// Returns what tells a resource that it was notified.
     pub(super) fn bell(&self, name: &str) -> Bell {
         let ring = self.board.lock().ring(name).clone();
-        Bell { told: ring.subscribe(), ring }
+        let (told, at_work) = (ring.subscribe(), self.at_work.clone());
+        Bell { name: name.to_owned(), told, ring, at_work }
     }
 }
 
@@ -157,11 +198,27 @@ impl Told {
 /// Tells one resource that it was notified.
 #[derive(Debug)]
 pub(super) struct Bell {
+    name: String,
     ring: watch::Sender<Ring>,
     told: watch::Receiver<Ring>,
+    at_work: watch::Sender<BTreeSet<String>>,
 }
 
 impl Bell {
+    /// Says that the resource is at work.
+    pub(super) fn begin(&self) {
+        self.at_work.send_if_modified(|names| names.insert(self.name.clone()));
+    }
+
+    /// Says that the resource is at rest, unless it was notified and has not seen that yet.
+    pub(super) fn rest(&self) {
+        self.at_work.send_if_modified(|names| {
+            // Asked in here: who notifies first tells it, and then enters the name here.
+            let has_news = self.told.has_changed().unwrap_or(false);
+            !has_news && names.remove(&self.name)
+        });
+    }
+
     /// Returns what the resource has to heed; counts it as seen.
     pub(super) fn pending(&mut self) -> Option<Told> {
         let ring = self.told.borrow_and_update();
