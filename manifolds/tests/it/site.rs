@@ -4,5 +4,6 @@ mod double;
 mod drift;
 mod machine;
 mod process;
+mod repairs;
 mod settled;
 mod swap;

@@ -283,7 +283,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn delay(&mut self) -> Duration {
         let setbacks = self.setbacks();
         if setbacks > 0 {
-            return self.setting.backoff.delay(setbacks, &mut self.random);
+            let delay = self.setting.backoff.delay(setbacks, &mut self.random);
+            self.repairs.hold_back(delay);
+            return delay;
         }
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
