@@ -275,6 +275,23 @@ async fn a_path_that_becomes_known_is_left_to_the_resource_that_keeps_it() -> Te
 }
 
 #[tokio::test]
+async fn a_path_that_became_known_is_free_when_its_resource_is_left_alone() -> TestResult {
+    let name = "resources:\n  name: {type: noop, config: {path: '@/page'}}\n";
+    let found = "  found: {type: file, dependencies: [name], config: {path: '{{ name.state.path }}', \
+                 content: found}}\n";
+    let machine = Machine::new(&format!("{name}{found}")).await?;
+    machine.running("found").await?;
+
+    let alone = found.replace("content: found}", "content: found}, meta: {noop: true}");
+    let known = "  known: {type: file, dependencies: [name], config: {path: '{{ name.state.path }}', \
+                 content: known}}\n";
+    machine.swap(&format!("{name}{alone}{known}")).await?;
+
+    machine.until("page", |text| text == "known").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_template_that_goes_away_degrades_what_is_made_of_it() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("page.j2"), "one")?;
