@@ -219,6 +219,21 @@ impl Machine {
         Ok(timeout(HANG, wait).await?.ok_or("no such note")?)
     }
 
+    /// Waits until something has happened to a resource.
+    pub(crate) async fn happened(&self, events: &mut Events, wanted: (&str, &EventKind)) {
+        let (name, kind) = wanted;
+        within(async {
+            while let Some(notice) = events.next().await {
+                if let Notice::Event(event) = notice
+                    && (event.worker(), &event.kind) == (Some(name), kind)
+                {
+                    break;
+                }
+            }
+        })
+        .await;
+    }
+
     /// Returns how often workers of a resource were started.
     pub(crate) async fn starts(&self, name: &str) -> Result<u32, Box<dyn Error>> {
         let report = self.resources().await?.report().await;

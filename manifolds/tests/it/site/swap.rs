@@ -1,7 +1,7 @@
 //! Sites that follow each other, and resources that notify each other.
 
 use async_trait::async_trait;
-use crankcase_engine::{EventKind, Notice};
+use crankcase_engine::EventKind;
 use crankcase_resources::{Action, BoxError, Check, CheckContext, Description, Resource};
 use serde_json::json;
 use tokio::sync::watch;
@@ -190,16 +190,7 @@ async fn a_resource_that_comes_back_heeds_the_first_notification() -> TestResult
     within(refreshes.wait_for(|count| *count == 1)).await?;
     let mut events = machine.resources().await?.events();
     machine.swap(page).await?;
-    within(async {
-        while let Some(notice) = events.next().await {
-            if let Notice::Event(event) = notice
-                && (event.worker(), &event.kind) == (Some("heard"), &EventKind::Removed)
-            {
-                break;
-            }
-        }
-    })
-    .await;
+    machine.happened(&mut events, ("heard", &EventKind::Removed)).await;
     machine.swap(&both).await?;
     machine.running("heard").await?;
 

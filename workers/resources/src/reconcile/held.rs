@@ -141,6 +141,10 @@ impl Held {
         if let Some(program) = self.program.take() {
             program.end().await;
         }
+        // The old one may have used its whole grace; a new one would have to be ended at once.
+        if worker.is_stopped() {
+            return Ok(None);
+        }
         let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
         Ok(Some(program.handle()))
     }
