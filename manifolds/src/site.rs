@@ -62,7 +62,8 @@ impl Config {
 }
 
 /// Returns a manifold that keeps the machine as the site declares, and offers the [`Engine`] in
-/// which each resource is a worker.
+/// which each resource is a worker, and the [`Activity`](crankcase_resources::Activity) of the
+/// resources.
 ///
 /// It first ends the programs that an agent has left behind that was killed.
 ///
@@ -75,6 +76,7 @@ pub fn manifold(config: Config) -> Manifold {
         .inputs((config.site.live().required(), config.watches.live()))
         .start_with(config, start)
         .output(Keeper::engine)
+        .output(Keeper::activity)
         .report(|keeper| keeper.engine().reporter())
         .build()
         .grace(GRACE)

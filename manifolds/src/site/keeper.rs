@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crankcase_engine::{
     ChangeError, Engine, EngineGone, Exit, Live, NestedEngine, Outcome, Stop, Worker,
 };
-use crankcase_resources::Site;
+use crankcase_resources::{Activity, Site};
 
 use super::wiring::Wiring;
 
@@ -26,6 +26,11 @@ impl Keeper {
     /// Returns the engine in which each resource is a worker.
     pub(super) fn engine(&self) -> Engine {
         Engine::clone(&self.nested)
+    }
+
+    /// Returns which resources are at work.
+    pub(super) fn activity(&self) -> Activity {
+        self.wiring.activity()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Waits until a site is as good as it gets.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,31 +8,32 @@ use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Notice, Report, WorkerReport,
     WorkerState,
 };
-use crankcase_resources::{PROCESS, Site};
+use crankcase_resources::{Activity, PROCESS, Site};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// For how long nothing must have happened to a program: one that ends at once is not as declared.
 const STAYS_UP: Duration = Duration::from_secs(1);
 
-/// Returns a manifold that waits until every resource is as declared (nothing has happened to a program
-/// for a second then) or says why it is not, hands over the agent's report of that moment, and then asks the agent
-/// to end.
+/// Returns a manifold that waits until every resource is as declared (none is at work then, and
+/// nothing has happened to a program for a second) or says why it is not, hands over the agent's
+/// report of that moment, and then asks the agent to end.
 pub fn until_settled(
     site: Name<Arc<Site>>,
     resources: Name<Engine>,
     done: watch::Sender<Option<Report>>,
 ) -> Manifold {
-    let inputs = (site.live().required(), resources, EngineInput);
+    let activity = resources.output::<Activity>();
+    let inputs = (site.live().required(), resources, activity, EngineInput);
     let done = Arc::new(done);
     Manifold::builder().inputs(inputs).offers::<()>().run_with(
         done,
-        |done, (mut site, resources, agent), up| async move {
+        |done, (mut site, resources, mut activity, agent), up| async move {
             let stop = up.ready(());
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = settled(&mut site, &resources, &agent) => {
+                report = settled((&mut site, &mut activity), &resources, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "everything is settled").kill();
                     stop.wait().await;
@@ -43,7 +45,7 @@ pub fn until_settled(
 }
 
 async fn settled(
-    sites: &mut Live<Arc<Site>>,
+    (sites, activity): (&mut Live<Arc<Site>>, &mut Activity),
     resources: &Engine,
     agent: &Engine,
 ) -> Result<Report, Exit> {
@@ -52,9 +54,12 @@ async fn settled(
     let mut heard = Instant::now();
     loop {
         // Followed first, then looked at: what happens after the look is told.
+        let at_work = activity.names();
         let (report, site) = (agent.report().await, sites.get());
         let again = match (&site, nested(&report, resources.path())) {
-            (Some(site), Some(nested)) if is_settled(site, nested) => {
+            // One that was at work meanwhile may be otherwise than in the report.
+            _ if activity.has_changed() => None,
+            (Some(site), Some(nested)) if is_settled(site, nested, &at_work) => {
                 let quiet = heard + STAYS_UP;
                 if programs(site).next().is_none() || Instant::now() >= quiet {
                     return Ok(report);
@@ -69,6 +74,7 @@ async fn settled(
         let mut notice = tokio::select! {
             biased;
             notice = events.next() => Some(notice.ok_or_else(gone)?),
+            () = activity.changed() => None,
             () = sleep_until(again.unwrap_or(heard)), if again.is_some() => None,
         };
         // One look is for all that has happened by then.
@@ -105,21 +111,23 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
 }
 
 /// Whether every resource of the site is there, and has nothing more to say until something changes.
-fn is_settled(site: &Site, report: &Report) -> bool {
-    let names = site.declarations().iter().map(|declaration| &declaration.name);
-    let mut workers = names.map(|name| report.workers.get(name));
-    workers.all(|worker| worker.is_some_and(has_said_all))
+fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<String>) -> bool {
+    let mut names = site.declarations().iter().map(|declaration| &declaration.name);
+    names.all(|name| {
+        let worker = report.workers.get(name);
+        worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name)))
+    })
 }
 
-fn has_said_all(worker: &WorkerReport) -> bool {
+fn has_said_all(worker: &WorkerReport, is_at_work: bool) -> bool {
     match worker.state {
         WorkerState::Starting => worker.degraded.is_some(),
+        WorkerState::Running => worker.degraded.is_some() || !is_at_work,
         // Waits for one that is not up; whether that one has said all is asked of it.
         WorkerState::Waiting => {
             worker.inputs.iter().any(|input| input.state != WorkerState::Running)
         }
-        WorkerState::Running
-        | WorkerState::Done
+        WorkerState::Done
         | WorkerState::BackingOff
         | WorkerState::Missing
         | WorkerState::Spent

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
-use crankcase_resources::{Claims, Declaration, Notices, Program, Site, State};
+use crankcase_resources::{Activity, Claims, Declaration, Notices, Program, Site, State};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -33,6 +33,11 @@ impl Wiring {
     pub(super) fn new(config: Config, watches: Live<Watches>) -> Self {
         let (notices, claims) = (Notices::default(), Claims::default());
         Self { config, watches, notices, claims, installed: BTreeMap::new() }
+    }
+
+    /// Returns which resources are at work.
+    pub(super) fn activity(&self) -> Activity {
+        self.notices.activity()
     }
 
     /// Returns the change that makes the engine's resources those of a site, as one group.

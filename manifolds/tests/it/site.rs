@@ -1,6 +1,9 @@
 //! Sites that are kept by an engine.
 
+mod double;
 mod drift;
 mod machine;
 mod process;
+mod repairs;
+mod settled;
 mod swap;

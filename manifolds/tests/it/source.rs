@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crankcase_engine::{Engine, Live, Manifold, Name};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
-use crankcase_resources::{Kinds, Overrides, Site, SiteFiles};
+use crankcase_resources::{
+    AttributeError, Config, Kind, Kinds, Overrides, Parameter, Resource, Site, SiteFiles,
+};
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{Signals, WatcherConfig, Watches};
 use rustix::process::{Signal, getpid, kill_process};
@@ -92,6 +94,18 @@ impl Kept {
         Ok(())
     }
 
+    /// Waits until the manifest is said to be rejected.
+    async fn rejected(&self) -> Result<(), Box<dyn Error>> {
+        let mut events = self.engine.events();
+        let rejected = async {
+            while self.engine.report().await.workers["site"].degraded.is_none() {
+                events.next().await.ok_or("the engine has ended")?;
+            }
+            Ok(())
+        };
+        timeout(Duration::from_secs(60), rejected).await?
+    }
+
     /// Waits likewise while the folder is written to again and again; at one of the writes SIGHUP is
     /// sent.
     async fn until_among_changes(
@@ -129,6 +143,62 @@ async fn a_change_before_the_manifest_is_watched_is_not_missed() -> Result<(), B
 
     kept.change("new")?;
     kept.keep(site).await?;
+
+    kept.until("new").await?;
+    kept.end().await
+}
+
+/// A kind that has a manifest edited while it is loaded, if another file is there.
+#[derive(Debug)]
+struct Editing {
+    manifest: PathBuf,
+    text: &'static str,
+    once_there: PathBuf,
+}
+
+impl Kind for Editing {
+    fn name(&self) -> &'static str {
+        "editing"
+    }
+
+    fn summary(&self) -> &'static str {
+        "edits a manifest"
+    }
+
+    fn parameters(&self) -> &[Parameter] {
+        &[]
+    }
+
+    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+        if self.once_there.exists() {
+            fs::write(&self.manifest, self.text).expect("the test's folder is there");
+        }
+        let kinds = Kinds::builtin();
+        kinds.get("noop").expect("it is built in").validate(config)
+    }
+}
+
+#[tokio::test]
+async fn an_edit_is_not_missed_while_a_manifest_is_loaded_for_a_file_beside_it()
+-> Result<(), Box<dyn Error>> {
+    let mut kept = Kept::new("site.yaml").await?;
+    let source = kept.folder.path().join("source");
+    kept.files.kinds = Kinds::builtin().with(Arc::new(Editing {
+        manifest: kept.path.clone(),
+        text: "resources: {new: {type: noop}}",
+        once_there: source.clone(),
+    }));
+    kept.keep(kept.files.load()?).await?;
+    kept.until("old").await?;
+    let page = kept.folder.path().join("page");
+    let refused = format!(
+        "resources: {{page: {{type: file, config: {{path: {page:?}, source: source}}}}, edit: \
+         {{type: editing}}}}"
+    );
+    fs::write(&kept.path, refused)?;
+    kept.rejected().await?;
+
+    fs::write(source, "content")?;
 
     kept.until("new").await?;
     kept.end().await

@@ -43,7 +43,7 @@ impl Claims {
             Some((path, (declaration.name.clone(), declaration.place.clone())))
         });
         kept.declared = declared.collect();
-        let may_find = declarations.iter().filter(|declaration| declaration.keeps.is_none());
+        let may_find = declarations.iter().filter(|declaration| may_find(declaration));
         let may_find: HashSet<&str> = may_find.map(|declared| declared.name.as_str()).collect();
         let names = kept.found_by.keys().filter(|name| !may_find.contains(name.as_str()));
         for name in names.cloned().collect::<Vec<_>>() {
@@ -59,11 +59,13 @@ impl Claims {
         declaration: &Declaration,
         path: Option<PathBuf>,
     ) -> Result<(), String> {
-        if declaration.keeps.is_some() || declaration.noop {
-            return Ok(());
-        }
         let name = &declaration.name;
         let mut kept = self.0.lock();
+        if !may_find(declaration) {
+            // Its worker may have claimed one for its declaration before.
+            kept.release(name);
+            return Ok(());
+        }
         if kept.found_by.get(name) != path.as_ref() {
             kept.release(name);
         }
@@ -82,6 +84,11 @@ impl Claims {
             }
         }
     }
+}
+
+/// Returns whether the path that a resource keeps, if any, becomes known only later.
+fn may_find(declaration: &Declaration) -> bool {
+    declaration.keeps.is_none() && !declaration.noop
 }
 
 /// Says that a path has its resource.

@@ -25,7 +25,7 @@ use crate::kinds::Kinds;
 
 use self::reconciler::Reconciler;
 
-pub use self::notices::{Notices, State};
+pub use self::notices::{Activity, Notices, State};
 pub(crate) use self::watching::{Watching, any};
 
 mod held;

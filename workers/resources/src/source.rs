@@ -66,7 +66,6 @@ impl SiteFiles {
 pub struct SiteSource {
     files: SiteFiles,
     signals: SignalHandle,
-    watches: Live<Watches>,
     watching: Watching,
     /// The files beside the manifest that are watched because it was refused for them.
     beside: Vec<PathBuf>,
@@ -84,9 +83,9 @@ impl SiteSource {
         (signals, watches): (SignalHandle, Live<Watches>),
         health: Health,
     ) -> Self {
-        let watching = watch(&files, &[], &watches);
+        let watching = Watching::new(watched(&files, &[]), watches);
         let (beside, refused) = (Vec::new(), None);
-        Self { files, signals, watches, watching, beside, site, health, refused }
+        Self { files, signals, watching, beside, site, health, refused }
     }
 
     /// Runs until it is told to stop.
@@ -150,11 +149,9 @@ impl SiteSource {
         loop {
             let (loaded, beside) = self.load_once(stop).await;
             let is_watched = beside.iter().all(|path| self.beside.contains(path));
-            if beside != self.beside {
-                self.watching = watch(&self.files, &beside, &self.watches);
-                self.watching.renew(stop).await;
-                self.beside = beside;
-            }
+            self.beside = beside;
+            self.watching.exchange(watched(&self.files, &self.beside));
+            self.watching.renew(stop).await;
             if is_watched || stop.is_stopped() {
                 return loaded;
             }
@@ -191,9 +188,10 @@ impl SiteSource {
     }
 }
 
-fn watch(files: &SiteFiles, beside: &[PathBuf], watches: &Live<Watches>) -> Watching {
+/// Returns what a site is made of, and the files for which it was refused.
+fn watched(files: &SiteFiles, beside: &[PathBuf]) -> Watch {
     let paths = files.paths.iter().chain(&files.overrides.files).chain(beside);
-    Watching::new(Watch::Paths(paths.cloned().collect()), watches.clone())
+    Watch::Paths(paths.cloned().collect())
 }
 
 /// Waits for the next SIGHUP. Without a worker that listens none will ever come.

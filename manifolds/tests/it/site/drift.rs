@@ -1,11 +1,16 @@
 //! Files that change under the agent's hands.
 
 use std::fs;
+use std::path::PathBuf;
 
+use async_trait::async_trait;
 use crankcase_engine::WorkerState;
-use crankcase_resources::Kinds;
+use crankcase_resources::{BoxError, Check, CheckContext, Kinds, Resource, Watch};
+use serde_json::json;
+use tokio::sync::watch;
 
-use crate::site::machine::{Machine, TestResult, quick};
+use crate::site::double::with_double;
+use crate::site::machine::{Machine, TestResult, quick, within};
 
 #[tokio::test]
 async fn a_file_that_was_edited_or_deleted_comes_back() -> TestResult {
@@ -68,6 +73,45 @@ async fn a_changed_template_is_rendered_anew() -> TestResult {
     machine.write("page.j2", "bye {{ vars.name }}")?;
 
     machine.until("page", |text| text == "bye Ada").await?;
+    machine.stop().await
+}
+
+/// A resource with a file in the folder of its manifest; it tells where it was looked at.
+#[derive(Debug, Default)]
+struct Beside {
+    looks: watch::Sender<(PathBuf, usize)>,
+}
+
+#[async_trait]
+impl Resource for Beside {
+    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
+        self.looks.send_modify(|(folder, looks)| {
+            folder.clone_from(&context.folder);
+            *looks += 1;
+        });
+        Ok(Check::Valid(json!({})))
+    }
+
+    fn watch(&self, context: &CheckContext) -> Watch {
+        Watch::Paths(vec![context.folder.join("source")])
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_watched_where_another_manifest_has_it() -> TestResult {
+    let beside = Beside::default();
+    let mut looks = beside.looks.subscribe();
+    let site = "resources: {it: {type: double}}\n";
+    let machine = Machine::with_kinds(site, with_double(beside)).await?;
+    machine.running("it").await?;
+    let other = machine.path("other");
+    fs::create_dir(&other)?;
+
+    machine.swap_at("other/site.yaml", site).await?;
+    let (_, before) = within(looks.wait_for(|(folder, _)| *folder == other)).await?.clone();
+    machine.write("other/source", "changed")?;
+
+    within(looks.wait_for(|(_, looks)| *looks > before)).await?;
     machine.stop().await
 }
 
@@ -227,6 +271,23 @@ async fn a_path_that_becomes_known_is_left_to_the_resource_that_keeps_it() -> Te
     let expected =
         machine.text("\"@/page\" is kept by resource \"known\" already, at @/site.yaml:4:3");
     assert_eq!(reason, expected);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_path_that_became_known_is_free_when_its_resource_is_left_alone() -> TestResult {
+    let name = "resources:\n  name: {type: noop, config: {path: '@/page'}}\n";
+    let found = "  found: {type: file, dependencies: [name], config: {path: '{{ name.state.path }}', \
+                 content: found}}\n";
+    let machine = Machine::new(&format!("{name}{found}")).await?;
+    machine.running("found").await?;
+
+    let alone = found.replace("content: found}", "content: found}, meta: {noop: true}");
+    let known = "  known: {type: file, dependencies: [name], config: {path: '{{ name.state.path }}', \
+                 content: known}}\n";
+    machine.swap(&format!("{name}{alone}{known}")).await?;
+
+    machine.until("page", |text| text == "known").await?;
     machine.stop().await
 }
 

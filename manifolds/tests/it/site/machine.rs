@@ -7,10 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Engine, EventKind, Events, Name, Notice, Stop, Stopper, Worker};
+use crankcase_engine::{
+    Backoff, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
+};
 use crankcase_manifolds::{file_watch, site};
 use crankcase_resources::{Kinds, ManifestError, Overrides, Site, State};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -19,6 +22,7 @@ pub(crate) type TestResult = Result<(), Box<dyn Error>>;
 const SITE: Name<Arc<Site>> = Name::new("site");
 const WATCHES: Name<Watches> = Name::new("watches");
 const RESOURCES: Name<Engine> = Name::new("resources");
+const SETTLED: Name<()> = Name::new("settled");
 
 /// No test waits for longer; a test that does hangs.
 const HANG: Duration = Duration::from_secs(60);
@@ -96,12 +100,17 @@ impl Machine {
 
     /// Writes another manifest and has it kept.
     pub(crate) async fn swap(&self, manifest: &str) -> TestResult {
-        let site = self.load(manifest)?;
+        self.swap_at("site.yaml", manifest).await
+    }
+
+    /// Writes a manifest in a file of its own and has it kept in the place of the one before.
+    pub(crate) async fn swap_at(&self, name: &str, manifest: &str) -> TestResult {
+        let site = self.load(name, manifest)?;
         Ok(self.engine.provide(SITE, Arc::new(site)).await?)
     }
 
-    fn load(&self, manifest: &str) -> Result<Site, Box<dyn Error>> {
-        let path = self.path("site.yaml");
+    fn load(&self, name: &str, manifest: &str) -> Result<Site, Box<dyn Error>> {
+        let path = self.path(name);
         fs::write(&path, self.text(manifest))?;
         let loaded: Result<_, ManifestError> =
             Site::load(&[path], &Overrides::default(), self.kinds.clone());
@@ -210,10 +219,35 @@ impl Machine {
         Ok(timeout(HANG, wait).await?.ok_or("no such note")?)
     }
 
+    /// Waits until something has happened to a resource.
+    pub(crate) async fn happened(&self, events: &mut Events, wanted: (&str, &EventKind)) {
+        let (name, kind) = wanted;
+        within(async {
+            while let Some(notice) = events.next().await {
+                if let Notice::Event(event) = notice
+                    && (event.worker(), &event.kind) == (Some(name), kind)
+                {
+                    break;
+                }
+            }
+        })
+        .await;
+    }
+
     /// Returns how often workers of a resource were started.
     pub(crate) async fn starts(&self, name: &str) -> Result<u32, Box<dyn Error>> {
         let report = self.resources().await?.report().await;
         Ok(report.workers.get(name).ok_or("not installed")?.starts)
+    }
+
+    /// Waits until everything is settled and has ended for it; returns the report that was made then.
+    pub(crate) async fn settled(&self) -> Result<Report, Box<dyn Error>> {
+        let (done, settled) = watch::channel(None);
+        let manifold = site::until_settled(SITE, RESOURCES, done);
+        self.engine.install(SETTLED, manifold).await?;
+        within(self.engine.wait()).await?;
+        let report = settled.borrow().clone();
+        Ok(report.ok_or("no report")?)
     }
 
     pub(crate) async fn stop(&self) -> TestResult {

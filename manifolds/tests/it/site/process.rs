@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_engine::Detail;
+use crankcase_engine::{Detail, EventKind};
 use crankcase_resources::{
     AttributeError, BoxError, Check, CheckContext, Config, Kind, Kinds, Parameter, Resource,
 };
@@ -210,6 +210,38 @@ async fn a_command_that_runs_ends_with_the_engine() -> TestResult {
 
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists());
     Ok(())
+}
+
+#[tokio::test]
+async fn a_process_that_is_stopped_while_it_is_restarted_does_not_start_again() -> TestResult {
+    let site = |page: &str| {
+        format!(
+            "resources:\n  page: {{type: file, config: {{path: '@/page', content: {page}}}}}\n  \
+             server: {{type: process, dependencies: {{page: {{resource: page, on_change: notify}}}}, \
+             config: {{command: [sh, -c, 'trap \"echo > @/ending; read line < @/pipe; exit\" TERM; \
+             echo >> @/starts; while :; do read line < @/idle; done'], grace: 5m}}}}\n"
+        )
+    };
+    let machine = Machine::new("{}").await?;
+    for pipe in ["pipe", "idle"] {
+        assert!(std::process::Command::new("mkfifo").arg(machine.path(pipe)).status()?.success());
+    }
+    machine.swap(&site("a")).await?;
+    machine.until("starts", |text| lines(text) == 1).await?;
+    machine.running("server").await?;
+    let resources = machine.resources().await?;
+    let mut events = resources.events();
+
+    machine.swap(&site("b")).await?;
+    machine.until("ending", |text| lines(text) == 1).await?;
+    machine.swap("{}").await?;
+    machine.happened(&mut events, ("server", &EventKind::Stopping)).await;
+    let pipe = machine.path("pipe");
+    tokio::task::spawn_blocking(move || fs::write(pipe, "end\n")).await??;
+    machine.happened(&mut events, ("server", &EventKind::Removed)).await;
+
+    assert_eq!(machine.read("starts").as_deref(), Some("\n"));
+    machine.stop().await
 }
 
 #[tokio::test]

@@ -1,6 +1,35 @@
 //! Sites that follow each other, and resources that notify each other.
 
-use crate::site::machine::{Machine, TestResult, lines};
+use async_trait::async_trait;
+use crankcase_engine::EventKind;
+use crankcase_resources::{Action, BoxError, Check, CheckContext, Description, Resource};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::site::double::with_double;
+use crate::site::machine::{Machine, TestResult, lines, within};
+
+/// A resource whose refresh goes on until its worker is told to stop, and is done then.
+#[derive(Debug, Default)]
+struct Lasting {
+    refreshes: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Resource for Lasting {
+    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+        Ok(Check::Valid(json!({})))
+    }
+
+    fn refresh(&self, _: &[Description]) -> Option<Action> {
+        let refreshes = self.refreshes.clone();
+        Some(Action::new(Description::new("last"), |context| async move {
+            refreshes.send_modify(|refreshes| *refreshes += 1);
+            context.stop().wait().await;
+            Ok(())
+        }))
+    }
+}
 
 #[tokio::test]
 async fn another_site_touches_only_what_has_changed() -> TestResult {
@@ -123,6 +152,51 @@ async fn a_notification_finds_its_way_after_both_sides_were_started_anew() -> Te
     machine.write("page", "wrong")?;
 
     machine.until("heard", |text| lines(text) > before).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_refresh_that_was_interrupted_is_done_by_the_next_worker() -> TestResult {
+    let machine = Machine::new("{}").await?;
+    let pipe = machine.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
+    machine
+        .swap(
+            "resources:\n  page: {type: file, config: {path: '@/page', content: x}, notify: \
+             [heard]}\n  heard: {type: exec, config: {command: [sh, -c, 'echo >> @/began; read line < \
+             @/pipe; echo >> @/done'], unless: ['true']}}\n",
+        )
+        .await?;
+    machine.until("began", |text| lines(text) == 1).await?;
+
+    machine.bounce("heard").await?;
+
+    machine.until("began", |text| lines(text) == 2).await?;
+    tokio::task::spawn_blocking(move || std::fs::write(pipe, "end\n")).await??;
+    machine.until("done", |text| lines(text) == 1).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_resource_that_comes_back_heeds_the_first_notification() -> TestResult {
+    let lasting = Lasting::default();
+    let mut refreshes = lasting.refreshes.subscribe();
+    let page = "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n";
+    let both = format!(
+        "{page}  heard: {{type: double, dependencies: {{page: {{resource: page, on_change: \
+         notify}}}}}}\n"
+    );
+    let machine = Machine::with_kinds(&both, with_double(lasting)).await?;
+    within(refreshes.wait_for(|count| *count == 1)).await?;
+    let mut events = machine.resources().await?.events();
+    machine.swap(page).await?;
+    machine.happened(&mut events, ("heard", &EventKind::Removed)).await;
+    machine.swap(&both).await?;
+    machine.running("heard").await?;
+
+    machine.write("page", "wrong")?;
+
+    within(refreshes.wait_for(|count| *count == 2)).await?;
     machine.stop().await
 }
 

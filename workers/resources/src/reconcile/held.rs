@@ -62,6 +62,12 @@ impl Judgement {
                 judgement.output.extend(done.log);
             }
             Outcome::Failed { at: None, error } => judgement.failure = Some(error),
+            // What was broken off is not done, and what it was told still has to be. That this is so
+            // is said by nobody: a worker that is told to stop has no health any more.
+            Outcome::Halted { at, .. } => {
+                judgement.failure = Some("it was interrupted".to_owned());
+                judgement.output.extend(at.into_iter().flat_map(|done| done.log));
+            }
             Outcome::Noop => {
                 judgement.remark =
                     Some(format!("it is left alone (noop): {}", listed(&progress.differences)));
@@ -134,6 +140,10 @@ impl Held {
         name.clone_into(&mut config.name);
         if let Some(program) = self.program.take() {
             program.end().await;
+        }
+        // The old one may have used its whole grace; a new one would have to be ended at once.
+        if worker.is_stopped() {
+            return Ok(None);
         }
         let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
         Ok(Some(program.handle()))

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,20 +48,50 @@ impl PartialEq for State {
 #[derive(Clone, Default)]
 pub struct Notices {
     board: Arc<Mutex<Board>>,
+    at_work: watch::Sender<BTreeSet<String>>,
+}
+
+/// Which resources of a site are at work: each that was notified until it has looked, and each that
+/// looks for another reason than the time. Cheap to clone.
+///
+/// A resource that fails and waits for its next try is not at work.
+#[derive(Debug, Clone)]
+pub struct Activity(watch::Receiver<BTreeSet<String>>);
+
+impl Activity {
+    /// Returns the names of those that are at work; counts them as seen.
+    pub fn names(&mut self) -> BTreeSet<String> {
+        self.0.borrow_and_update().clone()
+    }
+
+    /// Returns whether any have begun or ended that were not seen.
+    pub fn has_changed(&self) -> bool {
+        self.0.has_changed().unwrap_or(false)
+    }
+
+    /// Waits until any have begun or ended that were not seen; for ever once the site is no longer
+    /// kept. Cancel safe.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 #[derive(Default)]
 struct Board {
     /// Whom each resource notifies.
     targets: HashMap<String, Vec<String>>,
-    /// In order: to let go of several wakes those who wait, in the same order in every run.
-    bells: BTreeMap<String, Ring>,
+    /// What each resource was told. Its worker shares it, and goes on with it when the resource is
+    /// declared no more: what comes later under the same name has another.
+    rings: HashMap<String, watch::Sender<Ring>>,
     stamp: u64,
 }
 
 /// How often a resource was notified, and how many of these it has heeded.
+#[derive(Debug, Default)]
 struct Ring {
-    told: watch::Sender<u64>,
+    told: u64,
     heeded: u64,
     /// Those that notified, as far as that is not heeded.
     by: HashSet<String>,
@@ -86,12 +116,23 @@ impl Notices {
             }
         }
         let mut board = self.board.lock();
-        let mut bells = std::mem::take(&mut board.bells);
-        board.bells = declarations
+        let mut rings = std::mem::take(&mut board.rings);
+        board.rings = declarations
             .iter()
-            .filter_map(|declaration| bells.remove_entry(&declaration.name))
+            .filter_map(|declaration| rings.remove_entry(&declaration.name))
             .collect();
         board.targets = targets;
+        let rings = &board.rings;
+        self.at_work.send_if_modified(|names| {
+            let before = names.len();
+            names.retain(|name| rings.contains_key(name));
+            names.len() < before
+        });
+    }
+
+    /// Returns which resources are at work.
+    pub fn activity(&self) -> Activity {
+        Activity(self.at_work.subscribe())
     }
 
     /// Returns the state that has just come about.
@@ -106,29 +147,26 @@ impl Notices {
         let mut board = self.board.lock();
         let targets = board.targets.get(source).cloned().unwrap_or_default();
         for target in targets {
-            let ring = board.ring(&target);
-            ring.by.insert(source.to_owned());
-            ring.states.extend(state.map(|state| (source.to_owned(), state.clone())));
-            ring.told.send_modify(|count| *count += 1);
+            board.ring(&target).send_modify(|ring| {
+                ring.told += 1;
+                ring.by.insert(source.to_owned());
+                ring.states.extend(state.map(|state| (source.to_owned(), state.clone())));
+            });
+            self.at_work.send_if_modified(|names| names.insert(target));
         }
     }
 
     /// Returns what tells a resource that it was notified.
     pub(super) fn bell(&self, name: &str) -> Bell {
-        let told = self.board.lock().ring(name).told.subscribe();
-        Bell { name: name.to_owned(), told, notices: self.clone() }
+        let ring = self.board.lock().ring(name).clone();
+        let (told, at_work) = (ring.subscribe(), self.at_work.clone());
+        Bell { name: name.to_owned(), told, ring, at_work }
     }
 }
 
 impl Board {
-    fn ring(&mut self, name: &str) -> &mut Ring {
-        let new = || Ring {
-            told: watch::Sender::new(0),
-            heeded: 0,
-            by: HashSet::new(),
-            states: HashMap::new(),
-        };
-        self.bells.entry(name.to_owned()).or_insert_with(new)
+    fn ring(&mut self, name: &str) -> &mut watch::Sender<Ring> {
+        self.rings.entry(name.to_owned()).or_default()
     }
 }
 
@@ -161,37 +199,51 @@ impl Told {
 #[derive(Debug)]
 pub(super) struct Bell {
     name: String,
-    told: watch::Receiver<u64>,
-    notices: Notices,
+    ring: watch::Sender<Ring>,
+    told: watch::Receiver<Ring>,
+    at_work: watch::Sender<BTreeSet<String>>,
 }
 
 impl Bell {
+    /// Says that the resource is at work.
+    pub(super) fn begin(&self) {
+        self.at_work.send_if_modified(|names| names.insert(self.name.clone()));
+    }
+
+    /// Says that the resource is at rest, unless it was notified and has not seen that yet.
+    pub(super) fn rest(&self) {
+        self.at_work.send_if_modified(|names| {
+            // Asked in here: who notifies first tells it, and then enters the name here.
+            let has_news = self.told.has_changed().unwrap_or(false);
+            !has_news && names.remove(&self.name)
+        });
+    }
+
     /// Returns what the resource has to heed; counts it as seen.
     pub(super) fn pending(&mut self) -> Option<Told> {
-        let mut board = self.notices.board.lock();
-        let count = *self.told.borrow_and_update();
-        let ring = board.ring(&self.name);
-        let states = ring.states.iter().map(|(name, state)| (name.clone(), state.clone()));
-        let by = ring.by.clone();
-        (count > ring.heeded).then(|| Told { count, by, states: states.collect() })
+        let ring = self.told.borrow_and_update();
+        (ring.told > ring.heeded).then(|| Told {
+            count: ring.told,
+            by: ring.by.clone(),
+            states: ring.states.clone(),
+        })
     }
 
     /// Says that what was told is done.
     pub(super) fn heed(&self, told: &Told) {
-        let mut board = self.notices.board.lock();
-        let ring = board.ring(&self.name);
-        ring.heeded = told.count;
-        if *ring.told.borrow() == told.count {
-            ring.states.clear();
-            ring.by.clear();
-        }
+        self.ring.send_if_modified(|ring| {
+            ring.heeded = told.count;
+            if ring.told == told.count {
+                ring.by.clear();
+                ring.states.clear();
+            }
+            // There is nothing new in it for who waits to be told.
+            false
+        });
     }
 
     /// Waits for a notification that was not seen. Cancel safe.
     pub(super) async fn told(&mut self) {
-        if self.told.changed().await.is_err() {
-            // The resource is declared no more; its worker is about to be stopped.
-            std::future::pending::<()>().await;
-        }
+        self.told.changed().await.expect("the other end is held here");
     }
 }

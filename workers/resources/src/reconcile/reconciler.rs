@@ -47,7 +47,10 @@ pub(super) struct Reconciler<F> {
 /// Why a worker goes on.
 enum Cause {
     Stop,
-    Look,
+    /// Something may have changed.
+    News,
+    /// It has waited for long enough.
+    Time,
     Ended(Exit),
 }
 
@@ -74,15 +77,18 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(super) async fn run(&mut self) -> Outcome {
+        self.bell.begin();
         loop {
             let round = self.round().await;
             if self.stop.is_stopped() {
                 return Ok(());
             }
             let delay = self.judge(round)?;
+            self.bell.rest();
             match self.wait(delay).await {
                 Cause::Stop => return Ok(()),
-                Cause::Look => {}
+                Cause::News => self.bell.begin(),
+                Cause::Time => {}
                 Cause::Ended(exit) => return Err(exit),
             }
         }
@@ -186,6 +192,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             && held.is_same(kind, &config)
         {
             held.opened.see(folder(declaration), scope);
+            // Relative paths are others in another folder.
+            held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
         }
         let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
@@ -259,10 +267,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             biased;
             () = self.stop.wait() => return Cause::Stop,
             exit = ended => exit,
-            () = any(signals) => return Cause::Look,
-            () = self.bell.told() => return Cause::Look,
-            Ok(()) = self.links.declaration.changed() => return Cause::Look,
-            () = tokio::time::sleep(delay) => return Cause::Look,
+            () = any(signals) => return Cause::News,
+            () = self.bell.told() => return Cause::News,
+            Ok(()) = self.links.declaration.changed() => return Cause::News,
+            () = tokio::time::sleep(delay) => return Cause::Time,
         };
         if let Some(held) = &mut self.held {
             held.program = None;
@@ -275,7 +283,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn delay(&mut self) -> Duration {
         let setbacks = self.setbacks();
         if setbacks > 0 {
-            return self.setting.backoff.delay(setbacks, &mut self.random);
+            let delay = self.setting.backoff.delay(setbacks, &mut self.random);
+            self.repairs.hold_back(delay);
+            return delay;
         }
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);

@@ -9,21 +9,29 @@ const BORNE: u32 = 10;
 /// Counts the repairs of one resource that come in a row.
 #[derive(Debug)]
 pub(super) struct Repairs {
-    /// How soon after each other repairs are in a row.
+    /// How soon after it could come a repair is in a row with the one before.
     soon: Duration,
+    /// How long the resource is not looked at after the last repair.
+    held_back: Duration,
     count: u32,
     last: Option<Instant>,
 }
 
 impl Repairs {
     pub(super) fn new(soon: Duration) -> Self {
-        Self { soon, count: 0, last: None }
+        Self { soon, held_back: Duration::ZERO, count: 0, last: None }
     }
 
     /// Counts a repair.
     pub(super) fn note(&mut self) {
         self.count = self.recent().saturating_add(1);
-        self.last = Some(Instant::now());
+        (self.last, self.held_back) = (Some(Instant::now()), Duration::ZERO);
+    }
+
+    /// Says that the resource is not looked at for a while: what is held back is not soon again, and
+    /// yet in a row.
+    pub(super) fn hold_back(&mut self, delay: Duration) {
+        self.held_back = delay;
     }
 
     /// Returns how many repairs in a row are more than are borne.
@@ -32,6 +40,7 @@ impl Repairs {
     }
 
     fn recent(&self) -> u32 {
-        self.last.filter(|last| last.elapsed() < self.soon).map_or(0, |_| self.count)
+        let soon = self.soon.saturating_add(self.held_back);
+        self.last.filter(|last| last.elapsed() < soon).map_or(0, |_| self.count)
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -17,39 +18,66 @@ pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// look is all there is.
 #[derive(Debug)]
 pub(crate) struct Watching {
-    paths: Vec<PathBuf>,
+    paths: BTreeSet<PathBuf>,
     /// How often to look, if that is the only way.
     pub(super) poll: Option<Duration>,
     watches: Live<Watches>,
-    subscriptions: Vec<Subscription>,
-    is_current: bool,
+    subscriptions: BTreeMap<PathBuf, Subscription>,
+    missing: Missing,
+}
+
+/// Which subscriptions are still to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// None, as far as they can be had.
+    Nothing,
+    /// Those of some paths.
+    Some,
+    /// All: what is there is of a watcher that has ended.
+    All,
 }
 
 impl Watching {
     pub(crate) fn new(watch: Watch, watches: Live<Watches>) -> Self {
-        let (paths, poll) = match watch {
-            Watch::Never => (Vec::new(), None),
-            Watch::Poll(interval) => (Vec::new(), Some(interval)),
-            Watch::Paths(paths) => (paths, None),
-        };
-        Self { paths, poll, watches, subscriptions: Vec::new(), is_current: false }
+        let (paths, poll) = parts(watch);
+        Self { paths, poll, watches, subscriptions: BTreeMap::new(), missing: Missing::All }
+    }
+
+    /// Watches something else, from the next renewal on.
+    ///
+    /// A path that was watched before stays so: what has changed and was not looked at yet is told.
+    pub(crate) fn exchange(&mut self, watch: Watch) {
+        let (paths, poll) = parts(watch);
+        if paths != self.paths {
+            self.subscriptions.retain(|path, _| paths.contains(path));
+            if self.missing == Missing::Nothing {
+                self.missing = Missing::Some;
+            }
+        }
+        (self.paths, self.poll) = (paths, poll);
     }
 
     /// Subscribes, if that is still to be done. What is looked at afterwards is watched.
     pub(crate) async fn renew(&mut self, stop: &Stop) {
-        if self.is_current {
-            return;
+        match std::mem::replace(&mut self.missing, Missing::Nothing) {
+            Missing::Nothing => return,
+            Missing::Some => {}
+            Missing::All => self.subscriptions.clear(),
         }
-        self.is_current = true;
-        self.subscriptions.clear();
         let Some(watches) = self.watches.get() else { return };
-        if self.paths.is_empty() {
+        let missing = self.paths.iter().filter(|path| !self.subscriptions.contains_key(*path));
+        let missing: Vec<PathBuf> = missing.cloned().collect();
+        if missing.is_empty() {
             return;
         }
-        let paths = self.paths.clone();
-        let subscribe = move || paths.iter().map(|path| subscribe(&watches, path)).collect();
+        let subscribe = move || {
+            let each = missing.into_iter();
+            each.map(|path| Ok((subscribe(&watches, &path)?, path))).collect()
+        };
         match stop.blocking::<Result<Vec<_>, WatchError>, _>(subscribe).await {
-            Ok(Ok(subscriptions)) => self.subscriptions = subscriptions,
+            Ok(Ok(had)) => {
+                self.subscriptions.extend(had.into_iter().map(|(told, path)| (path, told)));
+            }
             Ok(Err(err)) => tracing::debug!(%err, "cannot watch; a new watcher will"),
             Err(panicked) => tracing::warn!(%panicked, "cannot watch"),
         }
@@ -60,13 +88,13 @@ impl Watching {
         if self.paths.is_empty() {
             return Vec::new();
         }
-        let is_current = &mut self.is_current;
+        let missing = &mut self.missing;
         let watches = &mut self.watches;
         let renewed: Signal<'_> = Box::pin(async move {
             changed(watches).await;
-            *is_current = false;
+            *missing = Missing::All;
         });
-        let told = self.subscriptions.iter_mut().map(|subscription| -> Signal<'_> {
+        let told = self.subscriptions.values_mut().map(|subscription| -> Signal<'_> {
             Box::pin(async move {
                 if subscription.changed().await.is_err() {
                     pending::<()>().await;
@@ -74,6 +102,15 @@ impl Watching {
             })
         });
         told.chain([renewed]).collect()
+    }
+}
+
+/// Returns the paths that are watched, and how often to look.
+fn parts(watch: Watch) -> (BTreeSet<PathBuf>, Option<Duration>) {
+    match watch {
+        Watch::Never => (BTreeSet::new(), None),
+        Watch::Poll(interval) => (BTreeSet::new(), Some(interval)),
+        Watch::Paths(paths) => (paths.into_iter().collect(), None),
     }
 }
 

@@ -1,0 +1,61 @@
+//! Resources that are mended again and again.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use crankcase_engine::Backoff;
+use crankcase_resources::{
+    Action, BoxError, Check, CheckContext, Description, Resource, Stale, Watch,
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::site::double::with_double;
+use crate::site::machine::{Machine, TestResult};
+
+/// A resource that something else changes as soon as it is mended.
+#[derive(Debug, Default)]
+struct Fought {
+    repairs: watch::Sender<Vec<Instant>>,
+    is_mended: Mutex<bool>,
+}
+
+#[async_trait]
+impl Resource for Fought {
+    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+        // It is as declared only when it is looked at for the first time after a repair.
+        if std::mem::take(&mut *self.is_mended.lock()) {
+            return Ok(Check::Valid(json!({})));
+        }
+        *self.is_mended.lock() = true;
+        let repairs = self.repairs.clone();
+        let mend = Action::new(Description::new("mend"), |_| async move {
+            repairs.send_modify(|repairs| repairs.push(Instant::now()));
+            Ok(())
+        });
+        Ok(Check::Stale(Stale::new(None).differs("it", "wrong", "right").action(mend)))
+    }
+
+    fn watch(&self, _: &CheckContext) -> Watch {
+        Watch::Poll(Duration::from_millis(200))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_is_fought_over_is_mended_less_and_less_often() -> TestResult {
+    let fought = Fought::default();
+    let mut repairs = fought.repairs.subscribe();
+    let folder = tempfile::tempdir()?;
+    let backoff = Backoff { jitter: 0.0, ..Backoff::default() };
+    let setting = (backoff, with_double(fought));
+    let machine = Machine::begin(folder, "resources: {it: {type: double}}", setting).await?;
+
+    let repairs = repairs.wait_for(|repairs| repairs.len() == 30).await?.clone();
+
+    let waits: Vec<_> = repairs.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.is_sorted(), "{waits:?}");
+    assert!(waits[28] >= Duration::from_secs(120), "{waits:?}");
+    machine.stop().await
+}

@@ -1,0 +1,55 @@
+//! Sites that are waited for.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use crankcase_resources::{
+    Action, BoxError, Check, CheckContext, Description, Resource, Unfinished,
+};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::site::double::with_double;
+use crate::site::machine::{Machine, TestResult};
+
+/// A resource whose refresh takes a while.
+#[derive(Debug, Default)]
+struct Slow {
+    is_done: watch::Sender<bool>,
+}
+
+#[async_trait]
+impl Resource for Slow {
+    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+        Ok(Check::Valid(json!({})))
+    }
+
+    fn refresh(&self, _: &[Description]) -> Option<Action> {
+        let is_done = self.is_done.clone();
+        Some(Action::new(Description::new("wait"), |context| async move {
+            tokio::select! {
+                biased;
+                () = context.stop().wait() => return Err(Unfinished::Interrupted),
+                () = sleep(Duration::from_secs(3)) => is_done.send_replace(true),
+            };
+            Ok(())
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_site_with_a_refresh_under_way_is_not_settled() -> TestResult {
+    let slow = Slow::default();
+    let is_done = slow.is_done.subscribe();
+    let alone = "resources:\n  slow: {type: double}\n";
+    let machine = Machine::with_kinds(alone, with_double(slow)).await?;
+    machine.running("slow").await?;
+    let hello = "  hello: {type: print, config: {message: x}, notify: [slow]}\n";
+    machine.swap(&format!("{alone}{hello}")).await?;
+
+    let report = machine.settled().await?;
+
+    assert!(*is_done.borrow(), "{report}");
+    Ok(())
+}
