@@ -12,6 +12,7 @@
 //! 3. When the source's value is lost the sink ends by itself, and its users are told at once.
 //! 4. The sink is bounced only if it has looked at the border since the value changed.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,13 +187,22 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
             let workers = up.context().identity().shared.workers.clone();
             let held = Held::new(&border, value, workers);
             let stop = up.ready(());
-            stop.input_lost().await;
-            if stop.is_input_lost() {
+            // Who uses the value may be told of its loss while they stop, too.
+            let passing_on = async {
+                stop.only_input_lost().await;
                 held.lose();
+                pending().await
+            };
+            let holding = async {
+                stop.wait().await;
+                held.let_go().await;
+                Ok(())
+            };
+            tokio::select! {
+                biased;
+                outcome = passing_on => outcome,
+                outcome = holding => outcome,
             }
-            stop.wait().await;
-            held.let_go().await;
-            Ok(())
         };
         let source = Manifold::builder().inputs(SharedInput(self.source.clone())).offers::<()>();
         // What is waited for has graces of its own.

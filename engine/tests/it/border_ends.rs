@@ -267,6 +267,39 @@ async fn users_across_a_border_are_told_of_a_loss_at_once() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn users_across_a_border_are_told_of_a_loss_also_while_they_stop() -> TestResult {
+    for is_nested in [false, true] {
+        let (engine, a) = (test_engine().build()?, Script::new());
+        let page = |name: Name<u32>| {
+            Manifold::builder().inputs(name).offers::<(u32,)>().run(move |v, up| async move {
+                let stop = up.ready((v,));
+                stop.only_input_lost().await;
+                Ok(())
+            })
+        };
+        engine.install(A, a.manifold(())).await?;
+        let inside = if is_nested {
+            engine.install_nested(SITE, one(PAGE, &page(FACT)).import_live(A, FACT)).await?;
+            engine.output(SITE).await?
+        } else {
+            engine.install(PAGE, page(A)).await?;
+            engine.clone()
+        };
+        inside.running(&PAGE).await?;
+        let bounced = engine.bounce(&A);
+        wait_for_state(&inside, "page", WorkerState::Stopping).await?;
+        let began = Instant::now();
+
+        a.end(Err(Exit::failed("x")));
+        bounced.await?;
+
+        assert!(began.elapsed() < Duration::from_secs(1), "nested: {is_nested}");
+        clean_kill(engine).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn unrelated_workers_of_a_nested_engine_hold_up_no_bounce() -> TestResult {
     let (engine, slow) = (test_engine().build()?, Script::new());
     let (page, other) = (
