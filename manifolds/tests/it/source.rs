@@ -179,6 +179,27 @@ impl Kind for Editing {
 }
 
 #[tokio::test]
+async fn an_edit_behind_a_symlink_in_the_folder_of_a_manifest_is_seen() -> Result<(), Box<dyn Error>>
+{
+    let mut kept = Kept::new("folder").await?;
+    let folder = kept.folder.path().join("folder");
+    fs::create_dir(&folder)?;
+    std::os::unix::fs::symlink("../site.yaml", folder.join("link.yaml"))?;
+    kept.keep(kept.files.load()?).await?;
+    kept.until("old").await?;
+    // Another change is seen first: the one behind the symlink is not found by the first load.
+    fs::write(folder.join("first.yaml"), "resources: {first: {type: noop}}")?;
+    kept.until("first").await?;
+    fs::remove_file(folder.join("first.yaml"))?;
+    kept.until("old").await?;
+
+    kept.change("new")?;
+
+    kept.until("new").await?;
+    kept.end().await
+}
+
+#[tokio::test]
 async fn an_edit_is_not_missed_while_a_manifest_is_loaded_for_a_file_beside_it()
 -> Result<(), Box<dyn Error>> {
     let mut kept = Kept::new("site.yaml").await?;

@@ -73,6 +73,11 @@ impl Manifest {
         Self::load_judged(paths, overrides, kinds, |_, _| Judged::default())
     }
 
+    /// Returns the files that would be loaded, as far as they can be listed.
+    pub(crate) fn list(paths: &[PathBuf]) -> Vec<PathBuf> {
+        source::list(paths, &mut Problems::default())
+    }
+
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
     pub(crate) fn load_judged(
         paths: &[PathBuf],

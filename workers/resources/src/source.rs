@@ -10,7 +10,7 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
 use crate::kinds::Kinds;
-use crate::manifest::{ManifestError, Overrides};
+use crate::manifest::{Manifest, ManifestError, Overrides};
 use crate::reconcile::{Watching, any};
 use crate::resource::Watch;
 use crate::site::Site;
@@ -83,7 +83,7 @@ impl SiteSource {
         (signals, watches): (SignalHandle, Live<Watches>),
         health: Health,
     ) -> Self {
-        let watching = Watching::new(watched(&files, &[]), watches);
+        let watching = Watching::new(Watch::Never, watches);
         let (beside, refused) = (Vec::new(), None);
         Self { files, signals, watching, beside, site, health, refused }
     }
@@ -95,7 +95,6 @@ impl SiteSource {
     /// None: what is wrong with a manifest is reported, and the worker runs on.
     pub async fn run(mut self, stop: Stop) -> Outcome {
         let mut hangups = self.signals.counts().of(Signal::Hangup);
-        self.watching.renew(&stop).await;
         // What has changed between the load before and now was told to nobody.
         if self.load(&stop).await == Loaded::Other {
             tracing::info!("{LOADED}");
@@ -146,17 +145,29 @@ impl SiteSource {
 
     /// Loads the site, and watches the files for which it is refused.
     async fn load(&mut self, stop: &Stop) -> Loaded {
+        // Watched first, as what is in a folder may have changed.
+        self.watch(stop).await;
         loop {
             let (loaded, beside) = self.load_once(stop).await;
             let is_watched = beside.iter().all(|path| self.beside.contains(path));
             self.beside = beside;
-            self.watching.exchange(watched(&self.files, &self.beside));
-            self.watching.renew(stop).await;
+            self.watch(stop).await;
             if is_watched || stop.is_stopped() {
                 return loaded;
             }
             // What has changed in these files before they were watched was told to nobody.
         }
+    }
+
+    /// Watches what the site is made of, and the files for which it is refused.
+    async fn watch(&mut self, stop: &Stop) {
+        let paths = self.files.paths.clone();
+        // A folder tells nothing of what is behind a symlink in it: its files are watched as well.
+        let listed = stop.blocking(move || Manifest::list(&paths)).await.unwrap_or_default();
+        let named = self.files.paths.iter().chain(&self.files.overrides.files);
+        let paths = named.chain(&self.beside).cloned().chain(listed);
+        self.watching.exchange(Watch::Paths(paths.collect()));
+        self.watching.renew(stop).await;
     }
 
     /// Returns the files beside the manifest that are at fault as well.
@@ -186,12 +197,6 @@ impl SiteSource {
         self.refused = Some(error);
         Loaded::Refused
     }
-}
-
-/// Returns what a site is made of, and the files for which it was refused.
-fn watched(files: &SiteFiles, beside: &[PathBuf]) -> Watch {
-    let paths = files.paths.iter().chain(&files.overrides.files).chain(beside);
-    Watch::Paths(paths.cloned().collect())
 }
 
 /// Waits for the next SIGHUP. Without a worker that listens none will ever come.

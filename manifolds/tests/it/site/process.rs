@@ -245,6 +245,31 @@ async fn a_process_that_is_stopped_while_it_is_restarted_does_not_start_again() 
 }
 
 #[tokio::test]
+async fn a_process_that_is_to_be_left_alone_runs_on_whatever_its_config() -> TestResult {
+    let site = |word: &str, noop: bool| {
+        format!(
+            "resources:\n  server: {{type: process, config: {{command: [sh, -c, 'echo {word} >> \
+             @/starts; exec sleep 1000']}}, meta: {{noop: {noop}}}}}\n"
+        )
+    };
+    let machine = Machine::new(&site("one", false)).await?;
+    machine.until("starts", |text| text == "one\n").await?;
+    machine.running("server").await?;
+    let mut events = machine.resources().await?.events();
+
+    machine.swap(&site("two", true)).await?;
+    let amiss = machine.degraded("server").await?;
+    machine.swap(&site("one", true)).await?;
+    let good = EventKind::Health { degraded: None };
+    machine.happened(&mut events, ("server", &good)).await;
+    machine.swap(&site("two", false)).await?;
+
+    machine.until("starts", |text| text == "one\ntwo\n").await?;
+    assert_eq!(amiss, "it is left alone (noop): it runs with the config before");
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_process_ends_with_the_engine() -> TestResult {
     let machine = Machine::new(
         "resources:\n  server: {type: process, config: {command: [sh, -c, 'trap \"echo bye > \

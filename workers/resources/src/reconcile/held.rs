@@ -21,6 +21,8 @@ pub(super) struct Held {
     pub(super) opened: Opened,
     pub(super) watching: Watching,
     pub(super) program: Option<Supervised>,
+    /// What the program was started by; it may be left to run when the config is another.
+    started_by: Config,
 }
 
 /// How a convergence went.
@@ -72,9 +74,6 @@ impl Judgement {
                 judgement.remark =
                     Some(format!("it is left alone (noop): {}", listed(&progress.differences)));
             }
-            Outcome::RunOnly if noop => {
-                judgement.remark = Some("it is left alone (noop): it does not run".to_owned());
-            }
             _ => {}
         }
         if let SeenState::Known(state) = progress.state {
@@ -90,7 +89,8 @@ impl Held {
         caught(|| kind.same(&self.config, config)).unwrap_or(false)
     }
 
-    /// Makes the resource of a config and closes the old one.
+    /// Makes the resource of a config and closes the old one. A program that is to be left alone
+    /// goes on.
     ///
     /// A config that is not valid leaves the old one as it is. Returns what is held afterwards, and
     /// what went wrong.
@@ -105,7 +105,13 @@ impl Held {
             Ok(resource) => resource,
             Err(failure) => return (old, Some(failure)),
         };
-        if let Some(old) = old {
+        let mut program = None;
+        let mut started_by = config.clone();
+        if let Some(mut old) = old {
+            if declaration.noop {
+                program = old.program.take();
+                started_by = std::mem::take(&mut old.started_by);
+            }
             old.close().await;
         }
         let opened = match Opened::new(resource, context).await {
@@ -115,7 +121,7 @@ impl Held {
         match opened.watch() {
             Ok(watch) => {
                 let watching = Watching::new(watch, watches.clone());
-                (Some(Self { config, opened, watching, program: None }), None)
+                (Some(Self { config, opened, watching, program, started_by }), None)
             }
             Err(failure) => {
                 let closed = opened.close().await.err().map(|err| format!("; {err}"));
@@ -133,7 +139,7 @@ impl Held {
         is_notified: bool,
     ) -> Result<Option<ProcessHandle>, ProcessError> {
         let Some(config) = self.opened.program() else { return Ok(None) };
-        if self.program.is_some() && !is_notified {
+        if self.program.is_some() && self.started_by == self.config && !is_notified {
             return Ok(None);
         }
         let mut config = config.clone();
@@ -145,8 +151,19 @@ impl Held {
         if worker.is_stopped() {
             return Ok(None);
         }
+        self.started_by.clone_from(&self.config);
         let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
         Ok(Some(program.handle()))
+    }
+
+    /// Returns in what the program is not as declared, if the resource is one.
+    pub(super) fn amiss(&self) -> Option<&'static str> {
+        self.opened.program()?;
+        match &self.program {
+            None => Some("it does not run"),
+            Some(_) if self.started_by != self.config => Some("it runs with the config before"),
+            Some(_) => None,
+        }
     }
 
     /// Ends the program and closes the resource.

@@ -130,7 +130,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             return Err(Failure::Again(failure));
         }
         self.made_by = Some(basis);
-        if !declaration.noop {
+        if declaration.noop {
+            let amiss = held.amiss().map(|amiss| format!("it is left alone (noop): {amiss}"));
+            judgement.remark = judgement.remark.or(amiss);
+        } else {
             let keeper = (&self.stop, self.setting.ledger.as_ref());
             let started = held.supervise(&self.name, keeper, told.is_some()).await;
             let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
