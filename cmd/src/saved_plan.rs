@@ -31,8 +31,8 @@ pub(crate) struct SavedPlan {
     paths: Vec<PathBuf>,
     vars: Vec<(String, String)>,
     var_files: Vec<PathBuf>,
-    /// What tells the manifest from one that was changed since.
-    manifest: String,
+    /// A SHA-256 that tells the manifest from one that was changed since.
+    digest: String,
     plan: Plan,
 }
 
@@ -86,21 +86,14 @@ impl IsSavedPlan {
 
 impl SavedPlan {
     /// Returns the plan of a site whose paths are absolute: it may be applied from elsewhere.
-    pub(crate) fn new(site: &SiteArgs, manifest: &str, plan: Plan) -> Self {
+    pub(crate) fn new(site: &SiteArgs, digest: &str, plan: Plan) -> Self {
         let SiteArgs { paths, vars, var_files } = site.clone();
-        Self {
-            crankcase_plan: VERSION,
-            paths,
-            vars,
-            var_files,
-            manifest: manifest.to_owned(),
-            plan,
-        }
+        Self { crankcase_plan: VERSION, paths, vars, var_files, digest: digest.to_owned(), plan }
     }
 
     /// Refuses a manifest or a machine that is not what was planned for.
-    pub(crate) fn check(&self, manifest: &str, plan: &Plan) -> Result<(), OutOfDate> {
-        if (&*self.manifest, &self.plan) == (manifest, plan) { Ok(()) } else { Err(OutOfDate) }
+    pub(crate) fn check(&self, digest: &str, plan: &Plan) -> Result<(), OutOfDate> {
+        if (&*self.digest, &self.plan) == (digest, plan) { Ok(()) } else { Err(OutOfDate) }
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a

@@ -25,6 +25,7 @@ use crankcase_engine::{
 use crankcase_status::{ControlConfig, StateDir, StateLock, locate};
 use crankcase_workers::SignalHandle;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 pub use error::{AgentError, Ended};
 
@@ -52,7 +53,7 @@ const LAST_GRACE: Duration = Duration::from_secs(2);
 ///
 /// - One agent runs for each state folder.
 /// - The first SIGINT or SIGTERM stops all workers in order, within the stop deadline; a second one,
-///   250 ms later or more, ends the agent as soon as their programs are killed, 4 s later at most.
+///   250 ms later or more, ends the agent as soon as their programs are killed, some seconds later at most.
 /// - The control socket in the state folder answers from the start until all workers have ended,
 ///   also while every worker thread is taken by workers that never yield.
 ///
@@ -271,10 +272,11 @@ impl AgentBuilder {
         let state_dir = self.state_dir.clone().map_or_else(StateDir::of_user, Ok)?;
         let lock = Arc::new(state_dir.lock()?);
         let runtimes = Runtimes::new(self.worker_threads)?;
-        let ended = runtimes.driver.block_on(self.run_on(&runtimes, &lock));
+        let mut may_run_on = false;
+        let ended = runtimes.driver.block_on(self.run_on(&runtimes, &lock, &mut may_run_on));
         runtimes.end();
-        if matches!(ended, Ok(Ended::Interrupted) | Err(AgentError::LeftBehind { .. })) {
-            // Workers may run on: the folder is theirs until this process ends.
+        if may_run_on {
+            // The folder is theirs until this process ends.
             std::mem::forget(lock);
         }
         ended
@@ -288,8 +290,14 @@ impl AgentBuilder {
         Ok(self.bounds.validate()?)
     }
 
-    /// Runs until the engine and the frame have ended, or until a second signal.
-    async fn run_on(self, runtimes: &Runtimes, lock: &Arc<StateLock>) -> Result<Ended, AgentError> {
+    /// Runs until the engine and the frame have ended, or until a second signal. Says whether workers
+    /// may run on after it.
+    async fn run_on(
+        self,
+        runtimes: &Runtimes,
+        lock: &Arc<StateLock>,
+        may_run_on: &mut bool,
+    ) -> Result<Ended, AgentError> {
         let signals = Listening::begin(runtimes.frame.handle(), self.signals_apart)?;
         let engine = self
             .engine
@@ -297,7 +305,7 @@ impl AgentBuilder {
             .workers_on(runtimes.workers.handle().clone())
             .kill_deadline(self.stop_deadline)
             .build()?;
-        let fatal = journal::keep(runtimes.frame.handle(), engine.events());
+        let (fatal, logging) = journal::keep(runtimes.frame.handle(), engine.events());
         let installed = Arc::new(Notify::new());
         let told = service::keep(runtimes.frame.handle(), &engine, &installed);
         let frame = serve(runtimes.frame.handle(), &engine, Arc::clone(lock), self.bounds).await?;
@@ -309,35 +317,41 @@ impl AgentBuilder {
                     until_end(&engine, &signals).await
                 }
                 Err(error) => {
-                    said(engine.stop().await);
+                    say_besides(engine.stop().await);
                     Err(error)
                 }
             };
             let left_behind = engine.report().await.left_behind;
             let stopped = frame.stop().await;
             told.all().await;
-            match ended {
-                Err(error) => {
-                    said(stopped);
-                    Err(error)
-                }
-                Ok(()) if !left_behind.is_empty() => {
-                    said(stopped);
-                    Err(AgentError::LeftBehind { paths: left_behind })
-                }
-                Ok(()) => Ok(stopped?),
-            }
+            // It ends with the events; a thread that is taken is not waited for.
+            let _late = timeout(LAST_GRACE, logging).await;
+            (ended, left_behind, stopped)
         };
-        tokio::select! {
+        let (ended, left_behind, stopped) = tokio::select! {
             biased;
-            ended = running => {
-                fatal.say_unless_of(ended.as_ref().err().and_then(AgentError::fatal_worker));
-                ended.map(|()| Ended::Stopped)
-            }
+            ended = running => ended,
             () = signals.asked_again() => {
                 tracing::warn!("asked a second time: ending at once");
                 fatal.say_unless_of(None);
-                Ok(Ended::Interrupted)
+                *may_run_on = true;
+                return Ok(Ended::Interrupted);
+            }
+        };
+        *may_run_on = !left_behind.is_empty();
+        fatal.say_unless_of(ended.as_ref().err().and_then(AgentError::fatal_worker));
+        match ended {
+            Ok(()) if left_behind.is_empty() => Ok(stopped.map(|()| Ended::Stopped)?),
+            Ok(()) => {
+                say_besides(stopped);
+                Err(AgentError::LeftBehind { paths: left_behind })
+            }
+            Err(error) => {
+                say_besides(stopped);
+                if !left_behind.is_empty() {
+                    tracing::error!(workers = ?left_behind, "workers were left behind");
+                }
+                Err(error)
             }
         }
     }
@@ -403,7 +417,7 @@ async fn until_end(engine: &Engine, signals: &Listening) -> Result<(), AgentErro
 }
 
 /// Says what went wrong besides, where another error is what ends the agent.
-fn said(ended: Result<(), EngineError>) {
+fn say_besides(ended: Result<(), EngineError>) {
     if let Err(error) = ended {
         tracing::error!("{}", Exit::failed(error));
     }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::panic;
 
 use crankcase_engine::ConfigError;
 use thiserror::Error;
@@ -15,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
-use self::stderr::Stderr;
+use self::stderr::{Layout, Stderr};
 
 mod stderr;
 
@@ -26,7 +27,8 @@ const SPANS: [&str; 2] = ["crankcase_engine::observe", "crankcase_workers::child
 /// How an agent writes its log.
 ///
 /// A line that nobody reads is waited for, on a pipe or a terminal, for 1 s at most; it and those
-/// after it are dropped, until there is a reader again, who is told how many.
+/// after it are dropped, until there is a reader again, who is told how many. A panic is a line of
+/// the log, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Logging {
@@ -97,6 +99,7 @@ impl Logging {
         let (layer, missed) = self.layer();
         let begun = registry().with(layer.with_filter(with_spans(filter))).try_init();
         begun.map_err(|source| LoggingError::Begun { source })?;
+        log_panics();
         if let Some(err) = missed {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(error, "there is no journal: logging to stderr");
@@ -113,7 +116,7 @@ impl Logging {
             LogFormat::Journald => true,
             LogFormat::Auto => is_journal(io::stderr()),
             LogFormat::Json => {
-                return (fmt::layer().with_writer(Stderr::new(true)).json().boxed(), None);
+                return (fmt::layer().with_writer(Stderr::new(Layout::Json)).json().boxed(), None);
             }
             LogFormat::Human => false,
         };
@@ -125,8 +128,25 @@ impl Logging {
         // An empty value does not count, by the convention of that variable.
         let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_colours = !is_plain && io::stderr().is_terminal();
-        (fmt::layer().with_writer(Stderr::new(false)).with_ansi(has_colours).boxed(), missed)
+        (
+            fmt::layer().with_writer(Stderr::new(Layout::Human)).with_ansi(has_colours).boxed(),
+            missed,
+        )
     }
+}
+
+/// Has panics be lines of the log, as long as errors are: what writes them to stderr otherwise waits
+/// for whoever reads it.
+fn log_panics() {
+    let otherwise = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if !tracing::enabled!(Level::ERROR) {
+            return otherwise(info);
+        }
+        let place = info.location().map(ToString::to_string);
+        let message = info.payload_as_str().unwrap_or("no message");
+        tracing::error!(place, reason = message, "a panic");
+    }));
 }
 
 /// Lets the spans through that say which worker an event comes from, beside what a filter does.

@@ -36,8 +36,9 @@ pub(crate) async fn run(global: &Global, _args: Args) -> anyhow::Result<u8> {
 /// Waits until nobody can read any more what is written: that need not wait for the next event.
 async fn unread() {
     let (tell, told) = oneshot::channel();
-    // A thread that ends with the process: of a plain file, nothing is ever told.
-    drop(thread::spawn(move || {
+    // A thread that ends with the process: of a plain file, nothing is ever told. Without it the next
+    // event tells.
+    drop(thread::Builder::new().spawn(move || {
         let stdout = io::stdout();
         let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
         if retry_on_intr(|| poll(&mut polled, None)).is_ok() {

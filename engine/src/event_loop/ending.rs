@@ -30,8 +30,7 @@ impl EventLoop {
         } else {
             self.reaper.take_fatal(Some(Arc::new(error)));
         }
-        let failed = Origin { who: self.path(node), why: "a fatal error".to_owned() };
-        self.kill(Some(&Arc::new(failed)));
+        self.kill(None);
     }
 
     pub(super) fn kill(&mut self, origin: Option<&Arc<Origin>>) {

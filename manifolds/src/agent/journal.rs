@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crankcase_engine::{EndKind, Event, EventKind, Events, Notice};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 /// The first fatal error, which is mostly the one that the agent's end says.
 #[derive(Debug, Clone, Default)]
@@ -35,10 +36,15 @@ impl Unsaid {
                 *first = Some(next);
             }
             // An engine in which a worker has failed fails with the same error.
-            Some(first) if next.error.contains(&first.error) => *first = next,
+            Some(first) if is_within(&first.worker, &next.worker) => *first = next,
             Some(_) => next.say(),
         }
     }
+}
+
+/// Returns whether a path is that of a worker in the engine with the other one.
+fn is_within(worker: &str, engine: &str) -> bool {
+    worker.strip_prefix(engine).is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl Fatal {
@@ -48,19 +54,19 @@ impl Fatal {
     }
 }
 
-/// Logs events until there are no more.
-pub(super) fn keep(runtime: &Handle, mut events: Events) -> Unsaid {
+/// Logs events until there are no more; the task ends then.
+pub(super) fn keep(runtime: &Handle, mut events: Events) -> (Unsaid, JoinHandle<()>) {
     let fatal = Unsaid::default();
     let noted = fatal.clone();
-    drop(runtime.spawn(async move {
+    let logging = runtime.spawn(async move {
         while let Some(notice) = events.next().await {
             match notice {
                 Notice::Event(event) => log(&event, &noted),
                 Notice::Missed(events) => tracing::warn!(events, "too many events to log"),
             }
         }
-    }));
-    fatal
+    });
+    (fatal, logging)
 }
 
 fn log(event: &Event, fatal: &Unsaid) {

@@ -1,13 +1,16 @@
 //! Lines of the log on stderr.
 
-use std::io::{self, StderrLock, Write};
-use std::os::fd::AsFd;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::retry_on_intr;
+use rustix::fs::OFlags;
 use serde_json::json;
+use tokio::time::Instant;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
@@ -15,15 +18,30 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 /// How long a reader that has stopped to read is waited for, once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How much a pipe takes at once if it takes anything: Linux says that it does when a page is free.
+/// How much is written at a time: what says that it takes more takes as much, on Linux.
 const PIECE: usize = 4096;
+
+/// How a line is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    Human,
+    Json,
+}
 
 /// Writes to stderr, but does not wait for ever where nobody reads: the log must not keep an agent
 /// from its work, nor from its end. Lines that nobody reads are dropped, and then counted.
 #[derive(Debug)]
 pub(super) struct Stderr {
-    is_json: bool,
-    missed: Mutex<Missed>,
+    layout: Layout,
+    out: Mutex<Out>,
+}
+
+#[derive(Debug)]
+struct Out {
+    /// A pipe or a terminal opened once more, so that no write to it waits, and those of others who
+    /// have it open are as before. None for what always takes more, and what cannot be opened.
+    own: Option<File>,
+    missed: Missed,
 }
 
 /// What was not written.
@@ -35,77 +53,122 @@ struct Missed {
 }
 
 impl Stderr {
-    pub(super) fn new(is_json: bool) -> Self {
-        Self { is_json, missed: Mutex::default() }
+    pub(super) fn new(layout: Layout) -> Self {
+        Self { layout, out: Mutex::new(Out { own: reopened().ok(), missed: Missed::default() }) }
     }
+}
+
+fn reopened() -> io::Result<File> {
+    let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+    let kind = stderr.metadata()?.file_type();
+    if !kind.is_fifo() && !kind.is_char_device() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/2")
 }
 
 impl<'a> MakeWriter<'a> for Stderr {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line { is_json: self.is_json, missed: self.missed.lock(), stderr: io::stderr().lock() }
+        Line { layout: self.layout, out: self.out.lock() }
     }
 }
 
 /// Writes one line.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
-    is_json: bool,
-    missed: MutexGuard<'a, Missed>,
-    stderr: StderrLock<'a>,
+    layout: Layout,
+    out: MutexGuard<'a, Out>,
 }
 
 impl Write for Line<'_> {
     /// Takes the whole line, written or not: whoever logs can do nothing about it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut patience = PATIENCE;
-        if self.missed.lines > 0 {
-            patience = Duration::ZERO;
-            let note = note(&self.missed, self.is_json);
-            if self.put(note.as_bytes(), patience) {
-                *self.missed = Missed::default();
-            }
+        let Out { own, missed } = &mut *self.out;
+        let mut until = Instant::now();
+        if missed.lines == 0 {
+            until += PATIENCE;
+        } else if put(own, note(missed, self.layout).as_bytes(), until) == Put::All {
+            *missed = Missed::default();
+        } else {
+            missed.lines += 1;
+            return Ok(line.len());
         }
-        for (index, piece) in line.chunks(PIECE).enumerate() {
-            if !self.put(piece, patience) {
-                self.missed.lines += 1;
-                self.missed.is_cut |= index > 0;
-                break;
-            }
-        }
+        let put = put(own, line, until);
+        missed.lines += u64::from(put != Put::All);
+        missed.is_cut |= put == Put::Some;
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stderr.flush()
+        Ok(())
     }
 }
 
-impl Line<'_> {
-    /// Writes a piece if stderr takes it, waiting for that no longer than this; returns whether it did.
-    fn put(&mut self, piece: &[u8], patience: Duration) -> bool {
-        let mut polled = [PollFd::from_borrowed_fd(self.stderr.as_fd(), PollFlags::OUT)];
-        let patience = Timespec::try_from(patience).ok();
-        let ready = retry_on_intr(|| poll(&mut polled, patience.as_ref()));
-        ready.is_ok_and(|ready| ready > 0) && self.stderr.write_all(piece).is_ok()
+/// How much of a text was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Put {
+    All,
+    Some,
+    Nothing,
+}
+
+/// Writes a text, or what is taken of it until then.
+fn put(own: &mut Option<File>, text: &[u8], until: Instant) -> Put {
+    let mut left = text;
+    while !left.is_empty() {
+        let piece = &left[..left.len().min(PIECE)];
+        let stderr = io::stderr();
+        let written = match own {
+            Some(own) if is_ready(own.as_fd(), until) => own.write(piece),
+            None if is_ready(stderr.as_fd(), until) => stderr.lock().write(piece),
+            _ => break,
+        };
+        match written {
+            Ok(0) => break,
+            Ok(length) => left = &left[length..],
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) if err.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {}
+            Err(_) => break,
+        }
+    }
+    match left.len() {
+        0 => Put::All,
+        length if length < text.len() => Put::Some,
+        _ => Put::Nothing,
     }
 }
 
-/// Says how many lines are missing.
-fn note(missed: &Missed, is_json: bool) -> String {
+/// Waits until more is taken; returns whether it is by then.
+fn is_ready(out: BorrowedFd<'_>, until: Instant) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut polled = [PollFd::from_borrowed_fd(out, PollFlags::OUT)];
+        match poll(&mut polled, Timespec::try_from(left).ok().as_ref()) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Says how many lines are missing, as other lines are written.
+fn note(missed: &Missed, layout: Layout) -> String {
     let mut time = String::new();
     // A clock that cannot be read is no reason to say nothing.
     let _no_time = SystemTime.format_time(&mut Writer::new(&mut time));
     let (target, lines) = (module_path!(), missed.lines);
     let message = "lines of the log were dropped: nobody has read them in time";
     let end = if missed.is_cut { "\n" } else { "" };
-    if is_json {
-        let fields = json!({ "message": message, "lines": lines });
-        let note =
-            json!({ "timestamp": time, "level": "WARN", "fields": fields, "target": target });
-        format!("{end}{note}\n")
-    } else {
-        format!("{end}{time}  WARN {target}: {message} lines={lines}\n")
+    match layout {
+        Layout::Json => {
+            let fields = json!({ "message": message, "lines": lines });
+            let note =
+                json!({ "timestamp": time, "level": "WARN", "fields": fields, "target": target });
+            format!("{end}{note}\n")
+        }
+        Layout::Human => format!("{end}{time}  WARN {target}: {message} lines={lines}\n"),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Changing, Live, LiveInput, Manifold, Name, NameError, Up};
 use crankcase_resources::{
-    Claims, Declaration, Links, Notices, Program, Reconcile, State, reconcile,
+    Claims, Declaration, Links, Notices, PROCESS, Program, Reconcile, State, reconcile,
 };
 use crankcase_workers::Watches;
 use serde_json::json;
@@ -47,11 +47,13 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let reported = program.clone();
+            let is_program = declaration.borrow().kind == PROCESS;
             let offer = move |state| {
-                // One that has a program was started when it is up.
-                let up = match reported.status() {
-                    Some(_) => up.report(move || ready(json!({ "program": reported.status() }))),
-                    None => up,
+                // A program of another kind was started when it is up.
+                let up = if is_program || reported.status().is_some() {
+                    up.report(move || ready(json!({ "program": reported.status() })))
+                } else {
+                    up
                 };
                 drop(up.ready((Changing::new(state),)));
             };

@@ -137,7 +137,10 @@ async fn a_fatal_error_is_said_though_a_second_signal_cuts_the_stop_short() -> T
 #[tokio::test]
 async fn a_panic_does_not_end_the_agent() -> TestResult {
     let folder = tempfile::tempdir()?;
-    let mut agent = Agent::start(folder.path(), &["panicking"]).await?;
+    let mut agent = Agent::start(folder.path(), &["json", "panicking"]).await?;
+    let panic: serde_json::Value = serde_json::from_str(&agent.until_line("a panic").await?)?;
+    assert_eq!(panic["fields"]["message"], "a panic", "{panic}");
+    assert!(panic["fields"]["place"].as_str().is_some_and(|place| place.contains(".rs:")));
     agent.until("a worker has ended").await?;
 
     let answer = agent.client().await?.why("/agent/panicking").await?;

@@ -17,7 +17,8 @@ async fn a_recorder_lists_what_it_has_seen_when_the_engine_ends() -> TestResult 
     let failed = events.wait_for(|event| event.kind == EventKind::Parked).await;
 
     let text = "the engine has ended and nothing came that was waited for; seen:\n  /a \
-                installed\n  /a starting, generation 1\n  /a ended, fatal: it broke\n  / finished";
+                installed\n  /a starting, generation 1\n  /a ended, fatal: it broke\n  / killed\n  \
+                / finished";
     assert_eq!(failed.err().ok_or("it came")?.to_string(), text);
     Ok(())
 }

@@ -4,6 +4,7 @@ use crankcase_engine::{Outcome, Stop, Worker};
 use thiserror::Error;
 use tokio::signal::unix;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// A signal that [`Signals`] listens for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +29,10 @@ pub struct SignalCounts {
     pub terminate: u64,
     /// How often SIGHUP came.
     pub hangup: u64,
+    /// When SIGINT or SIGTERM came first.
+    pub first_end: Option<Instant>,
+    /// When SIGINT or SIGTERM came last.
+    pub last_end: Option<Instant>,
 }
 
 impl SignalCounts {
@@ -46,6 +51,10 @@ impl SignalCounts {
     }
 
     fn add(&mut self, signal: Signal) {
+        if signal != Signal::Hangup {
+            self.last_end = Some(Instant::now());
+            self.first_end = self.first_end.or(self.last_end);
+        }
         let count = match signal {
             Signal::Interrupt => &mut self.interrupt,
             Signal::Terminate => &mut self.terminate,

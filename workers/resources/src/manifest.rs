@@ -134,7 +134,7 @@ fn digest(resources: &[Rehearsed]) -> String {
     let mut hasher = Sha256::new();
     let mut add = |text: &str| {
         // With its length, so that no text runs into the next.
-        hasher.update(text.len().to_le_bytes());
+        hasher.update((text.len() as u64).to_le_bytes());
         hasher.update(text);
     };
     let templates = resources.iter().map(|resource| &resource.template);

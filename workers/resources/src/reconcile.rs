@@ -10,7 +10,7 @@
 //!    the machine busy.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
@@ -77,7 +77,7 @@ pub struct Links {
     pub notices: Notices,
     /// Which resource keeps which path.
     pub claims: Claims,
-    /// What is known of the program of the resource, if it is one.
+    /// What is known of the program that the resource keeps running, if it keeps one.
     pub program: Program,
     /// What is told how well the resource is.
     pub health: Health,
@@ -94,8 +94,8 @@ pub struct Program(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The one that runs.
-    running: Option<ProcessHandle>,
+    /// The one that was started last, while it runs.
+    running: Weak<ProcessHandle>,
     /// How the one before has ended, if it was not told to.
     last_end: Option<String>,
 }
@@ -115,21 +115,21 @@ pub struct ProgramStatus {
 impl Program {
     /// Returns what the program does, if it runs.
     pub fn status(&self) -> Option<ProgramStatus> {
-        let status = self.0.lock().running.as_ref()?.status();
+        let status = self.0.lock().running.upgrade()?.status();
         let ProcessStatus { pid, lines, dropped_lines, .. } = status;
         Some(ProgramStatus { pid, lines, dropped_lines })
     }
 
     /// Notes that it was started; returns how the one before has ended, if it was not told to.
-    fn begin(&self, running: ProcessHandle) -> Option<String> {
+    fn begin(&self, running: Weak<ProcessHandle>) -> Option<String> {
         let mut known = self.0.lock();
-        known.running = Some(running);
+        known.running = running;
         known.last_end.take()
     }
 
     /// Notes that it has ended and was not told to.
     fn end(&self, exit: &Exit) {
-        *self.0.lock() = Known { running: None, last_end: Some(exit.to_string()) };
+        self.0.lock().last_end = Some(exit.to_string());
     }
 }
 

@@ -191,6 +191,16 @@ impl Killed {
         if timeout(GONE, gone).await.is_err() {
             not_gone(self.id, self.record.take());
         }
+        self.record = None;
+    }
+}
+
+/// What was not waited for to the end, as when its runtime goes, stays on record: it may live.
+impl Drop for Killed {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.take() {
+            record.keep();
+        }
     }
 }
 

@@ -211,7 +211,7 @@ impl Groups {
             Some(process) => {
                 // Opened before it is identified: after that, the pid may become another's.
                 let opened = Pid::from_raw(process.id)
-                    .and_then(|id| pidfd_open(id, PidfdFlags::NONBLOCK).ok());
+                    .map_or(Err(Errno::SRCH), |id| pidfd_open(id, PidfdFlags::NONBLOCK));
                 let found = match Stat::read(process.id) {
                     Err(err) if is_hidden(&err) => {
                         is_leader_hidden = true;
@@ -221,7 +221,10 @@ impl Groups {
                 };
                 let is_same = match found {
                     Some(found) if found.start_time == process.start_time => {
-                        leader = opened;
+                        leader = match opened {
+                            Err(Errno::SRCH) => None,
+                            opened => Some(opened?),
+                        };
                         true
                     }
                     Some(_) => false,

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Live, Stop};
 use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
@@ -137,7 +137,7 @@ impl Held {
         name: &str,
         (worker, ledger): (&Stop, Option<&Ledger>),
         is_notified: bool,
-    ) -> Result<Option<ProcessHandle>, ProcessError> {
+    ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
         let Some(config) = self.opened.program() else { return Ok(None) };
         if self.program.is_some() && self.started_by == self.config && !is_notified {
             return Ok(None);

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
 use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle};
@@ -10,7 +11,7 @@ use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHan
 pub(super) struct Supervised {
     /// The program's own: a resource may end it and go on.
     stopper: Stopper,
-    handle: ProcessHandle,
+    handle: Arc<ProcessHandle>,
     run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
 }
 
@@ -21,13 +22,13 @@ impl Supervised {
         ledger: Option<&Ledger>,
     ) -> Result<Self, ProcessError> {
         let process = Process::spawn_for(worker, config, ledger).await?;
-        let (handle, (stopper, stop)) = (process.handle(), Stop::pair());
+        let (handle, (stopper, stop)) = (Arc::new(process.handle()), Stop::pair());
         Ok(Self { stopper, handle, run: Box::pin(process.run(stop)) })
     }
 
-    /// Returns a view of the program.
-    pub(super) fn handle(&self) -> ProcessHandle {
-        self.handle.clone()
+    /// Returns a view of the program that shows nothing any more once this is gone.
+    pub(super) fn handle(&self) -> Weak<ProcessHandle> {
+        Arc::downgrade(&self.handle)
     }
 
     /// Waits until the program ends by itself. Cancel safe until then; not to be called after.
