@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Live, Manifold, Name};
@@ -148,12 +149,13 @@ async fn a_change_before_the_manifest_is_watched_is_not_missed() -> Result<(), B
     kept.end().await
 }
 
-/// A kind that has a manifest edited while it is loaded, if another file is there.
+/// A kind that has a manifest edited while it is loaded, once that is due.
 #[derive(Debug)]
 struct Editing {
     manifest: PathBuf,
     text: &'static str,
-    once_there: PathBuf,
+    source: PathBuf,
+    is_due: Arc<AtomicBool>,
 }
 
 impl Kind for Editing {
@@ -170,7 +172,9 @@ impl Kind for Editing {
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        if self.once_there.exists() {
+        if self.is_due.load(Ordering::Relaxed) {
+            // Whatever this load has looked at before, it finds the file.
+            fs::write(&self.source, "content").expect("the test's folder is there");
             fs::write(&self.manifest, self.text).expect("the test's folder is there");
         }
         let kinds = Kinds::builtin();
@@ -203,11 +207,12 @@ async fn an_edit_behind_a_symlink_in_the_folder_of_a_manifest_is_seen() -> Resul
 async fn an_edit_is_not_missed_while_a_manifest_is_loaded_for_a_file_beside_it()
 -> Result<(), Box<dyn Error>> {
     let mut kept = Kept::new("site.yaml").await?;
-    let source = kept.folder.path().join("source");
+    let (source, is_due) = (kept.folder.path().join("source"), Arc::new(AtomicBool::new(false)));
     kept.files.kinds = Kinds::builtin().with(Arc::new(Editing {
         manifest: kept.path.clone(),
         text: "resources: {new: {type: noop}}",
-        once_there: source.clone(),
+        source: source.clone(),
+        is_due: Arc::clone(&is_due),
     }));
     kept.keep(kept.files.load()?).await?;
     kept.until("old").await?;
@@ -219,6 +224,7 @@ async fn an_edit_is_not_missed_while_a_manifest_is_loaded_for_a_file_beside_it()
     fs::write(&kept.path, refused)?;
     kept.rejected().await?;
 
+    is_due.store(true, Ordering::Relaxed);
     fs::write(source, "content")?;
 
     kept.until("new").await?;
