@@ -36,7 +36,11 @@ impl Unsaid {
                 *first = Some(next);
             }
             // An engine in which a worker has failed fails with the same error.
-            Some(first) if is_within(&first.worker, &next.worker) => *first = next,
+            Some(first)
+                if is_within(&first.worker, &next.worker) && next.error.contains(&first.error) =>
+            {
+                *first = next;
+            }
             Some(_) => next.say(),
         }
     }

@@ -90,11 +90,15 @@ impl Write for Line<'_> {
         let mut until = Instant::now();
         if missed.lines == 0 {
             until += PATIENCE;
-        } else if put(own, note(missed, self.layout).as_bytes(), until) == Put::All {
-            *missed = Missed::default();
         } else {
-            missed.lines += 1;
-            return Ok(line.len());
+            match put(own, note(missed, self.layout).as_bytes(), until) {
+                Put::All => *missed = Missed::default(),
+                put => {
+                    missed.lines += 1;
+                    missed.is_cut |= put == Put::Some;
+                    return Ok(line.len());
+                }
+            }
         }
         let put = put(own, line, until);
         missed.lines += u64::from(put != Put::All);
