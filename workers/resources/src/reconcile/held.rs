@@ -116,7 +116,10 @@ impl Held {
         }
         let opened = match Opened::new(resource, context).await {
             Ok(opened) => opened,
-            Err(failure) => return (None, Some(failure)),
+            Err(failure) => {
+                end(program).await;
+                return (None, Some(failure));
+            }
         };
         match opened.watch() {
             Ok(watch) => {
@@ -124,6 +127,7 @@ impl Held {
                 (Some(Self { config, opened, watching, program, started_by }), None)
             }
             Err(failure) => {
+                end(program).await;
                 let closed = opened.close().await.err().map(|err| format!("; {err}"));
                 (None, Some(failure + &closed.unwrap_or_default()))
             }
@@ -168,11 +172,16 @@ impl Held {
 
     /// Ends the program and closes the resource.
     pub(super) async fn close(self) {
-        if let Some(program) = self.program {
-            program.end().await;
-        }
+        end(self.program).await;
         if let Err(error) = self.opened.close().await {
             tracing::warn!(error, "resource was not closed in good order");
         }
+    }
+}
+
+/// Ends a program in good order, if there is one.
+async fn end(program: Option<Supervised>) {
+    if let Some(program) = program {
+        program.end().await;
     }
 }

@@ -135,12 +135,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             judgement.remark = judgement.remark.or(amiss);
         } else {
             let keeper = (&self.stop, self.setting.ledger.as_ref());
+            let is_other = is_new && was_held || held.program.is_some();
             let started = held.supervise(&self.name, keeper, told.is_some()).await;
             let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
             if let Some(running) = started {
                 let why = match self.links.program.begin(running) {
                     Some(end) => end,
-                    None if is_new && was_held => "its config has changed".to_owned(),
+                    None if is_other => "its config has changed".to_owned(),
                     None => "it did not run".to_owned(),
                 };
                 let origin = told.as_ref().map_or_else(|| by_agent(&why), Told::origin);

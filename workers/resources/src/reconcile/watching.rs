@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -61,8 +61,10 @@ impl Watching {
     pub(crate) async fn renew(&mut self, stop: &Stop) {
         match std::mem::replace(&mut self.missing, Missing::Nothing) {
             Missing::Nothing => return,
-            Missing::Some => {}
-            Missing::All => self.subscriptions.clear(),
+            // What is there may be of a watcher that has ended meanwhile: who is told of the next one
+            // here is told of it nowhere else.
+            Missing::Some if !has_changed(&mut self.watches).await => {}
+            Missing::Some | Missing::All => self.subscriptions.clear(),
         }
         let Some(watches) = self.watches.get() else { return };
         let missing = self.paths.iter().filter(|path| !self.subscriptions.contains_key(*path));
@@ -129,6 +131,12 @@ pub(super) async fn changed<T: Clone + 'static>(live: &mut Live<T>) {
             Err(EngineGone) => pending().await,
         }
     }
+}
+
+/// Returns whether a live input has a new value; that is then seen.
+async fn has_changed<T: Clone + 'static>(live: &mut Live<T>) -> bool {
+    let mut changed = pin!(changed(live));
+    poll_fn(|context| Poll::Ready(changed.as_mut().poll(context).is_ready())).await
 }
 
 /// Waits until one of the signals is there, and takes all that are there by then.
