@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::WorkerState;
 use crankcase_resources::{BoxError, Check, CheckContext, Kinds, Resource, Watch};
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::site::double::with_double;
 use crate::site::machine::{Machine, TestResult, quick, within};
@@ -112,6 +114,44 @@ async fn a_file_is_watched_where_another_manifest_has_it() -> TestResult {
     machine.write("other/source", "changed")?;
 
     within(looks.wait_for(|(_, looks)| *looks > before)).await?;
+    machine.stop().await
+}
+
+/// A resource that takes ten seconds to be looked at, and that is written meanwhile.
+#[derive(Debug)]
+struct Busy {
+    path: PathBuf,
+    looks: watch::Sender<Vec<Instant>>,
+}
+
+#[async_trait]
+impl Resource for Busy {
+    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+        self.looks.send_modify(|looks| looks.push(Instant::now()));
+        fs::write(&self.path, format!("{}", self.looks.borrow().len()))?;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok(Check::Valid(json!({})))
+    }
+
+    fn watch(&self, _: &CheckContext) -> Watch {
+        Watch::Paths(vec![self.path.clone()])
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_written_all_the_time_is_not_read_all_the_time() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let busy = Busy { path: folder.path().join("log"), looks: watch::Sender::default() };
+    let mut looks = busy.looks.subscribe();
+    let setting = (quick(), with_double(busy));
+    let machine = Machine::begin(folder, "resources: {it: {type: double}}", setting).await?;
+
+    let looks = looks.wait_for(|looks| looks.len() == 3).await?.clone();
+
+    let waits: Vec<_> = looks.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    // The first look that the file causes is at once; the next waits for nine times as long as that
+    // took.
+    assert_eq!(waits, [10, 100]);
     machine.stop().await
 }
 

@@ -14,6 +14,7 @@ use crate::declaration::{Declaration, DependencyState, Rendered, States};
 use crate::look::{claim, folder, render};
 use crate::reconcile::held::{Held, Judgement};
 use crate::reconcile::notices::{Bell, State, Told};
+use crate::reconcile::pace::Pace;
 use crate::reconcile::repairs::Repairs;
 use crate::reconcile::said;
 use crate::reconcile::watching::{Signal, any, changed};
@@ -35,6 +36,7 @@ pub(super) struct Reconciler<F> {
     /// How many rounds in a row have failed.
     failures: u32,
     repairs: Repairs,
+    pace: Pace,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
     /// What the resource was last made as declared by: what differs after that is drift.
@@ -47,8 +49,10 @@ pub(super) struct Reconciler<F> {
 /// Why a worker goes on.
 enum Cause {
     Stop,
-    /// Something may have changed.
+    /// What it is made of or asked for may have changed.
     News,
+    /// The resource itself may have changed, as its watches say.
+    Seen,
     /// It has waited for long enough.
     Time,
     Ended(Exit),
@@ -63,6 +67,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             halting: Halting::new(stop.clone(), false),
             failures: 0,
             repairs: Repairs::new(setting.backoff.reset_after),
+            pace: Pace::default(),
             known: BTreeMap::new(),
             made_by: None,
             held: None,
@@ -77,17 +82,24 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(super) async fn run(&mut self) -> Outcome {
+        let mut is_seen = false;
         self.bell.begin();
         loop {
+            let began = Instant::now();
             let round = self.round().await;
             if self.stop.is_stopped() {
                 return Ok(());
             }
+            if is_seen && round.as_ref().is_ok_and(|judgement| !judgement.is_changed) {
+                self.pace.spend(began.elapsed());
+            }
             let delay = self.judge(round)?;
             self.bell.rest();
-            match self.wait(delay).await {
+            let cause = self.wait(delay).await;
+            is_seen = matches!(cause, Cause::Seen);
+            match cause {
                 Cause::Stop => return Ok(()),
-                Cause::News => self.bell.begin(),
+                Cause::News | Cause::Seen => self.bell.begin(),
                 Cause::Time => {}
                 Cause::Ended(exit) => return Err(exit),
             }
@@ -256,11 +268,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             None => (None, None),
         };
         let states = self.links.states.values_mut();
-        let mut signals: Vec<Signal<'_>> =
-            states.map(|live| -> Signal<'_> { Box::pin(changed(live)) }).collect();
-        if let Some(watching) = watching.as_mut().filter(|_| !is_held_back) {
-            signals.extend(watching.signals());
-        }
+        let states = states.map(|live| -> Signal<'_> { Box::pin(changed(live)) }).collect();
+        let watched = watching.as_mut().filter(|_| !is_held_back);
+        let watched = watched.map(|watching| watching.signals()).unwrap_or_default();
+        let pace = &self.pace;
+        let seen = async {
+            pace.rest().await;
+            any(watched).await;
+        };
         let ended = async {
             match &mut program {
                 Some(program) => program.ended().await,
@@ -271,9 +286,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             biased;
             () = self.stop.wait() => return Cause::Stop,
             exit = ended => exit,
-            () = any(signals) => return Cause::News,
+            () = any(states) => return Cause::News,
             () = self.bell.told() => return Cause::News,
             Ok(()) = self.links.declaration.changed() => return Cause::News,
+            () = seen => return Cause::Seen,
             () = tokio::time::sleep(delay) => return Cause::Time,
         };
         if let Some(held) = &mut self.held {
