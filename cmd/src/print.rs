@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use crankcase_resources::is_unprintable;
+use crankcase_workers::is_unprintable;
 use serde::Serialize;
 
 pub(crate) use dot::{dot, site_dot};

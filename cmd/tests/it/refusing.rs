@@ -197,6 +197,18 @@ site.yaml:3:34: unknown resource "aa"
 }
 
 #[tokio::test]
+async fn a_line_that_would_look_otherwise_than_it_is_is_not_shown() -> TestResult {
+    let machine = Machine::new("resources:\n  a: {type: nope} # \u{202e}der\n")?;
+
+    let ran = machine.run(&["check", "site.yaml"]).await?;
+
+    let expected = "site.yaml:2:13: unknown type \"nope\"\n  help: there are exec, file, noop, print, \
+                    process\n";
+    assert_eq!((ran.code, &*ran.stderr), (Some(65), expected), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_data_where_data_is_asked_for() -> TestResult {
     let machine = Machine::new(
         "resources:\n  a: {type: file, config: {path: /a, mdoe: x, mode: 7}}\n  b: {tpe: noop}\n",

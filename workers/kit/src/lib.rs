@@ -69,6 +69,7 @@ mod left_behind;
 mod moment;
 mod owned;
 mod periodic;
+mod printable;
 mod process;
 mod readiness;
 mod runner;
@@ -94,6 +95,7 @@ pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig, HeartbeatStatus, Pulse};
 pub use left_behind::LeftBehind;
 pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
+pub use printable::is_unprintable;
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
     ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,

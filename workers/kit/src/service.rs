@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::printable::printable;
+
 /// How much of a status is told, in bytes.
 const MAX_STATUS: usize = 1000;
 
@@ -34,7 +36,7 @@ impl fmt::Display for ServiceState {
             Self::Ready => f.write_str("READY=1"),
             Self::Stopping => f.write_str("STOPPING=1"),
             Self::Status(text) => {
-                let line = text.replace(char::is_control, " ");
+                let line: String = printable(text).collect();
                 write!(f, "STATUS={}", &line[..line.floor_char_boundary(MAX_STATUS)])
             }
             Self::Watchdog => f.write_str("WATCHDOG=1"),

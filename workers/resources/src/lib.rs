@@ -45,4 +45,3 @@ pub use reconcile::{
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 pub use site::{Site, UnknownResourceError};
 pub use source::{SiteFiles, SiteSource};
-pub use text::is_unprintable;

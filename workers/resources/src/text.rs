@@ -1,6 +1,7 @@
 //! How values and errors become text for people.
 use std::error::Error;
 
+use crankcase_workers::is_unprintable;
 use serde_json::Value;
 
 /// How many characters of a value an error shows.
@@ -11,18 +12,6 @@ const EXCERPT: usize = 100;
 
 /// How many names of a circle an error shows.
 const MAX_CIRCLE: usize = 20;
-
-/// Returns whether a character would move the cursor, or have a text look otherwise than it is:
-/// control characters, marks of direction, ends of lines and what is not seen. Joiners, which some
-/// scripts are not written without, are none.
-pub fn is_unprintable(character: char) -> bool {
-    let hides = matches!(
-        character,
-        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
-    );
-    hides || character.is_control()
-}
 
 /// Returns `text` with what is unprintable escaped, tabs excepted.
 pub(crate) fn printable(text: &str) -> String {

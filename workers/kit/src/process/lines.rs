@@ -60,12 +60,6 @@ impl Lines {
     }
 }
 
-/// Returns the characters of what a process says, for where people read it: none that a terminal
-/// would obey.
-pub(super) fn printable(text: &str) -> impl Iterator<Item = char> {
-    text.chars().map(|char| if char.is_control() { ' ' } else { char })
-}
-
 /// Counts lines in windows of one second.
 #[derive(Debug)]
 pub(super) struct Rate {

@@ -10,10 +10,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::config::ProcessConfig;
-use super::lines::{Line, Lines, Rate, printable};
+use super::lines::{Line, Lines, Rate};
 use super::ready::Readiness;
 use crate::condition::Condition;
 use crate::moment::until;
+use crate::printable::printable;
 
 const CHUNK: usize = 16 * 1024;
 

@@ -3,6 +3,8 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crankcase_workers::is_unprintable;
+
 use crate::declaration::Place;
 use crate::manifest::problem::{Problems, quoted};
 use crate::regular::{self, NotOpened};
@@ -51,7 +53,7 @@ impl Source {
             return None;
         }
         let text = self.text.get(self.lines[line]..end)?.trim_end();
-        let shows = text.chars().all(|character| !character.is_control() || character == '\t');
+        let shows = text.chars().all(|character| !is_unprintable(character) || character == '\t');
         (shows && !text.is_empty()).then_some(text)
     }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 
-use crate::process::lines::printable;
+use crate::printable::printable;
 
 const EXTENSION: &str = "notify";
 

@@ -56,12 +56,12 @@ async fn the_last_words_on_stderr_are_in_the_failure() -> TestResult {
 
 #[tokio::test]
 async fn no_terminal_obeys_the_last_words() -> TestResult {
-    let script = r"printf 'it \033[31mis\a red\r\n' >&2; exit 1";
+    let script = r"printf 'it \033[31mis\a red\342\200\256der\r\n' >&2; exit 1";
     let process = Process::spawn(shell(script), None).await?;
 
     let exit = guarded(Running::start(process).end()).await.expect_err("it has failed");
 
-    let text = r#"process "it" ended with exit status: 1: it  [31mis  red"#;
+    let text = r#"process "it" ended with exit status: 1: it  [31mis  red der"#;
     assert_eq!(exit.to_string(), text);
     Ok(())
 }
