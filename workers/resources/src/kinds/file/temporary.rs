@@ -1,8 +1,9 @@
 //! Writing a file under a temporary name in its folder.
 //!
 //! Invariants:
-//! 1. Each target has one temporary name, so that what a killed agent has left is found and removed
-//!    by the next write to the same target.
+//! 1. Each target has one usual temporary name, so that what a killed agent has left is found and
+//!    removed by the next write to the same target. In a folder that others write to, too, it may be
+//!    somebody else's and there to stay; a name that nobody can guess is used then.
 //! 2. Who writes, renames or removes the temporary file holds its lock, and has then seen that the
 //!    name still stands for the file that it has locked. The kernel frees the lock of a dead agent.
 use std::fs::File;
@@ -35,10 +36,10 @@ pub(super) struct Temporary<'a> {
 impl<'a> Temporary<'a> {
     /// Creates the file, for the agent's user alone, after removing what a dead agent has left.
     pub(super) fn create(folder: &'a OwnedFd, target: &EntryPath) -> Result<Self, FileError> {
-        let name = name(&target.name);
-        let path = target.parent.join(&name);
+        let mut name = usual_name(&target.name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         for _ in 0..ATTEMPTS {
+            let path = target.parent.join(&name);
             let mode = Mode::RUSR | Mode::WUSR;
             match rustix::fs::openat(folder, &name, flags | OFlags::CLOEXEC, mode) {
                 Ok(file) if lock(folder, &name, &file, &path)? => {
@@ -46,11 +47,15 @@ impl<'a> Temporary<'a> {
                     return Ok(Self { folder, name, path, file, is_renamed: false });
                 }
                 Ok(_) => {}
-                Err(Errno::EXIST) => remove_leftover(folder, &name, &path)?,
+                Err(Errno::EXIST) => match remove_leftover(folder, &name, &path) {
+                    Ok(()) => {}
+                    Err(_) if is_foreign(folder, &name) => name = secret_name(&target.name),
+                    Err(error) => return Err(error),
+                },
                 Err(err) => return Err(FileError::io("create", &path)(err)),
             }
         }
-        Err(FileError::Busy { path })
+        Err(FileError::Busy { path: target.parent.join(&name) })
     }
 
     /// Returns the file.
@@ -78,13 +83,26 @@ impl Drop for Temporary<'_> {
     }
 }
 
-fn name(target: &str) -> String {
+fn usual_name(target: &str) -> String {
     if target.len() <= REPEATED {
         return format!(".{target}.crankcase-tmp");
     }
+    format!(".{}.crankcase-tmp", digest(target))
+}
+
+fn secret_name(target: &str) -> String {
+    format!(".{}.{:016x}.crankcase-tmp", digest(target), rand::random::<u64>())
+}
+
+fn digest(target: &str) -> String {
     let digest = Sha256::digest(target);
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!(".{hex}.crankcase-tmp")
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns whether what has a name belongs to another user.
+fn is_foreign(folder: &OwnedFd, name: &str) -> bool {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| found.st_uid != rustix::process::geteuid().as_raw())
 }
 
 /// Locks the file and returns whether `name` still stands for it.
