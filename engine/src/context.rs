@@ -19,6 +19,8 @@ pub(crate) struct Identity {
     pub(crate) shared: Arc<Shared>,
     pub(crate) node: NodeId,
     pub(crate) generation: Generation,
+    /// How many workers the name has had, this one included.
+    pub(crate) starts: u32,
     pub(crate) name: Text,
 }
 
@@ -62,7 +64,8 @@ impl Context {
 
     /// Returns how many workers the name has had, this one included.
     pub fn generation(&self) -> u32 {
-        self.identity().generation
+        let Identity { starts, .. } = self.identity();
+        *starts
     }
 
     /// Returns the worker's view of the request to stop.

@@ -305,7 +305,8 @@ impl Engine {
     /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
     ///
     /// Awaiting waits until a worker is up that offers it, however long that takes; the name need
-    /// not be installed.
+    /// not be installed. Who installs a manifold there later that offers something else does not end
+    /// the wait: what offers it may still come.
     pub fn output<T>(&self, name: Name<T>) -> OutputRequest<T>
     where
         T: Clone + Send + Sync + 'static,
@@ -390,7 +391,8 @@ impl Engine {
         Some(graph)
     }
 
-    /// Follows the events of this engine and those nested in it, from now on.
+    /// Follows the events of the tree of engines that this one belongs to, from now on until the
+    /// outermost has ended; [`Event::engine`](crate::Event::engine) tells whose an event is.
     pub fn events(&self) -> Events {
         self.shared.log.subscribe()
     }

@@ -297,6 +297,15 @@ impl EventLoop {
         }
     }
 
+    /// Shows the followers of one of a name's values what that is now.
+    fn show_one(&mut self, node: NodeId, kind: &'static Kind) {
+        let slot = &self.slots[node.index()];
+        if slot.is_followed() {
+            let unseen = slot.show_one(kind).into_iter().collect();
+            self.reaper.take(unseen);
+        }
+    }
+
     /// Returns the live worker of a generation, if it is still the present one.
     fn worker(&mut self, node: NodeId, generation: Generation) -> Option<&mut slot::WorkerSlot> {
         let worker = self.slots[node.index()].worker.as_mut();

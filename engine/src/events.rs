@@ -34,7 +34,7 @@ pub enum Notice {
     Missed(u64),
 }
 
-/// Follows the events of an engine and of those nested in it.
+/// Follows the events of a tree of engines.
 ///
 /// A slow subscriber holds up nobody: it misses events, and is told how many and where. Who follows
 /// alone takes what there is at once, and may be behind by as much again before it misses any.

@@ -377,6 +377,11 @@ impl Machine {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))
     }
 
+    /// Returns how long a worker must have been up for its failures to be forgotten.
+    pub(crate) fn reset_after(&self, id: NodeId) -> Duration {
+        self.policy_of(id).backoff.reset_after
+    }
+
     fn policy_of(&self, id: NodeId) -> &Policy {
         self.graph[id].policy().unwrap_or(&self.policy)
     }

@@ -262,7 +262,10 @@ impl Manifold {
         self.set(|settings| {
             settings.filter = Some(match settings.filter.take() {
                 None => Arc::new(filter),
-                Some(first) => Arc::new(move |exit| first(exit).or_else(&filter)),
+                Some(first) => Arc::new(move |exit| match first(exit) {
+                    Err(exit) if exit.error().is_some() => filter(exit),
+                    other => other,
+                }),
             });
         })
     }

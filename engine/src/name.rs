@@ -69,7 +69,13 @@ impl<T> Name<T> {
     pub fn parse(text: &str) -> Result<Self, NameError> {
         match find_fault(text.as_bytes()) {
             None => Ok(Self::from_text(Text::new(text))),
-            Some(fault) => Err(NameError { text: text.chars().take(80).collect(), fault }),
+            Some(fault) => {
+                let sign = match fault {
+                    Fault::Sign(at) => text.get(at..).and_then(|rest| rest.chars().next()),
+                    Fault::Empty | Fault::TooLong(_) => None,
+                };
+                Err(NameError { text: text.chars().take(80).collect(), fault, sign })
+            }
         }
     }
 
@@ -150,8 +156,8 @@ pub(crate) type Text = SmolStr;
 enum Fault {
     Empty,
     TooLong(usize),
-    /// The first byte that may not stand where it stands.
-    Byte(usize),
+    /// The first character that may not stand where it stands, by its first byte.
+    Sign(usize),
 }
 
 const fn find_fault(text: &[u8]) -> Option<Fault> {
@@ -166,7 +172,7 @@ const fn find_fault(text: &[u8]) -> Option<Fault> {
         let byte = text[at];
         let may_follow = byte.is_ascii_digit() || matches!(byte, b'_' | b'.' | b'-');
         if !(byte.is_ascii_alphabetic() || (at > 0 && may_follow)) {
-            return Some(Fault::Byte(at));
+            return Some(Fault::Sign(at));
         }
         at += 1;
     }
@@ -179,6 +185,8 @@ pub struct NameError {
     /// The text, cut after 80 characters.
     text: String,
     fault: Fault,
+    /// The character at fault, which may be behind the cut.
+    sign: Option<char>,
 }
 
 impl fmt::Display for NameError {
@@ -187,20 +195,16 @@ impl fmt::Display for NameError {
         match self.fault {
             Fault::Empty => write!(f, "it is empty")?,
             Fault::TooLong(len) => write!(f, "it is {len} bytes long, the most is {MAX_LEN}")?,
-            Fault::Byte(0) => write!(f, "it begins with {:?}", self.char_at(0))?,
-            Fault::Byte(at) => write!(f, "it contains {:?}", self.char_at(at))?,
+            Fault::Sign(0) => write!(f, "it begins with {:?}", self.sign())?,
+            Fault::Sign(_) => write!(f, "it contains {:?}", self.sign())?,
         }
         write!(f, "; expected a letter, then letters, digits, \"_\", \".\" and \"-\"")
     }
 }
 
 impl NameError {
-    fn char_at(&self, at: usize) -> String {
-        self.text
-            .get(at..)
-            .and_then(|rest| rest.chars().next())
-            .map(String::from)
-            .unwrap_or_default()
+    fn sign(&self) -> String {
+        self.sign.map(String::from).unwrap_or_default()
     }
 }
 
@@ -213,6 +217,7 @@ mod tests {
     #[test]
     fn every_kind_of_bad_name_says_what_is_wrong() {
         let long = "a".repeat(256);
+        let far = "a".repeat(100) + "/";
         let cases = [
             ("", "it is empty"),
             ("a b", "it contains \" \""),
@@ -220,6 +225,7 @@ mod tests {
             (".a", "it begins with \".\""),
             ("é", "it begins with \"é\""),
             ("aé", "it contains \"é\""),
+            (&*far, "it contains \"/\""),
             (&*long, "it is 256 bytes long, the most is 255"),
         ];
         for (text, expected) in cases {

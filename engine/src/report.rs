@@ -59,6 +59,9 @@ pub struct WorkerReport {
     pub failures: u32,
     /// Whether the engine's health depends on it.
     pub is_essential: bool,
+    /// Whether its last worker did not end in its grace, or start in its time, and was aborted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_aborted: bool,
     /// Why it does not do all it should, in its own words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
@@ -258,6 +261,9 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
     }
     if worker.starts > 1 {
         write!(f, ", started {} times", worker.starts)?;
+    }
+    if worker.was_aborted && !matches!(worker.state, WorkerState::Aborting | WorkerState::Stuck) {
+        f.write_str(", aborted")?;
     }
     if let Some(reason) = &worker.degraded {
         write!(f, ", degraded: {reason}")?;

@@ -190,11 +190,11 @@ impl EventLoop {
         let stopped = |(op, _): &(&Op, &NodeId)| !matches!(op.action, Action::Unpark);
         let ops = || ops.iter().zip(&plan.nodes).filter(stopped);
         let roots: Vec<_> = ops().map(|(_, node)| *node).collect();
-        if !self.machine.bounced_with(&roots).contains(&asker) {
+        if !self.machine.ending_before(&roots).contains(&asker) {
             return Ok(());
         }
         for (op, node) in ops() {
-            if self.machine.bounced_with(&[*node]).contains(&asker) {
+            if self.machine.ending_before(&[*node]).contains(&asker) {
                 return Err(ChangeError::OwnEnd {
                     action: op.action.verb(),
                     name: self.name(*node),

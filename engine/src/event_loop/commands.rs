@@ -49,6 +49,7 @@ impl EventLoop {
             Command::Removed(node) => {
                 self.note(node, None, || EventKind::Removed);
                 if !self.machine.view(node).is_installed {
+                    self.slots[node.index()].set_parked_by(None);
                     let manifold = self.slots[node.index()].manifold.take();
                     self.take_out_parts(node, manifold.as_ref());
                     self.reaper.take_manifold(manifold);
@@ -67,8 +68,9 @@ impl EventLoop {
         slot.starts = slot.starts.saturating_add(1);
         self.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
-        let (shared, name) = (Arc::clone(&self.shared), slot.name().clone());
-        let (stopper, stop) = Stop::of(Identity { shared, node, generation, name });
+        slot.was_aborted = false;
+        let (shared, name, starts) = (Arc::clone(&self.shared), slot.name().clone(), slot.starts);
+        let (stopper, stop) = Stop::of(Identity { shared, node, generation, starts, name });
         slot.worker = Some(WorkerSlot {
             generation,
             stopper,
@@ -76,11 +78,12 @@ impl EventLoop {
             outputs: Outputs::None,
             ask: None,
             is_up: false,
+            was_up: false,
             is_plain: manifold.blueprint.offers().iter().all(|kind| kind.is_plain()),
             is_obsolete: false,
             is_aborted: false,
         });
-        self.note(node, None, || EventKind::Starting { generation });
+        self.note(node, None, || EventKind::Starting { generation: starts });
         let ctx = Context::new(stop);
         let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
         let task = manifold.blueprint.launch(launch, &self.shared);
@@ -129,6 +132,7 @@ impl EventLoop {
 
     fn abort(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Aborted);
+        self.slots[node.index()].was_aborted = true;
         let path = self.path(node);
         tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
         if let Some(worker) = self.worker(node, generation) {

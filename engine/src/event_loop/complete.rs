@@ -93,16 +93,27 @@ impl EventLoop {
         if stack.is_empty() {
             return;
         }
-        let mut seen: Set<NodeId> =
-            ops.iter().filter_map(|op| self.names.find(&self.slots, op.name.as_str())).collect();
+        let named = ops.iter().enumerate();
+        let named: Map<NodeId, usize> = named
+            .filter_map(|(at, op)| Some((self.names.find(&self.slots, op.name.as_str())?, at)))
+            .collect();
+        let mut seen: Set<NodeId> = stack.iter().copied().collect();
         while let Some(node) = stack.pop() {
             for (user, _) in self.machine.users(node) {
-                if seen.insert(user) {
-                    stack.push(user);
-                    let name = self.slots[user.index()].name().clone();
-                    let action = Action::Uninstall { with_dependents: true };
-                    ops.push(Op { name, action });
+                if !seen.insert(user) {
+                    continue;
                 }
+                let action = Action::Uninstall { with_dependents: true };
+                match named.get(&user).map(|at| &mut ops[*at].action) {
+                    // What it will use is another matter.
+                    Some(Action::Install { .. }) => continue,
+                    Some(other) => *other = action,
+                    None => {
+                        let name = self.slots[user.index()].name().clone();
+                        ops.push(Op { name, action });
+                    }
+                }
+                stack.push(user);
             }
         }
     }

@@ -182,7 +182,9 @@ impl EventLoop {
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 self.has_parts |= policy.is_some_and(|settings| settings.part_of.is_some());
                 let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
-                let old = mem::replace(&mut self.slots[node.index()].manifold, manifold.take());
+                let slot = &mut self.slots[node.index()];
+                let old = mem::replace(&mut slot.manifold, manifold.take());
+                slot.carry_present(old.as_ref());
                 self.reaper.take_manifold(old);
                 self.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
@@ -193,6 +195,7 @@ impl EventLoop {
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.disown(node);
+                self.slots[node.index()].set_parked_by(None);
                 self.machine.uninstall(node);
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);
@@ -215,13 +218,12 @@ impl EventLoop {
     }
 
     /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
-    /// workers have come to, and who has parked it.
+    /// workers have come to.
     fn disown(&mut self, node: NodeId) {
         let slot = &mut self.slots[node.index()];
         if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;
         }
         slot.forget_error();
-        slot.set_parked_by(None);
     }
 }

@@ -13,6 +13,8 @@ use crate::context::Degraded;
 use crate::detail::Reporter;
 use crate::event::Origin;
 use crate::follow;
+use crate::hash::Set;
+use crate::input::Declaration;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::name::Text;
@@ -33,6 +35,8 @@ pub(super) struct Slot {
     pub(super) starts: u32,
     /// Which of the first inputs were there at the last start, a bit each, from the lowest.
     present: u32,
+    /// Its last worker did not end in its grace, and was aborted.
+    pub(super) was_aborted: bool,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     /// When its present timer ends.
@@ -59,6 +63,8 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) is_up: bool,
+    /// It is up, or was before it was told to stop.
+    pub(super) was_up: bool,
     /// No foreign code runs and little memory is freed when its outputs are dropped. Known from the
     /// start, because its manifold may be replaced meanwhile.
     pub(super) is_plain: bool,
@@ -134,7 +140,7 @@ impl Slot {
     }
 
     pub(super) fn is_followed(&self) -> bool {
-        self.rare().is_some_and(|rare| !rare.channels.is_empty())
+        !self.channels().is_empty()
     }
 
     /// Remembers which inputs are there.
@@ -147,6 +153,25 @@ impl Slot {
         } else if let Some(rare) = &mut self.rare {
             rare.present = Box::default();
         }
+    }
+
+    /// Remembers of the inputs of a new manifold which were there at the last start: those that the
+    /// one before had, too.
+    pub(super) fn carry_present(&mut self, old: Option<&Manifold>) {
+        let had = old.map_or(&[][..], |manifold| manifold.blueprint.inputs());
+        if had.is_empty() {
+            return;
+        }
+        let key = |input: &Declaration| (input.name.clone(), input.kind.id());
+        let had: Set<_> = had
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.was_present(*index))
+            .map(|(_, input)| key(input))
+            .collect();
+        let has = self.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        let present: Vec<_> = has.map(|input| had.contains(&key(input))).collect();
+        self.note_present(&present);
     }
 
     /// Returns whether an input was there at the last start.
@@ -206,15 +231,26 @@ impl Slot {
     /// Shows the followers what the worker offers now, and returns those of the values that they no
     /// longer see that the reaper is to drop.
     pub(super) fn show(&self) -> impl Iterator<Item = Value> {
-        let shown = self.rare().into_iter().flat_map(|rare| &rare.channels);
-        shown.filter_map(|(kind, sender)| {
-            let (value, mut unseen) = (self.value(kind.id()), None);
-            sender.send_if_modified(|shown| {
-                let is_news = shown.is_some() || value.is_some();
-                unseen = std::mem::replace(shown, value);
-                is_news
-            });
-            unseen.filter(|_| !kind.is_plain())
-        })
+        self.channels().iter().filter_map(|channel| self.show_in(channel))
+    }
+
+    /// As [`show`](Self::show), to those who follow one kind: nothing else has changed.
+    pub(super) fn show_one(&self, kind: &'static Kind) -> Option<Value> {
+        let channel = self.channels().iter().find(|(followed, _)| followed.is_same(kind))?;
+        self.show_in(channel)
+    }
+
+    fn channels(&self) -> &[Channel] {
+        self.rare().map_or(&[], |rare| &rare.channels)
+    }
+
+    fn show_in(&self, (kind, sender): &Channel) -> Option<Value> {
+        let (value, mut unseen) = (self.value(kind.id()), None);
+        sender.send_if_modified(|shown| {
+            let is_news = shown.is_some() || value.is_some();
+            unseen = std::mem::replace(shown, value);
+            is_news
+        });
+        unseen.filter(|_| !kind.is_plain())
     }
 }

@@ -36,19 +36,27 @@ impl EventLoop {
         outputs: Outputs,
         reporter: Option<Reporter>,
     ) {
-        let is_overdue = self.machine.view(node).is_overdue;
-        let Some(worker) = self.worker(node, generation).filter(|_| !is_overdue) else {
+        let view = self.machine.view(node);
+        let is_told = view.stage > Stage::Free;
+        let Some(worker) = self.worker(node, generation).filter(|_| !view.is_overdue) else {
             self.reaper.take(outputs);
             return self.reaper.take_reporter(reporter);
         };
-        worker.outputs = outputs;
-        worker.is_up = true;
         worker.ask = reporter.map(Ask::new);
+        worker.was_up = true;
+        // Who was told to stop offers nothing any more.
+        if is_told {
+            self.reaper.take(outputs);
+        } else {
+            worker.outputs = outputs;
+            worker.is_up = true;
+        }
         let stamp = NonZeroU64::new(self.now);
         let slot = &mut self.slots[node.index()];
         slot.started = stamp;
+        let starts = slot.starts;
         self.machine.started(node, generation);
-        self.note(node, None, || EventKind::Started { generation });
+        self.note(node, None, || EventKind::Started { generation: starts });
         if self.machine.view(node).status == Status::Up {
             self.show(node);
         }
@@ -74,7 +82,7 @@ impl EventLoop {
         self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
         let slot = &mut self.slots[node.index()];
         let ran = match slot.started {
-            Some(started) if worker.is_up => Duration::from_nanos(self.now - started.get()),
+            Some(started) if worker.was_up => Duration::from_nanos(self.now - started.get()),
             _ => Duration::ZERO,
         };
         self.reaper.take(worker.let_go());
@@ -131,15 +139,19 @@ impl EventLoop {
         let (Some(worker), Some(value)) = (worker, value.clone()) else {
             return self.reaper.take(value.into_iter().collect());
         };
-        let is_plain = worker.is_plain;
+        let (is_plain, is_obsolete) = (worker.is_plain, worker.is_obsolete);
         let old = worker.outputs.set(index, value).filter(|_| !is_plain);
         self.reaper.take(old.into_iter().collect());
-        if !is_up {
-            // It is about to stop; its users are already.
+        if is_obsolete {
+            // What it offers is not what the name offers any more.
             return;
         }
         let kind = self.slots[node.index()].kinds()[index];
-        self.show(node);
+        self.show_one(node, kind);
+        if !is_up {
+            // It is about to stop; those of its users that a change bounces are already.
+            return;
+        }
         self.note(node, None, || EventKind::Changed { output: kind.name() });
         let port = self.port(kind.id());
         self.machine.changed(node, generation, port);

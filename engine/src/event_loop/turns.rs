@@ -144,11 +144,11 @@ impl Shared {
         let taken_turn = catch_unwind(AssertUnwindSafe(|| {
             let Taken { mut event_loop, has_messages } = taken;
             event_loop.begin_slice();
-            event_loop.fire_timers();
             if has_messages {
                 event_loop.take_messages();
             }
             let done = act(&mut event_loop);
+            event_loop.fire_timers();
             for _ in 0..ROUNDS {
                 let brought = event_loop.end_callers_turn();
                 event_loop = match self.inbox.hand_back(brought) {
@@ -172,9 +172,10 @@ impl EventLoop {
             return false;
         }
         self.begin_slice();
-        self.fire_timers();
         self.shared.inbox.take(&mut self.unread);
+        // Before the timers: who has ended in time is not too late because the loop is.
         self.take_messages();
+        self.fire_timers();
         // After the messages, so that who asks finds what was told before.
         self.take_calls();
         self.end_turn()

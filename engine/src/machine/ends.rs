@@ -10,7 +10,7 @@ use super::{Command, EndKind, Machine};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) kind: EndKind,
-    /// How long it had been running; zero if it never was.
+    /// How long ago it came up, whatever it ended by; zero if it never did.
     pub(crate) ran: Duration,
     /// When it ended, since the engine began.
     pub(crate) at: Duration,
@@ -40,6 +40,9 @@ impl Machine {
         node.stage = Stage::Free;
         node.holders = 0;
         node.rest = Rest::Ready;
+        if end.ran >= self.reset_after(id) {
+            self.graph[id].failures = 0;
+        }
         if matches!(end.kind, EndKind::Fatal | EndKind::Dropped) {
             self.kill();
         } else if was_obsolete {
@@ -94,9 +97,6 @@ impl Machine {
     fn rest_after_failure(&mut self, id: NodeId, end: End) {
         let policy = Arc::clone(self.graph[id].policy().unwrap_or(&self.policy));
         let node = &mut self.graph[id];
-        if end.ran >= policy.backoff.reset_after {
-            node.failures = 0;
-        }
         node.failures = node.failures.saturating_add(1);
         let is_spent = policy.intensity.is_some_and(|intensity| {
             let limit = usize::try_from(intensity.failures).unwrap_or(usize::MAX);

@@ -1,7 +1,7 @@
 //! Questions about the graph as it would be: cycles, and whom a change would bounce.
 
 use super::Machine;
-use super::node::{Edge, NodeId, Stage};
+use super::node::{Age, Edge, NodeId, Stage};
 use crate::hash::{Map, Set};
 
 /// The inputs that a node would have after a change: none if it would be taken out.
@@ -55,6 +55,16 @@ impl Machine {
     /// Returns the live workers that would be stopped if these nodes' workers were, themselves
     /// included.
     pub(crate) fn bounced_with(&self, roots: &[NodeId]) -> Vec<NodeId> {
+        self.reached_from(roots, &[Age::Current])
+    }
+
+    /// Returns the live workers that must have ended before these nodes' workers have, themselves
+    /// included: also those of manifolds that were replaced, which are stopping already.
+    pub(crate) fn ending_before(&self, roots: &[NodeId]) -> Vec<NodeId> {
+        self.reached_from(roots, &[Age::Current, Age::Old])
+    }
+
+    fn reached_from(&self, roots: &[NodeId], ages: &[Age]) -> Vec<NodeId> {
         let mut side = Side::default();
         let mut found = Vec::new();
         for root in roots {
@@ -66,10 +76,12 @@ impl Machine {
                 continue;
             }
             found.push(id);
-            for user in &node.users {
-                let link = &self.graph[user.node].inputs[user.input as usize];
-                if link.edge.need.bounces() && link.held == node.generation {
-                    side.add(user.node);
+            for age in ages {
+                for user in node.users(*age) {
+                    let link = self.graph[user.node].inputs(*age)[user.input as usize];
+                    if link.edge.need.bounces() && link.held == node.generation {
+                        side.add(user.node);
+                    }
                 }
             }
         }

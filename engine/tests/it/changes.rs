@@ -61,6 +61,20 @@ pub(crate) async fn chain() -> Result<Engine, Box<dyn Error>> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn uninstall_with_dependents_takes_those_out_that_the_group_would_only_stop() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, add_one(B)).await?;
+    engine.running(&C).await?;
+
+    engine.apply(Change::new().bounce(&B).uninstall_with_dependents(&A)).await?;
+
+    assert!(engine.report().await.workers.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_parked_worker_stays_stopped_until_it_is_unparked() -> TestResult {
     let engine = chain().await?;
     engine.park(&A).await?;

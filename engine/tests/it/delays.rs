@@ -1,9 +1,11 @@
 //! How long the engine waits, on a clock that stands still.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Engine, EventKind, Exit, Intensity, Manifold, Name, WorkerState};
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, add_one, state};
@@ -84,6 +86,50 @@ async fn a_minute_of_good_running_clears_the_failures() -> TestResult {
     events.wait_for_kind("/a", |kind| *kind == EventKind::Started { generation: 5 }).await?;
 
     assert_eq!(waits(&events).last(), Some(&Duration::from_secs(1)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minute_of_good_running_clears_the_failures_whatever_ends_it() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    (0..3).for_each(|_| script.fail_start(Exit::failed("not yet")));
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+    let failures = async || engine.report().await.workers["a"].failures;
+
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert_eq!(failures().await, 3);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(failures().await, 0);
+    script.fail_start(Exit::failed("a new trouble"));
+    engine.bounce(&A).await?;
+    events.wait_for_kind("/a", |kind| *kind == EventKind::Started { generation: 6 }).await?;
+
+    assert_eq!(waits(&events).last(), Some(&Duration::from_secs(1)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_ended_in_time_counts_though_the_engine_hears_of_it_late() -> TestResult {
+    let (engine, began, done) =
+        (test_engine().build()?, Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let seen = (Arc::clone(&began), Arc::clone(&done));
+    let slow = Manifold::builder().offers::<(u32,)>().run_with(seen, |seen, (), up| async move {
+        seen.0.notify_one();
+        seen.1.notified().await;
+        up.ready((1,)).wait().await;
+        Ok(())
+    });
+    engine.install(A, slow.start_timeout(Duration::from_secs(1))).await?;
+    began.notified().await;
+
+    // Nothing else runs on this thread until it is too late for the timer.
+    done.notify_one();
+    tokio::time::advance(Duration::from_secs(2)).await;
+
+    engine.settled().await?;
+    assert_eq!(state(&engine, "a").await, WorkerState::Running);
     Ok(clean_kill(engine).await?)
 }
 

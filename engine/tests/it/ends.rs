@@ -320,6 +320,21 @@ async fn a_filter_is_asked_about_errors_only() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_second_filter_is_asked_about_errors_only() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.fail_start(Exit::failed("no licence"));
+
+    let manifold = script
+        .manifold(B.optional())
+        .filter(|_| Err(Exit::missing("a licence")))
+        .filter(|exit| Err(Exit::fatal(exit.to_string())));
+    engine.install(A, manifold).await?;
+
+    wait_for_state(&engine, "a", WorkerState::Missing).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_of_a_worker_that_is_being_stopped_is_no_failure() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;

@@ -1,10 +1,12 @@
 //! How a worker is started with its inputs, and what their changes do.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{ChangeError, Engine, EngineInput, Exit, Manifold, Name, WorkerState};
 use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, state};
@@ -222,10 +224,10 @@ fn asker<F>(ask: impl Fn(Engine) -> F + Send + Sync + 'static) -> Manifold
 where
     F: Future<Output = Result<(), ChangeError>> + Send,
 {
-    let ask = std::sync::Arc::new(ask);
+    let ask = Arc::new(ask);
     Manifold::builder().inputs((EngineInput, A.optional())).offers::<(String,)>().run(
         move |(engine, _), up| {
-            let ask = std::sync::Arc::clone(&ask);
+            let ask = Arc::clone(&ask);
             async move {
                 let answer = match ask(engine).await {
                     Ok(()) => "done".to_owned(),
@@ -276,6 +278,31 @@ async fn a_worker_that_would_bounce_its_own_input_is_refused() -> TestResult {
 
     let text = "cannot bounce manifold \"a\": \"asker\" asks for it and would wait for its own end";
     assert_eq!(engine.output(ASKER).await?, text);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_worker_that_would_bounce_what_it_still_holds_is_refused() -> TestResult {
+    let (engine, said) = (test_engine().build()?, Arc::new(Mutex::new(None)));
+    let says = Arc::clone(&said);
+    let replaced = Manifold::builder().inputs((EngineInput, A)).offers::<(String,)>().run_with(
+        says,
+        |says, (engine, _), up| async move {
+            up.ready((String::new(),)).wait().await;
+            let bounced = engine.bounce(&A).await;
+            *says.lock() = bounced.err().map(|error| error.to_string());
+            Ok(())
+        },
+    );
+    engine.provide(A, 1).await?;
+    engine.install(ASKER, replaced).await?;
+    engine.running(&ASKER).await?;
+
+    let new = |_| std::future::ready(Ok(()));
+    engine.replace(ASKER, asker(new)).await?;
+
+    let text = "cannot bounce manifold \"a\": \"asker\" asks for it and would wait for its own end";
+    assert_eq!(said.lock().as_deref(), Some(text));
     Ok(clean_kill(engine).await?)
 }
 

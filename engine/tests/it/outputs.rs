@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crankcase_engine::{
     ChangeError, Changing, EngineGone, EventKind, Exit, Manifold, Name, Offers, Outcome, Stop,
-    Worker,
+    Worker, WorkerState,
 };
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 
@@ -80,6 +80,102 @@ async fn a_changed_output_concerns_only_who_uses_its_type() -> TestResult {
     engine.settled().await?;
 
     assert_eq!(journal.lines(), ["start b Stats(3)"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_output_is_news_only_to_those_who_follow_its_type() -> TestResult {
+    let engine = test_engine().build()?;
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    let mut stats = engine.output(A.output::<Stats>()).follow().await?;
+    let mut loads = engine.output(A).follow().await?;
+    assert_eq!((stats.value().await?, loads.value().await?), (Stats(3), 1));
+
+    load.send(2)?;
+
+    assert_eq!(loads.changed().await?, Some(2));
+    engine.settled().await?;
+    tokio::select! {
+        biased;
+        news = stats.changed() => return Err(format!("{news:?} is no news").into()),
+        () = std::future::ready(()) => {}
+    }
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_worker_that_closes_sees_its_last_value() -> TestResult {
+    let engine = test_engine().build()?;
+    let (load, slow) = (watch::Sender::new(1), Script::new());
+    slow.stop_after(Duration::from_secs(20));
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, slow.manifold(A)).await?;
+    engine.running(&B).await?;
+    let mut loads = engine.output(A).follow().await?;
+    assert_eq!(loads.value().await?, 1);
+
+    let (bounced, seen) = tokio::join!(engine.bounce(&A), async {
+        wait_for_state(&engine, "a", WorkerState::Closing)
+            .await
+            .map_err(|_| "it does not close")?;
+        load.send(2).map_err(|_| "it is gone")?;
+        loads.changed().await.map_err(|_| "the engine is gone")
+    });
+
+    bounced?;
+    assert_eq!(seen, Ok(Some(2)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_of_a_worker_that_closes_for_good_reaches_nobody() -> TestResult {
+    let engine = test_engine().build()?;
+    let (load, slow) = (watch::Sender::new(1), Script::new());
+    slow.stop_after(Duration::from_secs(20));
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, slow.manifold(A)).await?;
+    engine.running(&B).await?;
+    let mut loads = engine.output(A).follow().await?;
+
+    let (uninstalled, sent) = tokio::join!(engine.uninstall(&A), async {
+        wait_for_state(&engine, "a", WorkerState::Closing)
+            .await
+            .map_err(|_| "it does not close")?;
+        load.send(2).map_err(|_| "it is gone")?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Ok::<_, &str>(loads.get())
+    });
+
+    uninstalled?;
+    assert_eq!(sent, Ok(Some(1)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_ready_after_it_was_told_to_stop_offers_nothing() -> TestResult {
+    let (engine, began) = (test_engine().build()?, Arc::new(Notify::new()));
+    let begins = Arc::clone(&began);
+    let late =
+        Manifold::builder().offers::<(u32,)>().run_with(begins, |begins, (), up| async move {
+            begins.notify_one();
+            up.context().stop().wait().await;
+            let _told = up.ready((80,));
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            Ok(())
+        });
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, late).await?;
+    began.notified().await;
+
+    let (parked, seen) = tokio::join!(engine.park(&A), async {
+        let is_up = |kind: &EventKind| matches!(kind, EventKind::Started { .. });
+        events.wait_for_kind("/a", is_up).await?;
+        Ok::<_, Box<dyn std::error::Error>>(engine.output(A).follow().await?.get())
+    });
+
+    parked?;
+    assert_eq!(seen?, None);
     Ok(clean_kill(engine).await?)
 }
 

@@ -81,6 +81,45 @@ async fn a_report_has_which_of_very_many_inputs_were_there() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_report_tells_the_inputs_of_a_new_manifold_from_those_of_the_last_worker() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.install(C, Script::new().manifold(A)).await?;
+    engine.running(&C).await?;
+
+    engine.replace(C, Script::new().manifold((B, A))).await?;
+    let report = engine.report().await;
+
+    let inputs = report.workers["c"].inputs.iter();
+    let there: Vec<_> = inputs.map(|input| (&*input.name, input.was_present)).collect();
+    assert_eq!(there, [("b", false), ("a", true)]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_generations_of_a_new_name_begin_anew() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+    engine.bounce(&A).await?;
+    engine.running(&A).await?;
+    engine.uninstall(&A).await?;
+    engine.settled().await?;
+    let mut events = EventRecorder::new(&engine);
+
+    engine.install(B, Script::new().manifold(C.optional())).await?;
+    let before = engine.report().await.workers["b"].generation;
+    engine.running(&B).await?;
+
+    assert_eq!((before, engine.report().await.workers["b"].generation), (1, 1));
+    clean_kill(engine).await?;
+    events.finish().await?;
+    let is_first = |kind: &EventKind| *kind == EventKind::Started { generation: 1 };
+    assert!(events.seen().iter().any(|event| is_first(&event.kind)), "{events:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_report_says_until_when_a_worker_backs_off() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.fail_start(Exit::failed("no luck"));

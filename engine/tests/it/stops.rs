@@ -123,6 +123,23 @@ async fn a_kill_deadline_names_who_is_left_behind() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_did_not_end_in_its_grace_is_named_in_the_final_report() -> TestResult {
+    let (engine, slow) = (test_engine().build()?, Script::new());
+    slow.stop_after(Duration::from_secs(40));
+    engine.install(A, slow.manifold(())).await?;
+    engine.install(B, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+
+    engine.stop().await?;
+    let report = engine.report().await;
+
+    let aborted = ["a", "b"].map(|name| report.workers[name].was_aborted);
+    assert_eq!(aborted, [true, false]);
+    assert!(report.to_string().contains("  a  waiting, aborted\n"), "{report}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_stop_during_a_start_drops_it_at_once_and_is_no_failure() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.hold_start();

@@ -87,6 +87,10 @@ impl Judge {
         let seat = &mut self.seats[index];
         let ran = seat.came().filter(|_| seat.phase == Phase::Running);
         let ran = ran.map_or(Duration::ZERO, |came| at.saturating_sub(came));
+        let reset_after = seat.policy.as_ref().map(|policy| policy.backoff.reset_after);
+        if reset_after.is_some_and(|after| ran >= after) {
+            seat.failures = 0;
+        }
         seat.rest = Rest::Ready;
         seat.next = Next::Whatever;
         let is_over = matches!(end, EndKind::Fatal | EndKind::Dropped);
@@ -132,13 +136,8 @@ impl Judge {
             (seat.rest, seat.next) = (Rest::Ready, Next::Nothing);
             return;
         }
-        let reset_after = seat.policy.as_ref().map(|policy| policy.backoff.reset_after);
-        match &mut seat.next {
-            Next::Nothing if end == EndKind::Done => seat.failures = 0,
-            Next::Backoff(failures) if reset_after.is_some_and(|after| ran >= after) => {
-                *failures = 1;
-            }
-            _ => {}
+        if end == EndKind::Done {
+            seat.failures = 0;
         }
     }
 

@@ -51,6 +51,9 @@ pub struct WorkerReport {
     pub failures: u32,
     /// Whether the engine's health depends on it.
     pub is_essential: bool,
+    /// Whether its last worker did not end in its grace, or start in its time, and was aborted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_aborted: bool,
     /// Why it does not do all it should, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,

@@ -120,6 +120,9 @@ impl World {
         self.machine.ended(id, worker.generation, self.end(kind, ran));
         self.drop_timer(place);
         self.seats[place].rest = Rest::Ready;
+        if ran >= self.policy.backoff.reset_after {
+            self.seats[place].failures = 0;
+        }
         let is_asked = worker.is_told
             && !worker.is_stuck
             && matches!(kind, EndKind::Stopped | EndKind::Failed);
@@ -143,7 +146,7 @@ impl World {
         } else if worker.is_marked {
             self.delay_if_root(place, &worker);
         } else if worker.is_overdue || kind == EndKind::Failed {
-            self.failed(place, ran);
+            self.failed(place);
         } else {
             let seat = &mut self.seats[place];
             seat.rest = match kind {
@@ -166,10 +169,10 @@ impl World {
         }
     }
 
-    fn failed(&mut self, place: usize, ran: Duration) {
+    fn failed(&mut self, place: usize) {
         let (now, policy) = (self.now, Arc::clone(&self.policy));
         let seat = &mut self.seats[place];
-        seat.failures = if ran >= policy.backoff.reset_after { 1 } else { seat.failures + 1 };
+        seat.failures += 1;
         seat.recent.push(now);
         seat.rest = match policy.intensity {
             Some(limit) => {
