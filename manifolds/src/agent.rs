@@ -9,6 +9,7 @@
 
 mod error;
 mod journal;
+mod run;
 mod runtimes;
 mod service;
 mod signals;
@@ -19,26 +20,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{
-    Change, ConfigError, Engine, EngineBuilder, EngineError, Exit, Manifold, Name, Nested,
-};
-use crankcase_status::{ControlConfig, StateDir, StateLock, locate};
+use crankcase_engine::{Change, ConfigError, Engine, EngineBuilder, Exit, Manifold, Name, Nested};
+use crankcase_status::{ControlConfig, StateDir};
 use crankcase_workers::SignalHandle;
-use tokio::sync::Notify;
-use tokio::time::timeout;
 
 pub use error::{AgentError, Ended};
 
-use crate::control;
 use crate::logging::Logging;
 
 use self::runtimes::Runtimes;
-use self::signals::Listening;
 
 /// How often each signal has come, for what reloads at SIGHUP: every agent offers it.
 pub const SIGNALS: Name<SignalHandle> = Name::new("signals");
-
-const CONTROL: Name<()> = Name::new("control");
 
 /// How long after the first signal a second one counts, by default: a person is slower, and who
 /// signals both a process and its group is faster.
@@ -289,72 +282,6 @@ impl AgentBuilder {
         }
         Ok(self.bounds.validate()?)
     }
-
-    /// Runs until the engine and the frame have ended, or until a second signal. Says whether workers
-    /// may run on after it.
-    async fn run_on(
-        self,
-        runtimes: &Runtimes,
-        lock: &Arc<StateLock>,
-        may_run_on: &mut bool,
-    ) -> Result<Ended, AgentError> {
-        let signals = Listening::begin(runtimes.frame.handle(), self.signals_apart)?;
-        let engine = self
-            .engine
-            .name(&self.name)
-            .workers_on(runtimes.workers.handle().clone())
-            .kill_deadline(self.stop_deadline)
-            .build()?;
-        let (fatal, logging) = journal::keep(runtimes.frame.handle(), engine.events());
-        let installed = Arc::new(Notify::new());
-        let told = service::keep(runtimes.frame.handle(), &engine, &installed);
-        let frame = serve(runtimes.frame.handle(), &engine, Arc::clone(lock), self.bounds).await?;
-        let running = async {
-            let begun = begin(&engine, signals.handle(), self.change).await;
-            let ended = match begun {
-                Ok(()) => {
-                    installed.notify_one();
-                    until_end(&engine, &signals).await
-                }
-                Err(error) => {
-                    say_besides(engine.stop().await);
-                    Err(error)
-                }
-            };
-            let left_behind = engine.report().await.left_behind;
-            let stopped = frame.stop().await;
-            told.all().await;
-            // It ends with the events; a thread that is taken is not waited for.
-            let _late = timeout(LAST_GRACE, logging).await;
-            (ended, left_behind, stopped)
-        };
-        let (ended, left_behind, stopped) = tokio::select! {
-            biased;
-            ended = running => ended,
-            () = signals.asked_again() => {
-                tracing::warn!("asked a second time: ending at once");
-                fatal.say_unless_of(None);
-                *may_run_on = true;
-                return Ok(Ended::Interrupted);
-            }
-        };
-        *may_run_on = !left_behind.is_empty();
-        fatal.say_unless_of(ended.as_ref().err().and_then(AgentError::fatal_worker));
-        match ended {
-            Ok(()) if left_behind.is_empty() => Ok(stopped.map(|()| Ended::Stopped)?),
-            Ok(()) => {
-                say_besides(stopped);
-                Err(AgentError::LeftBehind { paths: left_behind })
-            }
-            Err(error) => {
-                say_besides(stopped);
-                if !left_behind.is_empty() {
-                    tracing::error!(workers = ?left_behind, "workers were left behind");
-                }
-                Err(error)
-            }
-        }
-    }
 }
 
 impl fmt::Debug for AgentBuilder {
@@ -376,49 +303,5 @@ fn failed(error: AgentError) {
     } else {
         // Nobody can be told when stderr is closed.
         drop(writeln!(std::io::stderr(), "{text}"));
-    }
-}
-
-/// Serves the control socket by an engine of its own.
-async fn serve(
-    runtime: &tokio::runtime::Handle,
-    engine: &Engine,
-    lock: Arc<StateLock>,
-    bounds: ControlConfig,
-) -> Result<Engine, AgentError> {
-    let found = engine.clone();
-    let addresses = Arc::new(move |path: &str| locate(&found, path));
-    let config = control::Config { lock, engine: engine.clone(), addresses, bounds };
-    let frame = {
-        let _runtime = runtime.enter();
-        Engine::builder().name(&Name::new("frame")).kill_deadline(LAST_GRACE).build()?
-    };
-    frame.install(CONTROL, control::manifold(config)?).await?;
-    Ok(frame)
-}
-
-/// Installs what the agent is made of.
-async fn begin(engine: &Engine, signals: SignalHandle, change: Change) -> Result<(), AgentError> {
-    engine.provide(SIGNALS, signals).await?;
-    Ok(engine.apply(change).await?)
-}
-
-/// Waits for the engine's end, or stops it when a signal asks for that.
-async fn until_end(engine: &Engine, signals: &Listening) -> Result<(), AgentError> {
-    tokio::select! {
-        biased;
-        () = signals.asked_to_end() => {
-            engine.asked_by("agent", "a signal asked it to end").kill();
-            tracing::info!("asked to end: stopping all workers in order");
-        }
-        () = engine.stopping() => {}
-    }
-    Ok(engine.wait().await?)
-}
-
-/// Says what went wrong besides, where another error is what ends the agent.
-fn say_besides(ended: Result<(), EngineError>) {
-    if let Err(error) = ended {
-        tracing::error!("{}", Exit::failed(error));
     }
 }
