@@ -208,6 +208,42 @@ async fn the_final_report_stays_after_the_end() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn stopping_is_told_when_the_stop_begins_and_at_any_time_after() -> TestResult {
+    let (engine, slow) = (test_engine().build()?, Script::new());
+    slow.stop_after(Duration::from_secs(5));
+    engine.install(A, slow.manifold(())).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+    tokio::select! {
+        biased;
+        () = engine.stopping() => return Err("it runs".into()),
+        () = std::future::ready(()) => {}
+    }
+
+    engine.kill();
+    engine.stopping().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    engine.wait().await?;
+    engine.stopping().await;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fatal_error_is_the_beginning_of_the_stop() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+
+    script.end(Err(Exit::fatal("no disk")));
+
+    engine.stopping().await;
+    assert!(engine.wait().await.is_err());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn calls_after_a_kill_are_answered_with_an_error() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, Script::new().manifold(())).await?;
