@@ -101,9 +101,12 @@ mod journal;
 mod kill;
 mod recorder;
 mod script;
+mod signal;
 mod simulation;
 mod started;
 mod stubs;
+mod subject;
+mod wait;
 mod watcher;
 
 pub use bare::Bare;
@@ -114,11 +117,12 @@ pub use harness::Harness;
 pub use input::Input;
 pub use journal::Journal;
 pub use kill::{Running, check_alive, check_kill, check_killed, clean_kill, dirty_kill};
-pub use recorder::{EventRecorder, wait_for_event, wait_for_state};
+pub use recorder::{EventRecorder, wait_for_event};
 pub use script::Script;
 pub use simulation::{Broken, Faults, Mode, Notes, Setup, Simulation, Tally, Trace, View};
 pub use started::{StartError, Started, start};
 pub use stubs::Stubs;
+pub use wait::wait_for_state;
 pub use watcher::{FakeNotifyWatcher, FakeStringsWatcher, FakeWatcher, Watching};
 
 /// Compiles and runs the examples of the guide.
