@@ -60,8 +60,7 @@ pub async fn start(manifold: Manifold, stubs: Stubs) -> Result<Started, StartErr
     let events = EventRecorder::new(&engine);
     let lives = Lives::default();
     let manifold = lives.around(manifold);
-    let now = Life::default();
-    let mut started = Started { engine, events, lives, now, has_ended: false };
+    let mut started = Started { engine, events, lives, now: None, has_ended: false };
     started.engine.apply(change.install(SUBJECT, manifold)).await?;
     started.wait_until_up().await?;
     Ok(started)
@@ -131,7 +130,8 @@ pub struct Started {
     engine: Engine,
     events: EventRecorder,
     lives: Lives,
-    now: Life,
+    /// The present worker, until its end has been seen.
+    now: Option<Life>,
     has_ended: bool,
 }
 
@@ -214,7 +214,7 @@ impl Started {
     /// # Errors
     ///
     /// What the worker ends with, also when it had ended before; a failure when it has not ended within
-    /// its grace and was dropped.
+    /// its grace, and was dropped or left behind.
     pub async fn stop(mut self) -> Outcome {
         self.engine.kill();
         let mut last: Option<End> = None;
@@ -228,10 +228,10 @@ impl Started {
                 }
                 Err(_) if self.events.is_over() => {
                     // What is stuck does not even end then.
-                    return match last {
-                        _ if self.now.is_dropped => Err(DROPPED.into()),
-                        Some(end) => end.outcome,
-                        None => Ok(()),
+                    return match (&self.now, last) {
+                        (Some(_), _) => Err("it has not ended, and was left behind".into()),
+                        (None, Some(end)) => end.outcome,
+                        (None, None) => Ok(()),
                     };
                 }
                 Err(failure) => return Err(Exit::failed(failure)),
@@ -277,12 +277,15 @@ impl Started {
     fn see(&mut self, event: &Event) -> Option<End> {
         match event.kind {
             EventKind::Starting { generation } => {
-                self.now = Life { generation, ..Life::default() };
+                self.now = Some(Life { generation, ..Life::default() });
             }
-            EventKind::Stopping => self.now.is_told = true,
-            EventKind::Aborted => self.now.is_dropped = self.now.is_told,
+            EventKind::Stopping => self.now.get_or_insert_default().is_told = true,
+            EventKind::Aborted => {
+                let life = self.now.get_or_insert_default();
+                life.is_dropped = life.is_told;
+            }
             EventKind::Ended { end, ref error, is_panic } => {
-                let life = std::mem::take(&mut self.now);
+                let life = self.now.take().unwrap_or_default();
                 let outcome = match self.lives.take(life.generation) {
                     Some(exit) => Err(exit),
                     None if life.is_dropped => Err(DROPPED.into()),

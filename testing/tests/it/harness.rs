@@ -286,6 +286,21 @@ async fn a_change_has_reached_the_users_when_it_is_over() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_an_input_was_told_is_so_when_the_call_is_over() -> TestResult {
+    let harness = Harness::new(following()).await?;
+    let mut a = harness.changing(&A);
+    a.come(1).await?;
+    let mut offered = harness.engine().output(A).follow().await?;
+
+    a.change(2).await?;
+    let changed = offered.get();
+    a.fail("the disk is full").await?;
+
+    assert_eq!((changed, offered.get()), (Some(2), None));
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_value_that_is_not_equal_to_itself_can_be_published() -> TestResult {
     const RATE: Name<f64> = Name::new("rate");
     let manifold = Manifold::builder().inputs(RATE).run(|_rate, up| async move {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Detail, Exit, Manifold, Name, Outcome, Severity, Stop, Worker};
-use crankcase_testing::{Journal, Script, StartError, Stubs, clean_kill, start, test_engine};
+use crankcase_testing::{
+    Journal, Script, StartError, Stubs, check_killed, clean_kill, start, test_engine,
+};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -240,16 +242,29 @@ async fn an_end_of_its_own_is_waited_for_through_bounces() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_bounced_and_ends_with_an_error_is_started_again() -> TestResult {
-    let values = watch::Sender::new(0);
-    let started = start(sum(), Stubs::new().changing(&A, values.subscribe())).await?;
+    let started = start(sum(), Stubs::new().value(&A, 0)).await?;
     let mut totals = started.follow::<u32>().await?;
     assert_eq!(totals.value().await, Ok(0));
 
-    values.send(7)?;
+    started.engine().bounce(&Name::<()>::new("subject")).await?;
 
     assert_eq!(totals.changed().await, Ok(None));
-    assert_eq!(totals.value().await, Ok(7));
-    Ok(started.stop().await.map_err(|exit| exit.to_string())?)
+    assert_eq!(totals.value().await, Ok(0));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_bounced_and_ends_with_a_fatal_error_ends_the_engine() -> TestResult {
+    let script = Script::new();
+    script.answer_stop(Err(Exit::fatal("it broke")));
+    let started = start(script.manifold(()), Stubs::new()).await?;
+
+    let bounced = started.engine().bounce(&Name::<()>::new("subject")).await;
+    let ended = check_killed(started.engine().clone(), Duration::from_secs(60)).await?;
+
+    assert!(bounced.is_err() && ended.is_err());
+    assert_eq!(started.stop().await.err().ok_or("it ended well")?.to_string(), "it broke");
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
@@ -386,6 +401,6 @@ async fn a_worker_that_is_stuck_does_not_end_well() -> TestResult {
 
     drop(release);
     let text = stopped.err().ok_or("it ended well")?.to_string();
-    assert_eq!(text, "it has not ended within its grace, and was dropped");
+    assert_eq!(text, "it has not ended, and was left behind");
     Ok(())
 }
