@@ -1,13 +1,16 @@
 mod claims;
+mod installed;
 
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
 use claims::Claim;
-use crankcase_engine::{Exit, Stop, Worker};
+use crankcase_engine::{Exit, Manifold, Stop, Worker};
+pub use installed::Installed;
 
 use crate::failure::Failure;
+use crate::stubs::Stubs;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Reporter = Box<dyn Fn() -> Boxed<()> + Send + Sync>;
@@ -64,6 +67,42 @@ pub struct Conformance<S, W> {
     reporter: Option<MakeReporter<W>>,
     released: Option<Released>,
     ends_by_itself: bool,
+}
+
+impl Conformance<(), ()> {
+    /// Returns the checks of the workers of a manifold, which may be closures. Each is started among
+    /// stubs of its own, in an engine of its own.
+    ///
+    /// A drop drops the worker's future. In the middle of its start it is told to stop, as a worker
+    /// is whose engine is killed. The stubs stay as they are, so that no input is lost; and the
+    /// [wrap](crankcase_engine::EngineBuilder::wrap) of their engine is set by the checks. Workers that
+    /// block their threads cannot be dropped, and are to be checked by a test of their own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::{Manifold, Name};
+    /// use crankcase_testing::{Conformance, Stubs};
+    ///
+    /// const PORT: Name<u16> = Name::new("port");
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), crankcase_testing::Failure> {
+    /// let web = Manifold::builder().inputs(PORT).run(|_port, up| async move {
+    ///     up.ready(()).wait().await;
+    ///     Ok(())
+    /// });
+    /// Conformance::of(web, || Stubs::new().value(&PORT, 80)).check().await
+    /// # }
+    /// ```
+    pub fn of(
+        manifold: Manifold,
+        stubs: impl Fn() -> Stubs,
+    ) -> Conformance<impl Fn(Stop) -> Boxed<Result<Installed, Exit>>, Installed> {
+        Conformance::new(move |stop| -> Boxed<Result<Installed, Exit>> {
+            Box::pin(Installed::start(manifold.clone(), stubs(), stop))
+        })
+    }
 }
 
 impl<S, F, W> Conformance<S, W>

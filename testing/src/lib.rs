@@ -110,7 +110,7 @@ mod wait;
 mod watcher;
 
 pub use bare::Bare;
-pub use conformance::Conformance;
+pub use conformance::{Conformance, Installed};
 pub use engine::test_engine;
 pub use failure::Failure;
 pub use harness::Harness;

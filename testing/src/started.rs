@@ -239,6 +239,17 @@ impl Started {
         }
     }
 
+    /// Waits until the worker ends by itself, for as long as it takes.
+    pub(crate) async fn own_end(&mut self) -> Outcome {
+        loop {
+            match self.ended().await {
+                Ok(outcome) => return outcome,
+                Err(failure) if self.events.is_over() => return Err(Exit::failed(failure)),
+                Err(_) => {}
+            }
+        }
+    }
+
     async fn wait_until_up(&mut self) -> Result<(), StartError> {
         let engine = self.engine.clone();
         let is_subjects = |event: &Event| is_about(event, &engine, &SUBJECT);

@@ -1,6 +1,9 @@
 use std::fmt;
+use std::sync::Arc;
 
-use crankcase_engine::{Change, Changing, EngineBuilder, Exit, Manifold, Name, Nested, Offers};
+use crankcase_engine::{
+    Change, Changing, EngineBuilder, Exit, Manifold, Name, Nested, Offers, Wrap,
+};
 use tokio::sync::watch;
 
 use crate::engine::test_engine;
@@ -106,6 +109,12 @@ impl Stubs {
         T: Clone + Send + Sync + 'static,
     {
         Self { change: self.change.install_nested(name.clone(), nested), ..self }
+    }
+
+    /// Puts something around all workers.
+    pub(crate) fn wrapped(self, wrap: Arc<dyn Wrap>) -> Self {
+        let (engine, change) = self.into_parts();
+        Self { change, engine: Some(engine.wrap(wrap)) }
     }
 
     /// Returns the engine, and the change that puts the stubs into it.

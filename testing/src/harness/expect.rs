@@ -84,7 +84,7 @@ impl Harness {
     }
 
     /// Waits until the engine has settled, and demands that the worker does not run for this reason,
-    /// as [`Engine::why`] says it.
+    /// as [`Engine::why`](crankcase_engine::Engine::why) says it.
     ///
     /// # Errors
     ///

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Outcome, Stop, Worker};
-use crankcase_testing::{Conformance, Failure};
+use crankcase_engine::{Exit, Linger, Manifold, Outcome, Stop, Up, Worker};
+use crankcase_testing::{Conformance, Failure, Stubs};
 use tokio::task::yield_now;
 
-use crate::TestResult;
+use crate::{A, TestResult};
 
 /// A worker that does as its function says.
 struct Does<F>(F);
@@ -340,4 +340,90 @@ impl Drop for Leaves {
             self.1.store(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Returns the checks of a closure that does as the function says, once it has its input.
+fn closure<F, R>(does: F) -> impl Future<Output = Result<(), Failure>>
+where
+    F: Fn(Up<(u32,)>, u32) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Outcome> + Send + 'static,
+{
+    let builder = Manifold::builder().inputs(A).offers::<(u32,)>();
+    let manifold = builder.run(move |a, up| does(up, a));
+    async move { Conformance::of(manifold, || Stubs::new().value(&A, 7)).check().await }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_waits_for_its_stop_passes() -> TestResult {
+    let checked = closure(|up, a| async move {
+        yield_now().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        up.ready((a,)).wait().await;
+        Ok(())
+    });
+    Ok(checked.await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn closures_that_are_wrong_are_told() -> TestResult {
+    let claim = "expected: it starts and runs until it is told to stop\nhappened: ";
+    let brief = closure(|up, a| async move {
+        let _stop = up.ready((a,));
+        tokio::time::sleep(Duration::from_secs(59)).await;
+        Err("no beat".into())
+    });
+    expect(brief.await, &format!("{claim}it ended by itself: no beat"))?;
+    let deaf = closure(|up, a| async move {
+        let _stop = up.ready((a,));
+        std::future::pending().await
+    });
+    let late = "it has not ended within 10s";
+    expect(deaf.await, &format!("{claim}{late}"))?;
+    let broken = closure(|up, a| async move {
+        up.ready((a,)).wait().await;
+        Err("it cannot write".into())
+    });
+    expect(broken.await, &format!("{claim}told to stop, it ended: it cannot write"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_dropped_closure_leaves_is_told() -> TestResult {
+    let things = Things::default();
+    let taken = things.clone();
+    // It gives back what it took only when it comes to its end.
+    let manifold = Manifold::builder().run(move |(), up| {
+        let things = taken.clone();
+        async move {
+            let thing = things.take()?;
+            std::mem::forget(thing);
+            up.ready(()).wait().await;
+            things.0.store(0, Ordering::Relaxed);
+            Ok(())
+        }
+    });
+    let released = move || std::future::ready(things.left());
+
+    expect(
+        Conformance::of(manifold, Stubs::new).released(released).check().await,
+        "expected: it can be dropped before it is run\nhappened: afterwards 1 were left",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_that_gives_back_what_it_took_passes() -> TestResult {
+    let things = Things::default();
+    let taken = things.clone();
+    let manifold = Manifold::builder().run(move |(), up| {
+        let thing = taken.take();
+        async move {
+            let _thing = thing?;
+            yield_now().await;
+            up.ready(()).wait().await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Ok(())
+        }
+    });
+    let released = move || std::future::ready(things.left());
+
+    Ok(Conformance::of(manifold, Stubs::new).released(released).check().await?)
 }
