@@ -46,15 +46,15 @@
 //!
 //! - [`start`] runs one manifold with [`Stubs`] for its inputs; [`Started`] looks at its outputs,
 //!   its report and its end.
-//! - [`Harness`] runs one manifold whose inputs come, change, go and fail as the test says; its
-//!   expectations wait for events.
+//! - [`Harness`] runs one manifold or nested engine whose inputs come, change, go and fail as the test
+//!   says; its expectations wait for events.
 //! - [`FakeWatcher`] stands in the place of what tells of changes.
 //! - [`Script`] is a worker that does what the test tells it: ends, panics, fails to start, ignores
 //!   its stop, never yields. [`Journal`] records what doubles were started with and when they were
 //!   told to stop.
 //! - [`Simulation`] runs manifolds among faults, once for each seed, and judges the engine's promises
 //!   and your own invariants; a seed that fails replays exactly.
-//! - [`Conformance`] checks that any worker is as an engine needs it.
+//! - [`Conformance`] checks that any worker, or that of any manifold, is as an engine needs it.
 //! - [`test_engine`] builds an engine without jitter; [`EventRecorder`], [`wait_for_event`] and
 //!   [`wait_for_state`] wait for what it does.
 //! - [`check_alive`], [`check_killed`], [`check_kill`], [`clean_kill`] and [`dirty_kill`] say whether
@@ -81,6 +81,8 @@
 //! simulation.liveness(0..10)?;
 //! # Ok(()) }
 //! ```
+//!
+//! Every wait ends: after ten minutes by the clock it fails, and says what was seen until then.
 //!
 //! The guide `docs/testing.md` leads through all of it.
 //!

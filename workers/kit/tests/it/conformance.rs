@@ -119,9 +119,9 @@ async fn until_left(followed: Followed) -> Result<(), String> {
 #[tokio::test(start_paused = true)]
 async fn a_catacomb_with_children_conforms() -> TestResult {
     let followed = Followed::default();
-    let left = Arc::clone(&followed);
-    let start = |_| async {
-        let catacomb = Catacomb::new(CatacombConfig::default());
+    let (left, followed) = (Arc::clone(&followed), &followed);
+    let start = |stop: Stop| async move {
+        let catacomb = Catacomb::new_for(&stop, CatacombConfig::default());
         for _ in 0..3 {
             catacomb.handle().add("child", Owned::new(Gate::new(), followed.subscribe()))?;
         }
@@ -135,11 +135,11 @@ async fn a_catacomb_with_children_conforms() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_runner_with_workers_conforms() -> TestResult {
     let followed = Followed::default();
-    let left = Arc::clone(&followed);
-    let start = |_| async {
-        let runner = Runner::new(RunnerConfig::default())?;
+    let (left, followed) = (Arc::clone(&followed), &followed);
+    let start = |stop: Stop| async move {
+        let runner = Runner::new_for(&stop, RunnerConfig::default())?;
         for name in ["a", "b", "c"] {
-            let followed = Arc::clone(&followed);
+            let followed = Arc::clone(followed);
             let spec = ChildSpec::permanent(move |_ctx| {
                 std::future::ready(Ok(Owned::new(Gate::new(), followed.subscribe())))
             });
