@@ -222,7 +222,8 @@ async fn next(engine: &Engine, events: &mut Events) -> Result<Event, String> {
     let notice = tokio::select! {
         biased;
         notice = events.next() => notice,
-        _ = engine.wait() => None,
+        // On another thread it may have ended since the look at the events.
+        _ = engine.wait() => events.try_next(),
     };
     match notice {
         Some(Notice::Event(event)) => Ok(event),

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::recorder::EventRecorder;
 use crate::stubs::Stubs;
 use crate::subject::{SUBJECT, is_about};
+use crate::wait::settled;
 
 /// Starts a manifold with stubs for its inputs, in an engine of its own.
 ///
@@ -257,11 +258,14 @@ impl Started {
             let event = tokio::select! {
                 biased;
                 event = self.events.wait_for(is_subjects) => event?,
-                settled = engine.settled() => {
+                settled = settled(&engine) => {
                     let text = "the engine ended before the worker was up";
                     settled.map_err(|_| Failure::with_seen(text, &self.events.all_lines()))?;
-                    let why = engine.why(SUBJECT.as_str()).await.map(|why| why.to_string());
-                    return Err(StartError::Waiting(why.unwrap_or_default()));
+                    // What came from another thread since the look at the events is among them.
+                    match self.events.take_now(is_subjects)? {
+                        Some(event) => event,
+                        None => return Err(StartError::Waiting(self.why().await)),
+                    }
                 }
             };
             if let Some(end) = self.see(&event) {
@@ -271,6 +275,11 @@ impl Started {
                 return Ok(());
             }
         }
+    }
+
+    async fn why(&self) -> String {
+        let why = self.engine.why(SUBJECT.as_str()).await;
+        why.map(|why| why.to_string()).unwrap_or_default()
     }
 
     /// Waits for the next end of a worker.

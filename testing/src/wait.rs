@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Engine, WorkerState};
+use crankcase_engine::{ChangeError, Engine, WorkerState};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -19,6 +19,15 @@ pub(crate) async fn within<F: Future>(
 ) -> Result<F::Output, Failure> {
     let came = timeout(LIMIT, future).await;
     came.map_err(|_| Failure::new(format!("{} within {LIMIT:?}", late())))
+}
+
+/// Waits until an engine has settled and all its events up to then can be read.
+///
+/// A turn of the engine answers first and lets its events be seen then, which another thread may come
+/// between. The second answer is of a later turn.
+pub(crate) async fn settled(engine: &Engine) -> Result<(), ChangeError> {
+    engine.settled().await?;
+    engine.settled().await
 }
 
 /// Lets every task of this thread's runtime that can run go on until it waits for something else

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::Harness;
 use crate::failure::Failure;
 use crate::subject::{SUBJECT, is_about, is_end, is_turn, line};
-use crate::wait::{all_turns, state_within};
+use crate::wait::{all_turns, settled, state_within};
 
 /// What is said of a wait that the engine's end has ended.
 const ENDED: &str = ", and the engine has ended";
@@ -177,7 +177,7 @@ impl Harness {
     async fn settled(&mut self, expected: &str) -> Result<(), Failure> {
         // An engine at rest says so at once, though its workers may have something to do.
         all_turns().await;
-        match timeout(self.limit, self.engine.settled()).await {
+        match timeout(self.limit, settled(&self.engine)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.failure(expected, "the engine has ended").await),
             Err(_) => Err(self.failure(expected, "the engine does not settle").await),
