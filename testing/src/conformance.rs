@@ -1,15 +1,16 @@
+mod claims;
+mod installed;
+
 use std::fmt;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::pin::Pin;
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Outcome, Stop, Worker};
-use tokio::task::yield_now;
-use tokio::time::timeout;
+use claims::Claim;
+use crankcase_engine::{Exit, Manifold, Stop, Worker};
+pub use installed::Installed;
 
-use crate::bare::Bare;
 use crate::failure::Failure;
+use crate::stubs::Stubs;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Reporter = Box<dyn Fn() -> Boxed<()> + Send + Sync>;
@@ -20,15 +21,20 @@ type Released = Box<dyn Fn() -> Boxed<Result<(), String>> + Send + Sync>;
 ///
 /// Each claim is checked with a fresh worker, which is started as its manifold would start it:
 ///
-/// - it starts, and goes on until it is told to stop;
-/// - told to stop, it ends well within its grace; told twice, it is as if it were told once;
+/// - it starts, and goes on until it is told to stop: for a minute by the clock, or for as long as
+///   [`runs_for`](Self::runs_for) says;
+/// - told to stop, it ends well within its grace;
 /// - told before it was run, or when an input is lost, it ends as well;
 /// - it can be dropped before it is run and while it runs, and in the middle of its start, at every
 ///   await;
 /// - it reports while it runs, if it does at all;
-/// - after each of these it can be started again, and nothing of it is left.
+/// - after each end and drop, as soon as nothing [lingers](Stop::linger), it can be started again,
+///   and nothing of it is left.
 ///
-/// Workers with real input and output are checked on a clock that runs, others on a paused one.
+/// That it may be told twice need not be checked: a [`Stop`] tells a worker once.
+///
+/// Workers with real input and output are checked on a clock that runs, others on a paused one. With
+/// a clock that runs say by [`runs_for`](Self::runs_for) how long is worth waiting.
 ///
 /// # Examples
 ///
@@ -48,13 +54,14 @@ type Released = Box<dyn Fn() -> Boxed<Result<(), String>> + Send + Sync>;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), crankcase_testing::Failure> {
-/// Conformance::new(|| async { Ok(Poller) }).grace(Duration::from_secs(1)).check().await
+/// Conformance::new(|_stop| async { Ok(Poller) }).grace(Duration::from_secs(1)).check().await
 /// # }
 /// ```
 #[must_use = "nothing is checked until `check`"]
 pub struct Conformance<S, W> {
     start: S,
     start_timeout: Duration,
+    runs_for: Duration,
     grace: Duration,
     report_deadline: Duration,
     reporter: Option<MakeReporter<W>>,
@@ -62,20 +69,55 @@ pub struct Conformance<S, W> {
     ends_by_itself: bool,
 }
 
-/// How often a start is dropped, each time one await later, before it is taken for endless.
-const MOST_AWAITS: usize = 1_000;
+impl Conformance<(), ()> {
+    /// Returns the checks of the workers of a manifold, which may be closures. Each is started among
+    /// stubs of its own, in an engine of its own.
+    ///
+    /// A drop drops the worker's future. In the middle of its start it is told to stop, as a worker
+    /// is whose engine is killed. The stubs stay as they are, so that no input is lost; and the
+    /// [wrap](crankcase_engine::EngineBuilder::wrap) of their engine is set by the checks. Workers that
+    /// block their threads cannot be dropped, and are to be checked by a test of their own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::{Manifold, Name};
+    /// use crankcase_testing::{Conformance, Stubs};
+    ///
+    /// const PORT: Name<u16> = Name::new("port");
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), crankcase_testing::Failure> {
+    /// let web = Manifold::builder().inputs(PORT).run(|_port, up| async move {
+    ///     up.ready(()).wait().await;
+    ///     Ok(())
+    /// });
+    /// Conformance::of(web, || Stubs::new().value(&PORT, 80)).check().await
+    /// # }
+    /// ```
+    pub fn of(
+        manifold: Manifold,
+        stubs: impl Fn() -> Stubs,
+    ) -> Conformance<impl Fn(Stop) -> Boxed<Result<Installed, Exit>>, Installed> {
+        Conformance::new(move |stop| -> Boxed<Result<Installed, Exit>> {
+            Box::pin(Installed::start(manifold.clone(), stubs(), stop))
+        })
+    }
+}
 
 impl<S, F, W> Conformance<S, W>
 where
-    S: Fn() -> F,
+    S: Fn(Stop) -> F,
     F: Future<Output = Result<W, Exit>>,
     W: Worker,
 {
-    /// Returns the checks of the workers that `start` makes.
+    /// Returns the checks of the workers that `start` makes. It is given the stop that the worker will
+    /// be run with, as [`Context::stop`](crankcase_engine::Context::stop) gives it in an engine.
     pub fn new(start: S) -> Self {
         Self {
             start,
             start_timeout: Duration::from_secs(10),
+            runs_for: Duration::from_secs(60),
             grace: Duration::from_secs(10),
             report_deadline: Duration::from_secs(1),
             reporter: None,
@@ -87,6 +129,12 @@ where
     /// Sets how long a start may take. Default 10 s.
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = timeout;
+        self
+    }
+
+    /// Sets for how long by the clock a worker must run that is told nothing. Default 1 min.
+    pub fn runs_for(mut self, duration: Duration) -> Self {
+        self.runs_for = duration;
         self
     }
 
@@ -120,7 +168,7 @@ where
         self
     }
 
-    /// Checks after each worker's end that nothing of it is left: processes, files, sockets. It may
+    /// Checks after each worker's end or drop that nothing of it is left: processes, files, sockets. It may
     /// wait; what is left is the error.
     pub fn released<R>(mut self, released: impl Fn() -> R + Send + Sync + 'static) -> Self
     where
@@ -141,153 +189,17 @@ where
     /// # Errors
     ///
     /// The first claim that does not hold, and what happened instead.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time enabled.
     pub async fn check(&self) -> Result<(), Failure> {
-        self.claim("it starts and runs until it is told to stop", self.runs()).await?;
-        self.claim("told twice is told once", self.told_twice()).await?;
-        self.claim("told before it is run, it ends", self.told_before()).await?;
-        self.claim("it ends when it has lost an input and is told to stop", self.loses()).await?;
-        self.claim("it can be dropped before it is run", self.dropped_before()).await?;
-        self.claim("it can be dropped while it runs", self.dropped_amid()).await?;
-        self.claim("its start can be dropped at every await", self.dropped_in_start()).await?;
-        if let Some(reporter) = &self.reporter {
-            self.claim("it reports while it runs", self.reports(reporter)).await?;
+        for claim in Claim::ALL {
+            let held = self.holds(claim).await;
+            let text = |what| format!("expected: {}\nhappened: {what}", claim.text());
+            held.map_err(|what| Failure::new(text(what)))?;
         }
         Ok(())
-    }
-
-    /// Checks one claim, and that nothing is left afterwards.
-    async fn claim(
-        &self,
-        claim: &str,
-        check: impl Future<Output = Result<(), String>>,
-    ) -> Result<(), Failure> {
-        let failed = |what: String| Failure::new(format!("expected: {claim}\nhappened: {what}"));
-        check.await.map_err(failed)?;
-        let Some(released) = &self.released else { return Ok(()) };
-        released().await.map_err(|left| failed(format!("afterwards {left}")))
-    }
-
-    async fn start(&self) -> Result<W, String> {
-        match timeout(self.start_timeout, (self.start)()).await {
-            Ok(Ok(worker)) => Ok(worker),
-            Ok(Err(exit)) => Err(format!("its start ended: {exit}")),
-            Err(_) => Err(format!("its start took longer than {:?}", self.start_timeout)),
-        }
-    }
-
-    /// Starts a worker and lets it go as far as it gets at once.
-    async fn run(&self) -> Result<Bare, String> {
-        let mut worker = Bare::run(self.start().await?);
-        for _ in 0..100 {
-            yield_now().await;
-        }
-        if worker.has_ended() && !self.ends_by_itself {
-            return Err(format!("it ended by itself: {}", text(&worker.ended().await)));
-        }
-        Ok(worker)
-    }
-
-    /// Waits for the end of a worker that was told to stop.
-    async fn ends(&self, mut worker: Bare) -> Result<(), String> {
-        match timeout(self.grace, worker.ended()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) if self.ends_by_itself => Ok(()),
-            Ok(Err(exit)) => Err(format!("told to stop, it ended: {exit}")),
-            Err(_) => Err(format!("told to stop, it has not ended within {:?}", self.grace)),
-        }
-    }
-
-    async fn runs(&self) -> Result<(), String> {
-        let worker = self.run().await?;
-        worker.stopper().stop();
-        self.ends(worker).await
-    }
-
-    async fn told_twice(&self) -> Result<(), String> {
-        let worker = self.run().await?;
-        worker.stopper().stop();
-        yield_now().await;
-        worker.stopper().stop();
-        self.ends(worker).await
-    }
-
-    async fn told_before(&self) -> Result<(), String> {
-        let (stopper, stop) = Stop::pair();
-        stopper.stop();
-        let run = self.start().await?.run(stop);
-        match timeout(self.grace, run).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) if self.ends_by_itself => Ok(()),
-            Ok(Err(exit)) => Err(format!("it ended: {exit}")),
-            Err(_) => Err(format!("it has not ended within {:?}", self.grace)),
-        }
-    }
-
-    async fn loses(&self) -> Result<(), String> {
-        let worker = self.run().await?;
-        worker.stopper().lose_input();
-        yield_now().await;
-        worker.stopper().stop();
-        let mut worker = worker;
-        // How it ends then is its own affair.
-        let ended = timeout(self.grace, worker.ended()).await;
-        ended.map(drop).map_err(|_| format!("it has not ended within {:?}", self.grace))
-    }
-
-    async fn dropped_before(&self) -> Result<(), String> {
-        drop(self.start().await?);
-        self.runs().await.map_err(|what| format!("the next one: {what}"))
-    }
-
-    /// Drops workers after one, two, four ... turns, so that they are at other places.
-    async fn dropped_amid(&self) -> Result<(), String> {
-        for turns in [1, 2, 4, 8, 100] {
-            let mut worker = Bare::run(self.start().await?);
-            for _ in 0..turns {
-                yield_now().await;
-            }
-            worker.abort();
-            let dropped = timeout(self.grace, worker.ended()).await;
-            match dropped {
-                Err(_) => return Err(format!("dropped, it is not gone within {:?}", self.grace)),
-                Ok(Err(exit)) if exit.is_panic() => return Err(format!("dropped, it {exit}")),
-                Ok(_) => {}
-            }
-        }
-        self.runs().await.map_err(|what| format!("the next one: {what}"))
-    }
-
-    async fn dropped_in_start(&self) -> Result<(), String> {
-        for awaits in 1..=MOST_AWAITS {
-            let start = polled((self.start)(), awaits);
-            match timeout(self.start_timeout, start).await {
-                Ok(None) => {}
-                Ok(Some(Ok(worker))) => {
-                    drop(worker);
-                    return self.runs().await.map_err(|what| format!("the next one: {what}"));
-                }
-                Ok(Some(Err(exit))) => {
-                    return Err(format!("after {} were dropped: {exit}", awaits - 1));
-                }
-                Err(_) => return Err(format!("it took longer than {:?}", self.start_timeout)),
-            }
-        }
-        Err(format!("its start has more than {MOST_AWAITS} awaits"))
-    }
-
-    async fn reports(&self, reporter: &MakeReporter<W>) -> Result<(), String> {
-        let worker = self.start().await?;
-        let report = Arc::new(reporter(&worker));
-        let late = || format!("it did not report within {:?}", self.report_deadline);
-        let worker = Bare::run(worker);
-        for _ in 0..100 {
-            yield_now().await;
-        }
-        timeout(self.report_deadline, report()).await.map_err(|_| late())?;
-        worker.stopper().stop();
-        // One that is asked while the worker ends may have nothing to say, but must not panic.
-        drop(timeout(self.report_deadline, report()).await);
-        self.ends(worker).await
     }
 }
 
@@ -298,23 +210,4 @@ impl<S, W> fmt::Debug for Conformance<S, W> {
             .field("grace", &self.grace)
             .finish_non_exhaustive()
     }
-}
-
-/// Polls a future that often at most, and drops it if it is not ready then.
-async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut polls = 0;
-    std::future::poll_fn(move |cx: &mut Context<'_>| {
-        polls += 1;
-        match future.as_mut().poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if polls >= times => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
-
-fn text(outcome: &Outcome) -> String {
-    outcome.as_ref().map_or_else(Exit::to_string, |()| "done".to_owned())
 }

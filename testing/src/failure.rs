@@ -1,4 +1,7 @@
+use std::error::Error;
 use std::fmt;
+
+use crankcase_engine::ChangeError;
 
 /// Why a test cannot go on: what was expected, and what was seen instead.
 ///
@@ -39,4 +42,14 @@ impl fmt::Debug for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {}
+
+impl From<ChangeError> for Failure {
+    /// Takes the text of a refusal with its cause.
+    fn from(error: ChangeError) -> Self {
+        match error.source() {
+            Some(cause) => Self::new(format!("{error}: {cause}")),
+            None => Self::new(error.to_string()),
+        }
+    }
+}

@@ -1,23 +1,22 @@
+mod expect;
+mod failure;
+
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use crankcase_engine::{
-    ChangeError, Detail, EndKind, Engine, Event, EventKind, Manifold, Name, WorkerReport,
-    WorkerState,
+    Change, Detail, Engine, EngineBuilder, Manifold, Name, Nested, Offers, WorkerReport,
 };
 use tokio::time::timeout;
 
-use crate::engine::test_engine;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, Place};
 use crate::journal::Journal;
 use crate::kill::clean_kill;
-use crate::recorder::{EventRecorder, wait_for_state};
+use crate::recorder::EventRecorder;
 use crate::stubs::Stubs;
-
-/// What the manifold under test is installed under.
-const SUBJECT: Name<()> = Name::new("subject");
-const PATH: &str = "/subject";
+use crate::subject::SUBJECT;
+use crate::wait::LIMIT;
 
 /// Runs one manifold among inputs that the test drives, and waits for what it does.
 ///
@@ -98,15 +97,34 @@ impl Harness {
     ///
     /// Outside a tokio runtime with time enabled.
     pub async fn among(manifold: Manifold, stubs: Stubs) -> Result<Self, Failure> {
-        let engine = test_engine().build().expect("the kit's own settings are right");
-        let events = EventRecorder::new(&engine);
-        let (journal, limit) = (Journal::new(), Duration::from_secs(600));
-        let installed = engine.apply(stubs.change.install(SUBJECT, manifold)).await;
-        installed.map_err(|error| Failure::new(text_of(&error)))?;
-        Ok(Self { engine, events, journal, limit })
+        let (engine, change) = stubs.into_parts();
+        Self::of(engine, change.install(SUBJECT, manifold)).await
     }
 
-    /// Sets how long an expectation waits by the clock. Default 10 min.
+    /// Installs a nested engine, with its imports and exports, among stubs. Its workers' paths begin
+    /// with `/subject/`.
+    ///
+    /// # Errors
+    ///
+    /// When the nested engine and its stubs do not fit together.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time enabled.
+    pub async fn of_nested(nested: Nested, stubs: Stubs) -> Result<Self, Failure> {
+        let (engine, change) = stubs.into_parts();
+        Self::of(engine, change.install_nested(SUBJECT, nested)).await
+    }
+
+    async fn of(engine: EngineBuilder, change: Change) -> Result<Self, Failure> {
+        let engine = engine.build().map_err(|error| Failure::new(format!("no engine: {error}")))?;
+        let events = EventRecorder::new(&engine);
+        engine.apply(change).await?;
+        Ok(Self { engine, events, journal: Journal::new(), limit: LIMIT })
+    }
+
+    /// Sets how long an expectation waits by the clock, and each call of an input that is made from
+    /// now on. Default 10 min.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
@@ -119,7 +137,7 @@ impl Harness {
     where
         T: Clone + Debug + Send + Sync + 'static,
     {
-        Input::plain(name, self.engine.clone(), self.journal.clone())
+        Input::plain(name, self.place())
     }
 
     /// Returns an input that is driven by hand and whose value is a changing output: when it
@@ -128,146 +146,69 @@ impl Harness {
     where
         T: Clone + Debug + PartialEq + Send + Sync + 'static,
     {
-        Input::changing(name, self.engine.clone(), self.journal.clone())
+        Input::changing(name, self.place())
     }
 
-    /// Waits until the worker is up, and returns its generation.
+    /// Returns an input that is driven by hand and offers several values, a tuple of up to eight,
+    /// each of another type; or a single one that is not `Debug`. The journal tells of it without
+    /// its values.
     ///
-    /// # Errors
+    /// # Examples
     ///
-    /// When it does not come up in time, or ends before it is up.
-    pub async fn expect_start(&mut self) -> Result<u32, Failure> {
-        let event = self.next("that it starts", |_| true).await?;
-        let EventKind::Started { generation } = event.kind else {
-            return Err(self.failure("that it starts", &happened(&event)).await);
-        };
-        Ok(generation)
-    }
-
-    /// Waits until the worker has ended because it was told to.
+    /// ```
+    /// use std::sync::Arc;
+    /// use crankcase_engine::{Manifold, Name};
+    /// use crankcase_testing::Harness;
     ///
-    /// # Errors
+    /// type Render = Arc<dyn Fn(u32) -> String + Send + Sync>;
     ///
-    /// When it does not end in time, or ends by itself.
-    pub async fn expect_stop(&mut self) -> Result<(), Failure> {
-        let event = self.next("that it stops", is_end).await?;
-        match &event.kind {
-            EventKind::Ended { end: EndKind::Stopped, .. } => Ok(()),
-            _ => Err(self.failure("that it stops", &happened(&event)).await),
-        }
-    }
-
-    /// Waits until the worker has stopped and another one is up; returns its generation.
+    /// const PAGE: Name<Render> = Name::new("page");
     ///
-    /// # Errors
-    ///
-    /// When it does not in time, or ends by itself.
-    pub async fn expect_bounce(&mut self) -> Result<u32, Failure> {
-        self.expect_stop().await?;
-        self.expect_start().await
-    }
-
-    /// Waits until the worker has ended by itself, and returns how and with which error.
-    ///
-    /// # Errors
-    ///
-    /// When it does not end in time, or was told to.
-    pub async fn expect_end(&mut self) -> Result<(EndKind, Option<String>), Failure> {
-        let event = self.next("that it ends by itself", is_end).await?;
-        match event.kind {
-            EventKind::Ended { end, ref error, .. } if end != EndKind::Stopped => {
-                Ok((end, error.clone()))
-            }
-            _ => Err(self.failure("that it ends by itself", &happened(&event)).await),
-        }
-    }
-
-    /// Waits until the engine has settled, and demands that the worker has neither come up nor ended
-    /// since the last expectation.
-    ///
-    /// # Errors
-    ///
-    /// When it has.
-    pub async fn expect_quiet(&mut self) -> Result<(), Failure> {
-        self.settled("that nothing happens to it").await?;
-        let event = self.events.take_now(|event| event.path() == PATH && is_turn(event))?;
-        match event {
-            None => Ok(()),
-            Some(event) => Err(self.failure("that nothing happens to it", &happened(&event)).await),
-        }
-    }
-
-    /// Waits until the engine has settled, and demands that the worker does not run for this reason,
-    /// as [`Engine::why`] says it.
-    ///
-    /// # Errors
-    ///
-    /// When it runs, or for another reason.
-    pub async fn expect_waiting(&mut self, why: &str) -> Result<(), Failure> {
-        let expected = format!("that {why}");
-        self.settled(&expected).await?;
-        let found = self.engine.why(SUBJECT.as_str()).await.map(|why| why.to_string());
-        match found {
-            Some(found) if found == why => Ok(()),
-            Some(found) => Err(self.failure(&expected, &found).await),
-            None => Err(self.failure(&expected, "it is not installed").await),
-        }
-    }
-
-    /// Waits until the worker offers this value.
-    ///
-    /// # Errors
-    ///
-    /// When it does not in time, or its manifold does not offer the type.
-    pub async fn expect_output<T>(&mut self, expected: T) -> Result<(), Failure>
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let inputs = (PAGE, PAGE.output::<u32>());
+    /// let web = Manifold::builder().inputs(inputs).offers::<(String,)>().run(
+    ///     |(render, pages), up| async move {
+    ///         up.ready((render(pages),)).wait().await;
+    ///         Ok(())
+    ///     },
+    /// );
+    /// let mut harness = Harness::new(web).await?;
+    /// let mut page = harness.inputs::<(Render, u32), _>(&PAGE);
+    /// page.come((Arc::new(|pages| format!("{pages} pages")), 7)).await?;
+    /// assert_eq!(harness.output::<String>().await?, "7 pages");
+    /// harness.finish().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn inputs<O, T>(&self, name: &Name<T>) -> Input<O>
     where
-        T: Clone + Debug + PartialEq + Send + Sync + 'static,
+        O: Offers + Clone + Sync,
     {
-        let followed = self.engine.output(SUBJECT.output::<T>()).follow().await;
-        let mut output = followed.map_err(|error| Failure::new(text_of(&error)))?;
-        let mut last = output.get();
-        let came = timeout(self.limit, async {
-            while last.as_ref() != Some(&expected)
-                && let Ok(next) = output.changed().await
-            {
-                last = next;
+        Input::several(name, self.place())
+    }
+
+    fn place(&self) -> Place {
+        let (engine, journal) = (self.engine.clone(), self.journal.clone());
+        Place { engine, journal, limit: self.limit }
+    }
+
+    /// Waits until the worker is up, and returns one of its outputs.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come up in time, or its manifold does not offer the type.
+    pub async fn output<T>(&mut self) -> Result<T, Failure>
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let request = self.engine.output(SUBJECT.output::<T>()).into_future();
+        match timeout(self.limit, request).await {
+            Ok(output) => Ok(output?),
+            Err(_) => {
+                let expected = format!("that it offers its {}", std::any::type_name::<T>());
+                let happened = self.nothing().await;
+                Err(self.failure(&expected, &happened).await)
             }
-        });
-        if came.await.is_ok() && last.as_ref() == Some(&expected) {
-            return Ok(());
-        }
-        let expected = format!("that it offers {expected:?}");
-        let happened =
-            last.map_or("it offers nothing".to_owned(), |last| format!("it is {last:?}"));
-        Err(self.failure(&expected, &happened).await)
-    }
-
-    /// Demands that the worker has come up this many times in all.
-    ///
-    /// # Errors
-    ///
-    /// When it has not.
-    pub async fn expect_starts(&mut self, starts: u32) -> Result<(), Failure> {
-        let found = self.report().await?.generation;
-        if found == starts {
-            return Ok(());
-        }
-        let expected = format!("that it was started {starts} times");
-        Err(self.failure(&expected, &format!("it was started {found} times")).await)
-    }
-
-    /// Waits until the worker is in a state that lasts.
-    ///
-    /// # Errors
-    ///
-    /// When it is not in time.
-    pub async fn expect_state(&mut self, state: WorkerState) -> Result<(), Failure> {
-        let expected = format!("that it is {state}");
-        let engine = self.engine.clone();
-        match timeout(self.limit, wait_for_state(&engine, "subject", state)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(failure)) => Err(self.failure(&expected, &failure.to_string()).await),
-            Err(_) => Err(self.failure(&expected, "it is not").await),
         }
     }
 
@@ -301,63 +242,18 @@ impl Harness {
         &self.engine
     }
 
-    /// Stops everything, and demands that it ends well.
+    /// Stops everything, and demands that it ends well: every worker that is told to stop ends in
+    /// its grace and without an error, as [`clean_kill`] has it.
     ///
     /// # Errors
     ///
-    /// When the engine has ended with an error, or something is left behind.
-    pub async fn finish(self) -> Result<(), Failure> {
-        clean_kill(self.engine.clone()).await
-    }
-
-    /// Waits for the worker's next turn of a kind: that it comes up, or ends.
-    async fn next(
-        &mut self,
-        expected: &str,
-        is_wanted: impl Fn(&Event) -> bool,
-    ) -> Result<Event, Failure> {
-        let is_next = |event: &Event| event.path() == PATH && is_turn(event) && is_wanted(event);
-        match timeout(self.limit, self.events.wait_for(is_next)).await {
-            Ok(Ok(event)) => Ok(event),
-            Ok(Err(_)) => Err(self.failure(expected, "the engine has ended").await),
-            Err(_) => {
-                let limit = self.limit;
-                let why = self.engine.why(SUBJECT.as_str()).await;
-                let why = why.map(|why| why.to_string()).unwrap_or_default();
-                Err(self.failure(expected, &format!("nothing within {limit:?}; {why}")).await)
-            }
+    /// When the engine has ended with an error, a worker does not end well, or something is left
+    /// behind.
+    pub async fn finish(mut self) -> Result<(), Failure> {
+        match clean_kill(self.engine.clone()).await {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(self.failure("that it ends well", &failure.to_string()).await),
         }
-    }
-
-    async fn settled(&mut self, expected: &str) -> Result<(), Failure> {
-        match timeout(self.limit, self.engine.settled()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(self.failure(expected, "the engine has ended").await),
-            Err(_) => Err(self.failure(expected, "the engine does not settle").await),
-        }
-    }
-
-    /// Says what was expected, what happened in its place, and all that happened before.
-    async fn failure(&mut self, expected: &str, happened: &str) -> Failure {
-        // What came after the last look is told too.
-        drop(self.events.take_now(|_| false));
-        let mut text = format!("expected {expected}\nhappened: {happened}\n");
-        text.push_str("the engine's events:");
-        for line in self.events.lines() {
-            text.push_str("\n  ");
-            text.push_str(&line);
-        }
-        text.push_str("\nthe journal:");
-        for line in self.journal.lines() {
-            text.push_str("\n  ");
-            text.push_str(&line);
-        }
-        text.push_str("\nthe report:");
-        for line in self.engine.report().await.to_string().lines() {
-            text.push_str("\n  ");
-            text.push_str(line);
-        }
-        Failure::new(text)
     }
 }
 
@@ -373,26 +269,5 @@ impl Debug for Harness {
             .field("events", &self.events)
             .field("journal", &self.journal)
             .finish_non_exhaustive()
-    }
-}
-
-/// Whether it tells that a worker is up, or has ended.
-fn is_turn(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Started { .. }) || is_end(event)
-}
-
-fn is_end(event: &Event) -> bool {
-    matches!(event.kind, EventKind::Ended { .. })
-}
-
-fn happened(event: &Event) -> String {
-    format!("{} {}", event.path(), event.kind)
-}
-
-/// Returns a refusal with its cause.
-fn text_of(error: &ChangeError) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
     }
 }

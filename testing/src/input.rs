@@ -1,67 +1,87 @@
+mod source;
+
 use std::fmt::{self, Debug};
+use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Changing, Engine, Exit, Manifold, Name};
+use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, Offers};
+use source::{Source, State};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
+use crate::failure::Failure;
 use crate::journal::Journal;
+use crate::recorder::EventRecorder;
+use crate::subject::{is_about, is_end};
 
 /// An input of a manifold that the test drives; made by [`Harness::input`](crate::Harness::input).
 ///
-/// Every call returns when the engine has carried it out; what it leads to comes afterwards, and is
-/// waited for by the harness's expectations.
+/// Every call returns when the engine has carried it out: the value is on offer, or gone, and those
+/// who use it have been told. What they do then comes afterwards, and is waited for by the harness's
+/// expectations. Each call fails with the reason if that takes longer than the harness's
+/// [`limit`](crate::Harness::limit).
 pub struct Input<T> {
-    name: Name<T>,
-    engine: Engine,
-    journal: Journal,
+    name: Name<()>,
+    at: Place,
     state: watch::Sender<State<T>>,
-    make: fn(Source<T>) -> Manifold,
-    /// Whether one worker offers several values, one after the other.
-    is_changing: bool,
+    kind: Kind<T>,
     is_installed: bool,
 }
 
-/// What an input's worker does.
-#[derive(Clone)]
-enum State<T> {
-    Gone,
-    There(T),
-    Failed(String),
+/// Where an input is driven.
+pub(crate) struct Place {
+    pub(crate) engine: Engine,
+    pub(crate) journal: Journal,
+    pub(crate) limit: Duration,
 }
 
-/// What an input's worker is made of.
-pub(crate) struct Source<T> {
-    state: watch::Receiver<State<T>>,
+/// How an input's values are offered and told.
+struct Kind<T> {
+    make: fn(Source<T>) -> Manifold,
+    /// What the journal says of a value, if anything.
+    show: fn(&T) -> String,
+    /// Whether two values are the same to users: there if one worker offers several values, one
+    /// after the other.
+    is_same: Option<fn(&T, &T) -> bool>,
 }
 
-impl<T: Clone + Debug + Send + Sync + 'static> Input<T> {
+impl<T: Clone + Send + Sync + 'static> Input<T> {
     /// Returns an input that is absent, and whose workers offer one value each.
-    pub(crate) fn plain(name: &Name<T>, engine: Engine, journal: Journal) -> Self {
-        Self {
-            name: name.clone(),
-            engine,
-            journal,
-            state: watch::Sender::new(State::Gone),
-            make: Source::plain,
-            is_changing: false,
-            is_installed: false,
-        }
+    pub(crate) fn plain(name: &Name<T>, at: Place) -> Self
+    where
+        T: Debug,
+    {
+        Self::new(name, at, Kind { make: Source::plain, show: shown, is_same: None })
     }
 
     /// Returns an input that is absent, and whose worker offers a changing value.
-    pub(crate) fn changing(name: &Name<T>, engine: Engine, journal: Journal) -> Self
+    pub(crate) fn changing(name: &Name<T>, at: Place) -> Self
     where
-        T: PartialEq,
+        T: Debug + PartialEq,
     {
-        Self { make: Source::changing, is_changing: true, ..Self::plain(name, engine, journal) }
+        Self::new(name, at, Kind { make: Source::changing, show: shown, is_same: Some(T::eq) })
+    }
+
+    /// Returns an input that is absent, and whose workers offer several values each.
+    pub(crate) fn several<N>(name: &Name<N>, at: Place) -> Self
+    where
+        T: Offers,
+    {
+        Self::new(name, at, Kind { make: Source::several, show: |_| String::new(), is_same: None })
+    }
+
+    fn new<N>(name: &Name<N>, at: Place, kind: Kind<T>) -> Self {
+        let state = watch::Sender::new(State::Gone);
+        Self { name: name.output(), at, state, kind, is_installed: false }
     }
 
     /// Offers a value. It counts as a change if there is one already.
     ///
     /// # Errors
     ///
-    /// When the manifold asks for another type, or the engine has ended.
-    pub async fn come(&mut self, value: T) -> Result<(), ChangeError> {
-        self.journal.note(format!("{} comes: {value:?}", self.name.as_str()));
+    /// When the manifold asks for another type, the value is not on offer in time, or the engine has
+    /// ended.
+    pub async fn come(&mut self, value: T) -> Result<(), Failure> {
+        self.note("comes", &(self.kind.show)(&value));
         self.offer(value).await
     }
 
@@ -70,129 +90,126 @@ impl<T: Clone + Debug + Send + Sync + 'static> Input<T> {
     /// # Errors
     ///
     /// As [`come`](Self::come).
-    pub async fn change(&mut self, value: T) -> Result<(), ChangeError> {
-        self.journal.note(format!("{} changes: {value:?}", self.name.as_str()));
+    pub async fn change(&mut self, value: T) -> Result<(), Failure> {
+        self.note("changes", &(self.kind.show)(&value));
         self.offer(value).await
-    }
-
-    async fn offer(&mut self, value: T) -> Result<(), ChangeError> {
-        let (name, change) = (self.name.clone(), Change::new());
-        let change = match self.state.send_replace(State::There(value)) {
-            _ if !self.is_installed => {
-                let manifold = (self.make)(Source { state: self.state.subscribe() });
-                change.install(name, manifold)
-            }
-            // Its worker publishes the value.
-            State::There(_) if self.is_changing => change,
-            State::There(_) | State::Failed(_) => change.bounce(&name),
-            State::Gone => change.unpark(&name),
-        };
-        if let Err(error) = self.engine.apply(change).await {
-            self.state.send_replace(State::Gone);
-            return Err(error);
-        }
-        self.is_installed = true;
-        self.engine.running(&self.name).await
     }
 
     /// Takes the value away: who uses it is stopped first.
     ///
     /// # Errors
     ///
-    /// When the engine has ended.
-    pub async fn go(&mut self) -> Result<(), ChangeError> {
-        self.journal.note(format!("{} goes", self.name.as_str()));
+    /// When it is not gone in time, or the engine has ended.
+    pub async fn go(&mut self) -> Result<(), Failure> {
+        self.note("goes", "");
         if self.is_installed {
-            self.engine.park(&self.name).await?;
+            let parked = timeout(self.at.limit, self.at.engine.park(&self.name)).await;
+            match parked {
+                Ok(parked) => parked?,
+                Err(_) => return Err(self.late("is not gone").await),
+            }
         }
         self.state.send_replace(State::Gone);
         Ok(())
     }
 
-    /// Lets the input's worker end by itself with an error: who uses it has lost it. It fails at
-    /// each further try, until it [comes](Self::come) again.
+    /// Lets the input's worker end by itself with an error, and waits for that: who uses it has lost
+    /// it. It fails at each further try, until it [comes](Self::come) again.
     ///
     /// # Errors
     ///
-    /// When the engine has ended.
-    pub async fn fail(&mut self, error: impl Into<String>) -> Result<(), ChangeError> {
+    /// When it does not end in time, or the engine has ended.
+    pub async fn fail(&mut self, error: impl Into<String>) -> Result<(), Failure> {
         let error = error.into();
-        self.journal.note(format!("{} fails: {error}", self.name.as_str()));
-        let was_gone = matches!(self.state.send_replace(State::Failed(error)), State::Gone);
-        if !self.is_installed {
-            let manifold = (self.make)(Source { state: self.state.subscribe() });
-            self.engine.apply(Change::new().install(self.name.clone(), manifold)).await?;
-            self.is_installed = true;
-        } else if was_gone {
-            self.engine.unpark(&self.name).await?;
+        self.note("fails", &error);
+        match timeout(self.at.limit, self.end(error)).await {
+            Ok(ended) => ended,
+            Err(_) => Err(self.late("has not failed").await),
         }
-        self.engine.settled().await
+    }
+
+    async fn end(&mut self, error: String) -> Result<(), Failure> {
+        // Made before it is told: the end that comes is not missed.
+        let mut events = EventRecorder::new(&self.at.engine);
+        let before = self.state.send_replace(State::Failed(error));
+        if !self.is_installed {
+            self.install().await?;
+        } else if matches!(before, State::Gone) {
+            self.at.engine.unpark(&self.name).await?;
+        }
+        // Of one that has failed already nobody runs; it says the new error at its next try.
+        if !matches!(before, State::Failed(_)) {
+            let is_its_end =
+                |event: &_| is_end(event) && is_about(event, &self.at.engine, &self.name);
+            events.find(is_its_end).await.map_err(Failure::new)?;
+        }
+        Ok(self.at.engine.settled().await?)
+    }
+
+    async fn offer(&mut self, value: T) -> Result<(), Failure> {
+        match timeout(self.at.limit, self.carry_out(value)).await {
+            Ok(offered) => Ok(offered?),
+            Err(_) => Err(self.late("does not offer the value").await),
+        }
+    }
+
+    async fn carry_out(&mut self, value: T) -> Result<(), ChangeError> {
+        let (engine, name) = (&self.at.engine, &self.name);
+        let is_there = matches!(&*self.state.borrow(), State::There(_)) && self.is_installed;
+        if let Some(is_same) = self.kind.is_same.filter(|_| is_there) {
+            return self.publish(value, is_same).await;
+        }
+        match self.state.send_replace(State::There(value)) {
+            _ if !self.is_installed => self.install().await?,
+            State::There(_) | State::Failed(_) => engine.bounce(name).await?,
+            State::Gone => engine.unpark(name).await?,
+        }
+        self.at.engine.running(&self.name).await
+    }
+
+    async fn install(&mut self) -> Result<(), ChangeError> {
+        let manifold = (self.kind.make)(Source { state: self.state.subscribe() });
+        let installed = self.at.engine.apply(Change::new().install(self.name.clone(), manifold));
+        if let Err(error) = installed.await {
+            self.state.send_replace(State::Gone);
+            return Err(error);
+        }
+        self.is_installed = true;
+        Ok(())
+    }
+
+    /// Lets the input's worker publish another value, and waits until that is what users see.
+    ///
+    /// An engine at rest answers in the caller's own turn: without the wait nobody would have had a
+    /// chance to be told.
+    async fn publish(&self, value: T, is_same: fn(&T, &T) -> bool) -> Result<(), ChangeError> {
+        let mut seen = self.at.engine.output(self.name.output::<T>()).follow().await?;
+        self.state.send_replace(State::There(value.clone()));
+        let is_it = |seen: &T| {
+            // What is not even equal to itself, such as no number, is taken as it comes.
+            is_same(seen, &value) || !is_same(seen, seen) && !is_same(&value, &value)
+        };
+        while !seen.get().as_ref().is_some_and(is_it) {
+            seen.changed().await.map_err(|_| ChangeError::Stopped)?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, what: &str, more: &str) {
+        let colon = if more.is_empty() { "" } else { ": " };
+        self.at.journal.note(format!("{} {what}{colon}{more}", self.name.as_str()));
+    }
+
+    /// Says what has not come in time, and why.
+    async fn late(&self, what: &str) -> Failure {
+        let (name, limit) = (self.name.as_str(), self.at.limit);
+        let why = self.at.engine.why(name).await.map(|why| format!("; {why}")).unwrap_or_default();
+        Failure::new(format!("input {name:?} {what} within {limit:?}{why}"))
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Source<T> {
-    /// Returns a manifold whose value is one for each worker.
-    pub(crate) fn plain(self) -> Manifold {
-        let builder = Manifold::builder().offers::<(T,)>();
-        builder.run_with(self.state, |mut state, (), up| async move {
-            let value = value(&state)?;
-            let stop = up.ready((value,));
-            tokio::select! {
-                biased;
-                () = stop.wait() => Ok(()),
-                error = failed(&mut state) => Err(error),
-            }
-        })
-    }
-}
-
-impl<T: Clone + PartialEq + Send + Sync + 'static> Source<T> {
-    /// Returns a manifold whose value changes while its worker runs.
-    pub(crate) fn changing(self) -> Manifold {
-        let builder = Manifold::builder().offers::<(Changing<T>,)>();
-        builder.run_with(self.state, |mut state, (), up| async move {
-            let (sender, receiver) = watch::channel(value(&state)?);
-            let stop = up.ready((Changing::new(receiver),));
-            loop {
-                tokio::select! {
-                    biased;
-                    () = stop.wait() => return Ok(()),
-                    changed = state.changed() => {
-                        if changed.is_err() {
-                            stop.wait().await;
-                            return Ok(());
-                        }
-                    }
-                }
-                match &*state.borrow_and_update() {
-                    State::There(value) => drop(sender.send_replace(value.clone())),
-                    State::Failed(error) => return Err(Exit::failed(error.clone())),
-                    State::Gone => {}
-                }
-            }
-        })
-    }
-}
-
-fn value<T: Clone>(state: &watch::Receiver<State<T>>) -> Result<T, Exit> {
-    match &*state.borrow() {
-        State::There(value) => Ok(value.clone()),
-        State::Failed(error) => Err(Exit::failed(error.clone())),
-        State::Gone => Err(Exit::missing("the test has taken it away")),
-    }
-}
-
-/// Waits until the input is to fail.
-async fn failed<T>(state: &mut watch::Receiver<State<T>>) -> Exit {
-    let error = match state.wait_for(|state| matches!(state, State::Failed(_))).await.as_deref() {
-        Ok(State::Failed(error)) => Some(error.clone()),
-        _ => None,
-    };
-    match error {
-        Some(error) => Exit::failed(error),
-        // The test has dropped the input: it stays as it is.
-        None => std::future::pending().await,
-    }
+fn shown<T: Debug>(value: &T) -> String {
+    format!("{value:?}")
 }
 
 impl<T> Debug for Input<T> {

@@ -1,7 +1,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crankcase_engine::{Inputs, Manifold};
+use crankcase_engine::{Inputs, Manifold, Offers};
 use parking_lot::Mutex;
 
 use crate::script::Script;
@@ -51,6 +51,16 @@ impl Journal {
         I::Values: Debug,
     {
         Script::new().recorded_in(self).manifold(inputs)
+    }
+
+    /// Returns a manifold like that of [`manifold`](Self::manifold) that offers these values, a tuple
+    /// of up to eight; see [`Script::offering`].
+    pub fn offering<O, I>(&self, values: O, inputs: I) -> Manifold
+    where
+        O: Offers + Clone + Sync,
+        I: Inputs,
+    {
+        Script::new().recorded_in(self).offering(values, inputs)
     }
 
     /// Writes a line of the test's own.

@@ -1,13 +1,17 @@
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Engine, EngineError, Exit};
+use crankcase_engine::{Engine, EngineError, Event, EventKind, Events, Exit, Notice};
 use tokio::time::timeout;
 
 use crate::bare::Bare;
 use crate::failure::Failure;
+use crate::recorder::missed_text;
+use crate::subject::{is_bad_stop, line};
+use crate::wait::{all_turns, within};
 
 /// Something that runs until it is killed: an engine, or a [`Bare`] worker.
 pub trait Running: sealed::Sealed {
@@ -20,7 +24,8 @@ pub trait Running: sealed::Sealed {
     /// Waits for its end.
     fn wait(self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Kills it and waits for its end. Returns the paths of workers that are left behind.
+    /// Kills it and waits for its end. Returns what went wrong meanwhile though it has ended without
+    /// an error: of an engine, which workers did not end well.
     fn kill(self) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send;
 }
 
@@ -47,8 +52,63 @@ impl Running for Engine {
     }
 
     async fn kill(self) -> Result<Vec<String>, EngineError> {
-        self.stop().await?;
-        Ok(self.report().await.left_behind)
+        let events = self.events();
+        Self::kill(&self);
+        let mut wrong = bad_stops(&self, events).await;
+        Self::wait(&self).await?;
+        let left_behind = self.report().await.left_behind;
+        wrong.extend(left_behind.iter().map(|path| format!("{path} is left behind")));
+        Ok(wrong)
+    }
+}
+
+/// Follows an engine that was killed to its end, and returns which workers did not end well.
+async fn bad_stops(engine: &Engine, mut events: Events) -> Vec<String> {
+    let mut stops = Stops::default();
+    loop {
+        let notice = tokio::select! {
+            biased;
+            notice = events.next() => notice,
+            _ = Engine::wait(engine) => events.try_next(),
+        };
+        match notice {
+            Some(Notice::Event(event)) => {
+                if event.kind == EventKind::Finished && event.path() == engine.path() {
+                    return stops.bad;
+                }
+                stops.see(&event);
+            }
+            Some(Notice::Missed(missed)) => {
+                stops.bad.push(missed_text(missed));
+            }
+            None => return stops.bad,
+        }
+    }
+}
+
+/// Sees how workers end that are told to stop.
+#[derive(Default)]
+struct Stops {
+    told: BTreeSet<String>,
+    /// Those that have not ended in their grace and without an error.
+    bad: Vec<String>,
+}
+
+impl Stops {
+    fn see(&mut self, event: &Event) {
+        let was_told = match event.kind {
+            EventKind::Stopping => {
+                self.told.insert(event.path());
+                return;
+            }
+            EventKind::Aborted | EventKind::Stuck => self.told.contains(&event.path()),
+            // What it does before it is told is its own affair.
+            EventKind::Ended { .. } => self.told.remove(&event.path()),
+            _ => return,
+        };
+        if was_told && is_bad_stop(&event.kind) {
+            self.bad.push(line(event));
+        }
     }
 }
 
@@ -60,21 +120,24 @@ impl Running for Bare {
     }
 
     async fn wait(mut self) -> Result<(), Exit> {
-        self.ended().await
+        self.outcome().await
     }
 
     async fn kill(mut self) -> Result<Vec<String>, Exit> {
         self.stopper().stop();
-        self.ended().await.map(|()| Vec::new())
+        self.outcome().await.map(|()| Vec::new())
     }
 }
 
-/// Checks that something has not ended.
+/// Lets everything that can run have its turn, and checks that something has not ended.
+///
+/// The clock stands still meanwhile. What runs on other threads may end later.
 ///
 /// # Errors
 ///
-/// When it has.
-pub fn check_alive<R: Running>(running: &R) -> Result<(), Failure> {
+/// When it has ended.
+pub async fn check_alive<R: Running + Sync>(running: &R) -> Result<(), Failure> {
+    all_turns().await;
     if running.has_ended() { Err(Failure::new("it has ended")) } else { Ok(()) }
 }
 
@@ -107,13 +170,17 @@ pub async fn check_kill<R: Running>(
 
 /// Ends something that is to end well.
 ///
+/// An engine ends well when all its workers do, and those of engines nested in it: when they are told
+/// to stop, each ends in its grace and without an error. What they did before is not looked at.
+///
 /// # Errors
 ///
-/// When it ends with an error; an engine also when it leaves workers behind.
+/// When it ends with an error, or has not ended within ten minutes by the clock; an engine also when
+/// a worker does not end well, or is left behind.
 pub async fn clean_kill<R: Running>(running: R) -> Result<(), Failure> {
-    match running.kill().await {
-        Ok(left_behind) if left_behind.is_empty() => Ok(()),
-        Ok(left_behind) => Err(Failure::with_seen("workers were left behind", &left_behind)),
+    match within(not_ended, running.kill()).await? {
+        Ok(wrong) if wrong.is_empty() => Ok(()),
+        Ok(wrong) => Err(Failure::with_seen("it did not end well", &wrong)),
         Err(error) => Err(Failure::new(format!("it did not end well: {error}"))),
     }
 }
@@ -122,10 +189,14 @@ pub async fn clean_kill<R: Running>(running: R) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// When it ends well.
+/// When it ends well, or has not ended within ten minutes by the clock.
 pub async fn dirty_kill<R: Running>(running: R) -> Result<R::Error, Failure> {
-    match running.kill().await {
+    match within(not_ended, running.kill()).await? {
         Ok(_) => Err(Failure::new("it ended well, but an error was expected")),
         Err(error) => Ok(error),
     }
+}
+
+fn not_ended() -> String {
+    "it has not ended".to_owned()
 }

@@ -46,15 +46,15 @@
 //!
 //! - [`start`] runs one manifold with [`Stubs`] for its inputs; [`Started`] looks at its outputs,
 //!   its report and its end.
-//! - [`Harness`] runs one manifold whose inputs come, change, go and fail as the test says; its
-//!   expectations wait for events.
+//! - [`Harness`] runs one manifold or nested engine whose inputs come, change, go and fail as the test
+//!   says; its expectations wait for events.
 //! - [`FakeWatcher`] stands in the place of what tells of changes.
 //! - [`Script`] is a worker that does what the test tells it: ends, panics, fails to start, ignores
 //!   its stop, never yields. [`Journal`] records what doubles were started with and when they were
 //!   told to stop.
 //! - [`Simulation`] runs manifolds among faults, once for each seed, and judges the engine's promises
 //!   and your own invariants; a seed that fails replays exactly.
-//! - [`Conformance`] checks that any worker is as an engine needs it.
+//! - [`Conformance`] checks that any worker, or that of any manifold, is as an engine needs it.
 //! - [`test_engine`] builds an engine without jitter; [`EventRecorder`], [`wait_for_event`] and
 //!   [`wait_for_state`] wait for what it does.
 //! - [`check_alive`], [`check_killed`], [`check_kill`], [`clean_kill`] and [`dirty_kill`] say whether
@@ -82,6 +82,8 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Every wait ends: after ten minutes by the clock it fails, and says what was seen until then.
+//!
 //! The guide `docs/testing.md` leads through all of it.
 //!
 //! # The paused clock
@@ -101,24 +103,28 @@ mod journal;
 mod kill;
 mod recorder;
 mod script;
+mod signal;
 mod simulation;
 mod started;
 mod stubs;
+mod subject;
+mod wait;
 mod watcher;
 
 pub use bare::Bare;
-pub use conformance::Conformance;
+pub use conformance::{Conformance, Installed};
 pub use engine::test_engine;
 pub use failure::Failure;
 pub use harness::Harness;
 pub use input::Input;
 pub use journal::Journal;
 pub use kill::{Running, check_alive, check_kill, check_killed, clean_kill, dirty_kill};
-pub use recorder::{EventRecorder, wait_for_event, wait_for_state};
+pub use recorder::{EventRecorder, wait_for_event};
 pub use script::Script;
 pub use simulation::{Broken, Faults, Mode, Notes, Setup, Simulation, Tally, Trace, View};
 pub use started::{StartError, Started, start};
 pub use stubs::Stubs;
+pub use wait::wait_for_state;
 pub use watcher::{FakeNotifyWatcher, FakeStringsWatcher, FakeWatcher, Watching};
 
 /// Compiles and runs the examples of the guide.

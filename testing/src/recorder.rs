@@ -1,10 +1,20 @@
 use std::fmt;
+use std::time::Duration;
 
-use crankcase_engine::{Engine, Event, EventKind, Events, Notice, WorkerState};
+use crankcase_engine::{Engine, Event, EventKind, Events, Notice};
+use tokio::time::timeout;
 
 use crate::failure::Failure;
+use crate::subject::line;
+use crate::wait::LIMIT;
+
+/// What is said when nothing can come any more.
+const ENDED: &str = "the engine has ended and nothing came that was waited for";
 
 /// Collects an engine's events from the moment it was made.
+///
+/// It waits for ten minutes by the clock at most, which take no time when that is paused; see
+/// [`limit`](Self::limit).
 ///
 /// # Examples
 ///
@@ -30,21 +40,39 @@ pub struct EventRecorder {
     events: Events,
     seen: Vec<Event>,
     is_over: bool,
+    limit: Duration,
 }
 
 impl EventRecorder {
     /// Begins to collect.
     pub fn new(engine: &Engine) -> Self {
         let events = engine.events();
-        Self { engine: engine.clone(), events, seen: Vec::new(), is_over: false }
+        Self { engine: engine.clone(), events, seen: Vec::new(), is_over: false, limit: LIMIT }
+    }
+
+    /// Sets how long each wait may take by the clock. Default 10 min.
+    #[must_use]
+    pub fn limit(self, limit: Duration) -> Self {
+        Self { limit, ..self }
     }
 
     /// Waits for the next event that is as wanted, and returns it. Those before it count as seen.
     ///
     /// # Errors
     ///
-    /// When the engine ends first, or events were missed; the failure lists what was seen.
+    /// When the engine ends first, events were missed, or nothing wanted comes in time; the failure
+    /// lists what was seen.
     pub async fn wait_for(&mut self, is_wanted: impl Fn(&Event) -> bool) -> Result<Event, Failure> {
+        let limit = self.limit;
+        let came = timeout(limit, self.find(is_wanted)).await.unwrap_or_else(|_| Err(late(limit)));
+        came.map_err(|text| Failure::with_seen(&text, &self.lines()))
+    }
+
+    /// Waits for an event for as long as it takes; the error does not list what was seen.
+    pub(crate) async fn find(
+        &mut self,
+        is_wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Event, String> {
         loop {
             let event = self.next().await?;
             if is_wanted(&event) {
@@ -70,12 +98,18 @@ impl EventRecorder {
     ///
     /// # Errors
     ///
-    /// When events were missed.
+    /// When events were missed, or it does not end in time; the failure lists what was seen.
     pub async fn finish(&mut self) -> Result<(), Failure> {
-        while !self.is_over {
-            self.next().await?;
-        }
-        Ok(())
+        let limit = self.limit;
+        let ended = async {
+            while !self.is_over {
+                self.next().await?;
+            }
+            Ok(())
+        };
+        let late = |_| Err(format!("the engine has not ended within {limit:?}"));
+        let ended = timeout(limit, ended).await.unwrap_or_else(late);
+        ended.map_err(|text| Failure::with_seen(&text, &self.lines()))
     }
 
     /// Looks through the events that have come, up to the first that is as wanted.
@@ -86,11 +120,10 @@ impl EventRecorder {
         while let Some(notice) = self.events.try_next() {
             match notice {
                 Notice::Missed(missed) => {
-                    let text = format!("{missed} events were missed");
-                    return Err(Failure::with_seen(&text, &self.lines()));
+                    return Err(Failure::with_seen(&missed_text(missed), &self.lines()));
                 }
                 Notice::Event(event) => {
-                    self.seen.push(event.clone());
+                    self.enter(&event);
                     if is_wanted(&event) {
                         return Ok(Some(event));
                     }
@@ -110,17 +143,31 @@ impl EventRecorder {
         self.seen.iter().map(line).collect()
     }
 
-    async fn next(&mut self) -> Result<Event, Failure> {
-        let text = "the engine has ended and nothing came that was waited for";
+    /// Returns whether the engine has ended and nothing more can come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Returns all events that have come, also those that were not waited for, as text.
+    pub(crate) fn all_lines(&mut self) -> Vec<String> {
+        // What was missed is not to be had any more.
+        drop(self.take_now(|_| false));
+        self.lines()
+    }
+
+    async fn next(&mut self) -> Result<Event, String> {
         if self.is_over {
-            return Err(Failure::with_seen(text, &self.lines()));
+            return Err(ENDED.to_owned());
         }
-        let event = next(&self.engine, &mut self.events).await;
-        let event = event.map_err(|text| Failure::with_seen(&text, &self.lines()))?;
-        // An engine that is nested in this one ends before it.
-        self.is_over = event.kind == EventKind::Finished && event.path() == self.engine.path();
-        self.seen.push(event.clone());
+        let event = next(&self.engine, &mut self.events).await?;
+        self.enter(&event);
         Ok(event)
+    }
+
+    fn enter(&mut self, event: &Event) {
+        // An engine that is nested in this one ends before it.
+        self.is_over |= event.kind == EventKind::Finished && event.path() == self.engine.path();
+        self.seen.push(event.clone());
     }
 }
 
@@ -134,7 +181,8 @@ impl fmt::Debug for EventRecorder {
 ///
 /// # Errors
 ///
-/// When the engine ends first, or events were missed; the failure lists what was seen.
+/// When the engine ends first, events were missed, or nothing wanted comes within ten minutes by the
+/// clock; the failure lists what was seen.
 ///
 /// # Examples
 ///
@@ -156,67 +204,17 @@ pub async fn wait_for_event(
     is_wanted: impl Fn(&Event) -> bool,
 ) -> Result<Event, Failure> {
     let mut seen = Vec::new();
-    loop {
-        let event = next(engine, events).await.map_err(|text| Failure::with_seen(&text, &seen))?;
-        if is_wanted(&event) {
-            return Ok(event);
+    let wanted = async {
+        loop {
+            let event = next(engine, events).await?;
+            if is_wanted(&event) {
+                return Ok(event);
+            }
+            seen.push(line(&event));
         }
-        seen.push(line(&event));
-    }
-}
-
-/// Waits until a worker, by its name, is in a state that lasts.
-///
-/// It looks again at each event, so a state that is left at once may be missed: wait for its event
-/// instead.
-///
-/// # Errors
-///
-/// When the engine ends first; the failure lists the states that the worker was in.
-///
-/// # Examples
-///
-/// ```
-/// use crankcase_engine::{Exit, Name, WorkerState};
-/// use crankcase_testing::{Script, clean_kill, test_engine, wait_for_state};
-///
-/// const WEB: Name<u32> = Name::new("web");
-///
-/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let engine = test_engine().build()?;
-/// let script = Script::new();
-/// script.fail_start(Exit::missing("its licence"));
-/// engine.install(WEB, script.manifold(())).await?;
-/// wait_for_state(&engine, "web", WorkerState::Missing).await?;
-/// clean_kill(engine).await?;
-/// # Ok(()) }
-/// ```
-pub async fn wait_for_state(
-    engine: &Engine,
-    name: &str,
-    wanted: WorkerState,
-) -> Result<(), Failure> {
-    let mut events = engine.events();
-    let mut seen: Vec<String> = Vec::new();
-    loop {
-        let expected = || format!("{name:?} was never {wanted}: the engine has ended");
-        let graph = engine.graph().await.ok_or_else(|| Failure::with_seen(&expected(), &seen))?;
-        let node = graph.nodes.iter().find(|node| node.name == name);
-        let state = node.map_or(WorkerState::Absent, |node| node.state);
-        if state == wanted {
-            return Ok(());
-        }
-        if seen.last().is_none_or(|last| last != state.as_str()) {
-            seen.push(state.to_string());
-        }
-        // How many events were missed does not matter: the state is looked at anew.
-        tokio::select! {
-            biased;
-            _ = events.next() => {}
-            _ = engine.wait() => {}
-        }
-    }
+    };
+    let came = timeout(LIMIT, wanted).await.unwrap_or_else(|_| Err(late(LIMIT)));
+    came.map_err(|text| Failure::with_seen(&text, &seen))
 }
 
 /// Returns the next event of an engine that has not ended, or why there is none.
@@ -224,15 +222,22 @@ async fn next(engine: &Engine, events: &mut Events) -> Result<Event, String> {
     let notice = tokio::select! {
         biased;
         notice = events.next() => notice,
-        _ = engine.wait() => None,
+        // On another thread it may have ended since the look at the events.
+        _ = engine.wait() => events.try_next(),
     };
     match notice {
         Some(Notice::Event(event)) => Ok(event),
-        Some(Notice::Missed(missed)) => Err(format!("{missed} events were missed")),
-        None => Err("the engine has ended and nothing came that was waited for".to_owned()),
+        Some(Notice::Missed(missed)) => Err(missed_text(missed)),
+        None => Err(ENDED.to_owned()),
     }
 }
 
-fn line(event: &Event) -> String {
-    format!("{} {}", event.path(), event.kind)
+/// Says that the log is shorter than what has happened since the last look.
+pub(crate) fn missed_text(missed: u64) -> String {
+    let missed = if missed == 1 { "an event was".into() } else { format!("{missed} events were") };
+    format!("{missed} missed, which an engine with a larger `event_capacity` keeps")
+}
+
+fn late(limit: Duration) -> String {
+    format!("nothing came within {limit:?} that was waited for")
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{Act, Cell, Opening, Parting};
-use crankcase_engine::{Context, Exit, Inputs, Manifold, Outcome, Stop, Worker};
+use crankcase_engine::{Context, Exit, Inputs, Manifold, Offers, Outcome, Stop, Up, Worker};
 
+use crate::failure::Failure;
 use crate::journal::Journal;
+use crate::wait::within;
 
 /// A worker that does as the test tells it.
 ///
@@ -62,7 +64,7 @@ impl Script {
             let values = format!("{values:?}");
             script.write("start", ctx.name(), Some(&values).filter(|values| *values != "()"));
             script.cell.open().await?;
-            Ok(Double { script, name: ctx.name().to_owned(), generation: ctx.generation() })
+            Ok(Double::new(script, &ctx))
         };
         Manifold::builder()
             .inputs(inputs)
@@ -71,7 +73,71 @@ impl Script {
             .build()
     }
 
-    /// Returns a worker that follows this script, to be run without an engine.
+    /// Returns a manifold whose workers follow this script and offer these values, a tuple of up to
+    /// eight: it stands for any input, of whatever type.
+    ///
+    /// The values of its own inputs need not be `Debug`, and are not written into the journal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use crankcase_engine::{Manifold, Name};
+    /// use crankcase_testing::{Harness, Script, Stubs};
+    ///
+    /// trait Store: Send + Sync {
+    ///     fn pages(&self) -> u32;
+    /// }
+    ///
+    /// struct Empty;
+    ///
+    /// impl Store for Empty {
+    ///     fn pages(&self) -> u32 {
+    ///         0
+    ///     }
+    /// }
+    ///
+    /// const STORE: Name<Arc<dyn Store>> = Name::new("store");
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let web = Manifold::builder().inputs(STORE).offers::<(u32,)>().run(|store, up| async move {
+    ///     up.ready((store.pages(),)).wait().await;
+    ///     Ok(())
+    /// });
+    /// let script = Script::new();
+    /// let store: Arc<dyn Store> = Arc::new(Empty);
+    /// let stubs = Stubs::new().manifold(&STORE, script.offering((store,), ()));
+    /// let mut harness = Harness::among(web, stubs).await?;
+    /// harness.expect_start().await?;
+    /// script.panic("the disk is on fire");
+    /// harness.expect_stop().await?;
+    /// harness.finish().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn offering<O, I>(&self, values: O, inputs: I) -> Manifold
+    where
+        O: Offers + Clone + Sync,
+        I: Inputs,
+    {
+        let run = |(script, values): (Self, O), _inputs: I::Values, up: Up<O>| async move {
+            let double = Double::new(script, up.context());
+            let stop = up.context().stop().clone();
+            double.script.write("start", &double.name, None);
+            tokio::select! {
+                biased;
+                // A start that is held is not over: it ends as one that is dropped.
+                () = stop.wait() => return Ok(()),
+                opened = double.script.cell.open() => opened?,
+            }
+            double.run(up.ready(values)).await
+        };
+        let builder = Manifold::builder().inputs(inputs).offers::<O>();
+        builder.run_with((self.clone(), values), run)
+    }
+
+    /// Returns a worker that follows this script, to be run without an engine. What the script says of
+    /// a start happens when it begins to run.
     ///
     /// # Examples
     ///
@@ -87,7 +153,7 @@ impl Script {
     /// # Ok(()) }
     /// ```
     pub fn worker(&self, name: &str) -> impl Worker + use<> {
-        Double { script: self.clone(), name: name.to_owned(), generation: 0 }
+        Unstarted(Double { script: self.clone(), name: name.to_owned(), generation: 0 })
     }
 
     /// Ends the present or next worker by itself with this outcome.
@@ -109,8 +175,13 @@ impl Script {
     }
 
     /// Waits until a worker blocks its thread, as [`never_yield`](Self::never_yield) asks for.
-    pub async fn blocked(&self) {
-        self.cell.blocked().await;
+    ///
+    /// # Errors
+    ///
+    /// When none does within ten minutes by the clock.
+    pub async fn blocked(&self) -> Result<(), Failure> {
+        within(|| "no worker of the script has blocked its thread".to_owned(), self.cell.blocked())
+            .await
     }
 
     /// Makes the next start fail.
@@ -133,8 +204,12 @@ impl Script {
     /// Waits until a start is held, as [`hold_start`](Self::hold_start) asks for.
     ///
     /// A worker counts as starting as soon as its engine has made its task, before its start has begun.
-    pub async fn held(&self) {
-        self.cell.held().await;
+    ///
+    /// # Errors
+    ///
+    /// When none is held within ten minutes by the clock.
+    pub async fn held(&self) -> Result<(), Failure> {
+        within(|| "no start of the script was held".to_owned(), self.cell.held()).await
     }
 
     /// Makes the next worker that is told to stop end with this outcome.
@@ -181,6 +256,20 @@ struct Double {
     generation: u32,
 }
 
+/// A worker of a script that nothing has started.
+struct Unstarted(Double);
+
+impl Worker for Unstarted {
+    async fn run(self, stop: Stop) -> Outcome {
+        tokio::select! {
+            biased;
+            () = stop.wait() => {}
+            opened = self.0.script.cell.open() => opened?,
+        }
+        self.0.run(stop).await
+    }
+}
+
 impl Worker for Double {
     async fn run(self, stop: Stop) -> Outcome {
         let outcome = self.follow(&stop).await;
@@ -190,6 +279,10 @@ impl Worker for Double {
 }
 
 impl Double {
+    fn new(script: Script, ctx: &Context) -> Self {
+        Self { script, name: ctx.name().to_owned(), generation: ctx.generation() }
+    }
+
     async fn follow(&self, stop: &Stop) -> Outcome {
         let cell = &self.script.cell;
         loop {

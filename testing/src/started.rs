@@ -1,24 +1,24 @@
+mod lives;
+
 use std::fmt;
-use std::sync::Arc;
 
 use crankcase_engine::{
-    ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Manifold, Name, Outcome,
-    OutputWatch, Panicked,
+    ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Manifold, Outcome, OutputWatch,
+    Panicked,
 };
-use parking_lot::Mutex;
+use lives::Lives;
 
-use crate::engine::test_engine;
 use crate::failure::Failure;
 use crate::recorder::EventRecorder;
 use crate::stubs::Stubs;
-
-/// What the manifold under test is installed under.
-const SUBJECT: Name<()> = Name::new("subject");
+use crate::subject::{SUBJECT, is_about};
+use crate::wait::settled;
 
 /// Starts a manifold with stubs for its inputs, in an engine of its own.
 ///
-/// The manifold is installed as `subject`, which its stubs must not be called. When its worker
-/// ends, it is not started again.
+/// The manifold is installed as `subject`, which its stubs must not be called. When its worker ends
+/// by itself, it is not started again; otherwise it is as in production, and bounced when its inputs
+/// change.
 ///
 /// # Examples
 ///
@@ -56,18 +56,13 @@ const SUBJECT: Name<()> = Name::new("subject");
 ///
 /// Outside a tokio runtime with time enabled.
 pub async fn start(manifold: Manifold, stubs: Stubs) -> Result<Started, StartError> {
-    let exit = Arc::new(Mutex::new(None));
-    let engine = test_engine().build().expect("the kit's own settings are right");
+    let (engine, change) = stubs.into_parts();
+    let engine = engine.build().map_err(|error| Failure::new(format!("no engine: {error}")))?;
     let events = EventRecorder::new(&engine);
-    let keep = Arc::clone(&exit);
-    let manifold = manifold.filter(move |exit| {
-        let text = exit.to_string();
-        *keep.lock() = Some(exit);
-        // Not a failure: it must not be started again.
-        Err(Exit::Missing(text))
-    });
-    let mut started = Started { engine, events, exit };
-    started.engine.apply(stubs.change.install(SUBJECT, manifold)).await?;
+    let lives = Lives::default();
+    let manifold = lives.around(manifold);
+    let mut started = Started { engine, events, lives, now: None, has_ended: false };
+    started.engine.apply(change.install(SUBJECT, manifold)).await?;
     started.wait_until_up().await?;
     Ok(started)
 }
@@ -81,7 +76,7 @@ pub enum StartError {
     Ended(Outcome),
     /// An input is not there, so that the worker was not started; the text says why.
     Waiting(String),
-    /// The engine ended.
+    /// The engine has ended, or its settings are wrong.
     Lost(Failure),
 }
 
@@ -135,7 +130,27 @@ impl From<Failure> for StartError {
 pub struct Started {
     engine: Engine,
     events: EventRecorder,
-    exit: Arc<Mutex<Option<Exit>>>,
+    lives: Lives,
+    /// The present worker, until its end has been seen.
+    now: Option<Life>,
+    has_ended: bool,
+}
+
+/// What is said of a worker that outlives its grace.
+const DROPPED: &str = "it has not ended within its grace, and was dropped";
+
+/// What the events have said of the present worker.
+#[derive(Default)]
+struct Life {
+    generation: u32,
+    is_told: bool,
+    is_dropped: bool,
+}
+
+/// How one worker has ended.
+struct End {
+    was_told: bool,
+    outcome: Outcome,
 }
 
 impl Started {
@@ -157,13 +172,12 @@ impl Started {
     ///
     /// # Errors
     ///
-    /// When the engine has ended.
+    /// When the manifold does not offer the type, or the engine has ended.
     pub async fn follow<T>(&self) -> Result<OutputWatch<T>, Failure>
     where
         T: Clone + Send + Sync + 'static,
     {
-        let watch = self.engine.output(SUBJECT.output::<T>()).follow().await;
-        watch.map_err(|error| Failure::new(error.to_string()))
+        Ok(self.engine.output(SUBJECT.output::<T>()).follow().await?)
     }
 
     /// Returns the worker's own report; `None` if it has none, or did not answer in time.
@@ -177,64 +191,144 @@ impl Started {
         &self.engine
     }
 
-    /// Waits until the worker ends by itself, and returns how.
+    /// Waits until the worker ends by itself, and returns how. A bounce is no such end.
     ///
     /// # Errors
     ///
-    /// When the engine ends first.
+    /// When the engine ends first, the worker does not end within ten minutes by the clock, or its end
+    /// was returned before.
     pub async fn ended(&mut self) -> Result<Outcome, Failure> {
-        let event = self.events.wait_for(is_end).await?;
-        Ok(self.outcome(event))
+        if self.has_ended {
+            return Err(Failure::new("the worker has ended, and how was asked for before"));
+        }
+        loop {
+            let end = self.next_end().await?;
+            if !end.was_told {
+                self.has_ended = true;
+                return Ok(end.outcome);
+            }
+        }
     }
 
     /// Tells the worker to stop, waits for its end, and returns what it ended with.
     ///
     /// # Errors
     ///
-    /// What the worker ends with, also when it had ended before.
+    /// What the worker ends with, also when it had ended before; a failure when it has not ended within
+    /// its grace, and was dropped or left behind.
     pub async fn stop(mut self) -> Outcome {
         self.engine.kill();
-        match self.ended().await {
-            Ok(outcome) => outcome,
-            Err(_) => Ok(()),
+        let mut last: Option<End> = None;
+        loop {
+            match self.next_end().await {
+                // After an end of its own nothing has run.
+                Ok(_) if self.has_ended => {}
+                Ok(end) => {
+                    self.has_ended = !end.was_told;
+                    last = Some(end);
+                }
+                Err(_) if self.events.is_over() => {
+                    // What is stuck does not even end then.
+                    return match (&self.now, last) {
+                        (Some(_), _) => Err("it has not ended, and was left behind".into()),
+                        (None, Some(end)) => end.outcome,
+                        (None, None) => Ok(()),
+                    };
+                }
+                Err(failure) => return Err(Exit::failed(failure)),
+            }
+        }
+    }
+
+    /// Waits until the worker ends by itself, for as long as it takes.
+    pub(crate) async fn own_end(&mut self) -> Outcome {
+        loop {
+            match self.ended().await {
+                Ok(outcome) => return outcome,
+                Err(failure) if self.events.is_over() => return Err(Exit::failed(failure)),
+                Err(_) => {}
+            }
         }
     }
 
     async fn wait_until_up(&mut self) -> Result<(), StartError> {
         let engine = self.engine.clone();
-        let is_over = |event: &Event| {
-            let is_up = matches!(event.kind, EventKind::Started { .. });
-            event.path() == "/subject" && (is_up || is_end(event))
-        };
-        let event = tokio::select! {
-            biased;
-            event = self.events.wait_for(is_over) => event?,
-            settled = engine.settled() => {
-                settled?;
-                let why = engine.why(SUBJECT.as_str()).await.map(|why| why.to_string()).unwrap_or_default();
-                return Err(StartError::Waiting(why));
+        let is_subjects = |event: &Event| is_about(event, &engine, &SUBJECT);
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = self.events.wait_for(is_subjects) => event?,
+                settled = settled(&engine) => {
+                    let text = "the engine ended before the worker was up";
+                    settled.map_err(|_| Failure::with_seen(text, &self.events.all_lines()))?;
+                    // What came from another thread since the look at the events is among them.
+                    match self.events.take_now(is_subjects)? {
+                        Some(event) => event,
+                        None => return Err(StartError::Waiting(self.why().await)),
+                    }
+                }
+            };
+            if let Some(end) = self.see(&event) {
+                return Err(StartError::Ended(end.outcome));
             }
-        };
-        if is_end(&event) { Err(StartError::Ended(self.outcome(event))) } else { Ok(()) }
+            if matches!(event.kind, EventKind::Started { .. }) {
+                return Ok(());
+            }
+        }
     }
 
-    fn outcome(&self, event: Event) -> Outcome {
-        if let Some(exit) = self.exit.lock().take() {
-            return Err(exit);
-        }
-        let EventKind::Ended { end, error, is_panic } = event.kind else { return Ok(()) };
-        let error = error.unwrap_or_default();
-        match end {
-            EndKind::Missing => Err(Exit::Missing(error)),
-            EndKind::Bounce => Err(Exit::Bounce),
-            EndKind::Uninstall => Err(Exit::Uninstall),
-            EndKind::Failed if is_panic => {
-                Err(Exit::failed(Panicked::from_payload(Box::new(error))))
+    async fn why(&self) -> String {
+        let why = self.engine.why(SUBJECT.as_str()).await;
+        why.map(|why| why.to_string()).unwrap_or_default()
+    }
+
+    /// Waits for the next end of a worker.
+    async fn next_end(&mut self) -> Result<End, Failure> {
+        let engine = self.engine.clone();
+        loop {
+            let event = self.events.wait_for(|event| is_about(event, &engine, &SUBJECT)).await?;
+            if let Some(end) = self.see(&event) {
+                return Ok(end);
             }
-            EndKind::Failed => Err(Exit::failed(error)),
-            EndKind::Fatal => Err(Exit::fatal(error)),
-            _ => Ok(()),
         }
+    }
+
+    /// Enters an event of the worker; returns how it has ended if it has.
+    fn see(&mut self, event: &Event) -> Option<End> {
+        match event.kind {
+            EventKind::Starting { generation } => {
+                self.now = Some(Life { generation, ..Life::default() });
+            }
+            EventKind::Stopping => self.now.get_or_insert_default().is_told = true,
+            EventKind::Aborted => {
+                let life = self.now.get_or_insert_default();
+                life.is_dropped = life.is_told;
+            }
+            EventKind::Ended { end, ref error, is_panic } => {
+                let life = self.now.take().unwrap_or_default();
+                let outcome = match self.lives.take(life.generation) {
+                    Some(exit) => Err(exit),
+                    None if life.is_dropped => Err(DROPPED.into()),
+                    None => outcome(end, error.clone().unwrap_or_default(), is_panic),
+                };
+                return Some(End { was_told: life.is_told, outcome });
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Returns what a worker has ended with that no filter was asked about.
+fn outcome(end: EndKind, error: String, is_panic: bool) -> Outcome {
+    match end {
+        EndKind::Missing => Err(Exit::Missing(error)),
+        EndKind::Bounce => Err(Exit::Bounce),
+        EndKind::Uninstall => Err(Exit::Uninstall),
+        EndKind::Failed if is_panic => Err(Exit::failed(Panicked::from_payload(Box::new(error)))),
+        EndKind::Failed => Err(Exit::failed(error)),
+        EndKind::Fatal => Err(Exit::fatal(error)),
+        _ => Ok(()),
     }
 }
 
@@ -248,8 +342,4 @@ impl fmt::Debug for Started {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Started").field("events", &self.events).finish_non_exhaustive()
     }
-}
-
-fn is_end(event: &Event) -> bool {
-    event.path() == "/subject" && matches!(event.kind, EventKind::Ended { .. })
 }

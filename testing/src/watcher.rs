@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use crate::failure::Failure;
+use crate::signal::Signal;
+use crate::wait::within;
 
 /// A watcher that the test drives: it tells those who watch what the test sends.
 ///
@@ -16,7 +17,7 @@ use tokio::sync::Notify;
 /// use crankcase_testing::FakeWatcher;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-/// # async fn main() {
+/// # async fn main() -> Result<(), crankcase_testing::Failure> {
 /// let watcher = FakeWatcher::strings();
 /// let mut watching = watcher.watch();
 /// let worker = async move {
@@ -28,15 +29,17 @@ use tokio::sync::Notify;
 /// };
 /// let test = async {
 ///     watcher.send(vec!["a".to_owned(), "b".to_owned()]);
-///     watcher.handled().await; // the worker has taken it, and asks for more
+///     watcher.handled().await?; // the worker has taken it, and asks for more
 ///     watcher.close();
+///     Ok(())
 /// };
-/// let (seen, ()) = tokio::join!(worker, test);
+/// let (seen, tested) = tokio::join!(worker, test);
 /// assert_eq!(seen, ["a", "b"]);
+/// tested
 /// # }
 /// ```
 pub struct FakeWatcher<T> {
-    shared: Arc<Shared<T>>,
+    state: Arc<Signal<State<T>>>,
 }
 
 /// A watcher that only says that something may have changed.
@@ -44,11 +47,6 @@ pub type FakeNotifyWatcher = FakeWatcher<()>;
 
 /// A watcher that says what has changed, by names.
 pub type FakeStringsWatcher = FakeWatcher<Vec<String>>;
-
-struct Shared<T> {
-    state: Mutex<State<T>>,
-    changed: Notify,
-}
 
 struct State<T> {
     initial: Vec<T>,
@@ -69,9 +67,9 @@ impl FakeWatcher<()> {
         Self::new()
     }
 
-    /// Says that something may have changed.
-    pub fn ping(&self) {
-        self.send(());
+    /// Says that something may have changed, and returns how many were told.
+    pub fn ping(&self) -> usize {
+        self.send(())
     }
 }
 
@@ -93,65 +91,91 @@ impl<T: Clone + Send> FakeWatcher<T> {
     pub fn initially(changes: Vec<T>) -> Self {
         let state =
             State { initial: changes, watching: BTreeMap::new(), next: 0, is_closed: false };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }) }
+        Self { state: Arc::new(Signal::new(state)) }
     }
 
     /// Begins to watch.
     pub fn watch(&self) -> Watching<T> {
-        let mut state = self.shared.state.lock();
-        let id = state.next;
-        state.next += 1;
-        let queue = Queue { left: state.initial.iter().cloned().collect(), is_idle: false };
-        state.watching.insert(id, queue);
-        drop(state);
-        self.shared.changed.notify_waiters();
-        Watching { id, shared: Arc::clone(&self.shared) }
+        let id = self.state.change(|state| {
+            let id = state.next;
+            state.next += 1;
+            let queue = Queue { left: state.initial.iter().cloned().collect(), is_idle: false };
+            state.watching.insert(id, queue);
+            id
+        });
+        Watching { id, state: Arc::clone(&self.state) }
     }
 
-    /// Tells all who watch of a change.
-    pub fn send(&self, change: T) {
-        for queue in self.shared.state.lock().watching.values_mut() {
-            queue.left.push_back(change.clone());
-            queue.is_idle = false;
-        }
-        self.shared.changed.notify_waiters();
+    /// Tells all who watch of a change, and returns how many they are: of a change that is told to
+    /// nobody nobody will know.
+    pub fn send(&self, change: T) -> usize {
+        self.state.change(|state| {
+            for queue in state.watching.values_mut() {
+                queue.left.push_back(change.clone());
+                queue.is_idle = false;
+            }
+            state.watching.len()
+        })
     }
 
     /// Ends the watching: who watches is told what is left, then `None`.
     pub fn close(&self) {
-        self.shared.state.lock().is_closed = true;
-        self.shared.changed.notify_waiters();
+        self.state.change(|state| state.is_closed = true);
     }
 
     /// Returns how many watch now.
     pub fn count(&self) -> usize {
-        self.shared.state.lock().watching.len()
+        self.state.lock().watching.len()
     }
 
     /// Waits until so many watch.
     ///
+    /// # Errors
+    ///
+    /// When so many do not watch within ten minutes by the clock.
+    ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn watched_by(&self, count: usize) {
-        self.shared.wait_for(|state| (state.watching.len() == count).then_some(())).await;
+    pub async fn watched_by(&self, count: usize) -> Result<(), Failure> {
+        let is_so = self.state.wait_for(|state| (state.watching.len() == count).then_some(()));
+        within(|| format!("{} watch and not {count}", self.count()), is_so).await
     }
 
-    /// Waits until all who watch have taken every change and ask for the next one, which means that
-    /// they are through with it.
+    /// Waits until somebody watches, and all who do have taken every change and ask for the next one,
+    /// which means that they are through with it. Once it is closed, nobody need watch.
+    ///
+    /// # Errors
+    ///
+    /// When it is not so within ten minutes by the clock: nobody watches, or somebody does not ask.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn handled(&self) {
-        let all = |state: &mut State<T>| state.watching.values().all(|queue| queue.is_idle);
-        self.shared.wait_for(|state| all(state).then_some(())).await;
+    pub async fn handled(&self) -> Result<(), Failure> {
+        let all = self.state.wait_for(|state| {
+            // Who was told of the end may watch no more.
+            let is_anyone = state.is_closed || !state.watching.is_empty();
+            (is_anyone && state.watching.values().all(|queue| queue.is_idle)).then_some(())
+        });
+        within(|| self.not_handled(), all).await
+    }
+
+    fn not_handled(&self) -> String {
+        let state = self.state.lock();
+        match state.watching.len() {
+            0 => "nobody has watched".to_owned(),
+            all => {
+                let busy = state.watching.values().filter(|queue| !queue.is_idle).count();
+                format!("{busy} of {all} who watch have not asked for the next change")
+            }
+        }
     }
 }
 
 impl<T> Clone for FakeWatcher<T> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { state: Arc::clone(&self.state) }
     }
 }
 
@@ -161,25 +185,11 @@ impl<T: Clone + Send> Default for FakeWatcher<T> {
     }
 }
 
-impl<T> Shared<T> {
-    async fn wait_for<R>(&self, mut take: impl FnMut(&mut State<T>) -> Option<R>) -> R {
-        loop {
-            // Made before the look: what comes after it wakes this.
-            let changed = self.changed.notified();
-            let taken = take(&mut self.state.lock());
-            match taken {
-                Some(taken) => return taken,
-                None => changed.await,
-            }
-        }
-    }
-}
-
 /// One who watches; made by [`FakeWatcher::watch`].
 #[must_use = "nobody watches once this is dropped"]
 pub struct Watching<T> {
     id: u64,
-    shared: Arc<Shared<T>>,
+    state: Arc<Signal<State<T>>>,
 }
 
 impl<T> Watching<T> {
@@ -189,14 +199,14 @@ impl<T> Watching<T> {
     ///
     /// Cancel safe: a change that was not returned comes again.
     pub async fn next(&mut self) -> Option<T> {
-        let (id, shared) = (self.id, &self.shared);
-        shared
+        let (id, signal) = (self.id, &self.state);
+        signal
             .wait_for(|state| {
                 let is_closed = state.is_closed;
                 let queue = state.watching.get_mut(&id)?;
                 let change = queue.left.pop_front();
                 if change.is_none() && !std::mem::replace(&mut queue.is_idle, true) {
-                    shared.changed.notify_waiters();
+                    signal.wake();
                 }
                 match change {
                     Some(change) => Some(Some(change)),
@@ -209,14 +219,13 @@ impl<T> Watching<T> {
 
 impl<T> Drop for Watching<T> {
     fn drop(&mut self) {
-        self.shared.state.lock().watching.remove(&self.id);
-        self.shared.changed.notify_waiters();
+        self.state.change(|state| state.watching.remove(&self.id));
     }
 }
 
 impl<T> fmt::Debug for FakeWatcher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.shared.state.lock();
+        let state = self.state.lock();
         f.debug_struct("FakeWatcher")
             .field("watching", &state.watching.len())
             .field("is_closed", &state.is_closed)

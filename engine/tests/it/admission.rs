@@ -136,7 +136,7 @@ async fn a_wrapped_manifold_keeps_inputs_outputs_reporter_and_settings() -> Test
     let names: Vec<_> =
         report["inputs"].as_array().into_iter().flatten().map(|i| &i["name"]).collect();
     assert_eq!(names, ["a", "b", "open"]);
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

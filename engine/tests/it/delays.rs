@@ -25,7 +25,7 @@ async fn fail_times(
 ) -> Result<Vec<Duration>, crankcase_testing::Failure> {
     let script = Script::new();
     (0..times).for_each(|_| script.fail_start(Exit::failed("not yet")));
-    let mut events = EventRecorder::new(engine);
+    let mut events = EventRecorder::new(engine).limit(Duration::from_secs(86_400));
     let installed = engine.install(A, script.manifold(())).await;
     installed.map_err(|error| crankcase_testing::Failure::new(error.to_string()))?;
     let started = |kind: &EventKind| matches!(kind, EventKind::Started { .. });
@@ -305,8 +305,9 @@ async fn an_intensity_counts_any_number_of_failures() -> TestResult {
     let script = Script::new();
     (0..200).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
+    let mut events = EventRecorder::new(&engine).limit(Duration::from_secs(1_000_000));
     engine.install(A, script.manifold(())).await?;
-    wait_for_state(&engine, "a", WorkerState::Spent).await?;
+    events.wait_for(|event| matches!(event.kind, EventKind::Spent { .. })).await?;
 
     assert_eq!(engine.report().await.workers["a"].starts, 101);
     Ok(clean_kill(engine).await?)

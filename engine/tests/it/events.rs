@@ -83,7 +83,7 @@ async fn a_subscriber_that_lags_is_told_how_much_it_missed() -> TestResult {
     let Notice::Missed(missed) = notice else { return Err("nothing was missed".into()) };
     let Some(Notice::Event(next)) = events.next().await else { return Err("no event".into()) };
     assert_eq!((missed, next.sequence), (5, 5));
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

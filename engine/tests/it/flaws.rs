@@ -181,7 +181,7 @@ async fn a_hung_start_does_not_keep_the_engine_from_ending() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.hold_start();
     engine.install(A, script.manifold(())).await?;
-    script.held().await;
+    script.held().await?;
     let began = Instant::now();
 
     clean_kill(engine).await?;

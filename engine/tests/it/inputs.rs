@@ -57,7 +57,7 @@ async fn a_start_waits_for_an_optional_input_that_is_coming() -> TestResult {
     slow.hold_start();
     engine.install(A, slow.manifold(())).await?;
     engine.install(B, journal.manifold(A.optional())).await?;
-    slow.held().await;
+    slow.held().await?;
     assert_eq!(journal.starts("b"), 0);
 
     slow.release();

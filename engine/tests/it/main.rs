@@ -8,6 +8,7 @@ mod borders;
 mod changes;
 mod compile;
 mod convergence;
+mod costs;
 mod course;
 mod delays;
 mod ends;

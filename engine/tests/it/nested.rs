@@ -204,7 +204,7 @@ async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResul
     engine.install(SITE, hasty_site(&page)).await?;
     engine.running(&SITE).await?;
     page.never_yield();
-    page.blocked().await;
+    page.blocked().await?;
 
     let asking = engine.clone();
     let bounced = async { asking.bounce(&SITE).await };
@@ -231,7 +231,7 @@ async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
     engine.install(SITE, site).await?;
     let nested = engine.output(SITE).await?;
     page.never_yield();
-    page.blocked().await;
+    page.blocked().await?;
 
     engine.stop().await?;
 

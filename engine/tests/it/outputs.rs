@@ -223,7 +223,7 @@ async fn a_starting_user_finishes_and_is_bounced_once() -> TestResult {
     user.hold_start();
     engine.install(A, poller(&load)).await?;
     engine.install(B, user.manifold(A)).await?;
-    user.held().await;
+    user.held().await?;
 
     for value in [2, 3] {
         load.send(value)?;

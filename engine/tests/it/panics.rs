@@ -279,7 +279,7 @@ async fn a_worker_whose_drop_panics_when_it_is_dropped_after_its_grace_is_over()
     engine.install(A, closure).await?;
     engine.running(&A).await?;
 
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

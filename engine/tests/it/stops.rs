@@ -50,7 +50,7 @@ async fn a_worker_that_ignores_its_stop_is_dropped_after_its_grace() -> TestResu
     engine.running(&A).await?;
     let began = Instant::now();
 
-    clean_kill(engine).await?;
+    engine.stop().await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(30));
     events.finish().await?;
@@ -83,7 +83,7 @@ async fn a_manifolds_grace_takes_the_place_of_the_engines() -> TestResult {
     engine.running(&A).await?;
     let began = Instant::now();
 
-    clean_kill(engine).await?;
+    engine.stop().await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(2));
     Ok(())
@@ -144,7 +144,7 @@ async fn a_stop_during_a_start_drops_it_at_once_and_is_no_failure() -> TestResul
     let (engine, script) = (test_engine().build()?, Script::new());
     script.hold_start();
     engine.install(A, script.manifold(())).await?;
-    script.held().await;
+    script.held().await?;
     let began = Instant::now();
 
     engine.bounce(&A).await?;

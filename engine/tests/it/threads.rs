@@ -46,8 +46,8 @@ async fn workers_that_never_yield_on_every_thread_are_named_and_left_behind() ->
         engine.running(&name).await?;
     }
     scripts.iter().for_each(Script::never_yield);
-    scripts[0].blocked().await;
-    scripts[1].blocked().await;
+    scripts[0].blocked().await?;
+    scripts[1].blocked().await?;
 
     engine.stop().await?;
 
@@ -65,7 +65,7 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&A).await?;
     script.never_yield();
-    script.blocked().await;
+    script.blocked().await?;
     engine.provide(B, 1).await?;
 
     let name = A;
@@ -92,7 +92,7 @@ async fn a_stuck_worker_is_started_again_only_when_it_has_ended() -> TestResult 
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&A).await?;
     script.never_yield();
-    script.blocked().await;
+    script.blocked().await?;
 
     let asking = engine.clone();
     let bounced = async move { asking.bounce(&A).await };
@@ -122,7 +122,7 @@ async fn a_stuck_worker_does_not_hold_up_its_inputs() -> TestResult {
     engine.install(B, script.manifold(A).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&B).await?;
     script.never_yield();
-    script.blocked().await;
+    script.blocked().await?;
 
     engine.bounce(&A).await?;
     engine.running(&A).await?;

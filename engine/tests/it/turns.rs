@@ -34,7 +34,7 @@ fn a_change_is_made_though_the_engines_thread_is_taken_and_a_ping_is_not_answere
         engine.running(&A).await?;
         engine.settled().await?;
         script.never_yield();
-        script.blocked().await;
+        script.blocked().await?;
 
         let installed = poll(engine.provide(B, 1));
         let asking = engine.clone();

@@ -109,7 +109,7 @@ async fn a_closure_that_cannot_come_up_any_more_says_so() -> TestResult {
                   never come up";
     assert_eq!(why("a").await.as_deref(), Some(forgot));
     assert_eq!(why("b").await.as_deref(), Some("/b failed once: no luck; next try in 1.0 s"));
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

@@ -168,7 +168,7 @@ async fn a_worker_that_is_held_up_when_it_is_told_to_stop_is_dropped_after_its_g
     let began = tokio::time::Instant::now();
 
     *held.lock() = true;
-    clean_kill(engine).await?;
+    engine.stop().await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(30));
     assert_eq!(journal.lines(), ["start base"]);

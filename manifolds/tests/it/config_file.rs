@@ -138,7 +138,7 @@ async fn two_generations_never_judge_a_file_at_once() -> TestResult {
     guarded(engine.running(&LIMITS).into_future()).await?;
 
     assert_eq!(journal.lines()[..3], ["begins", "ends", "begins"]);
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test]

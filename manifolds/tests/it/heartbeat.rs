@@ -35,7 +35,7 @@ async fn a_worker_that_hangs_is_dropped_and_started_again() -> TestResult {
     assert_eq!((heartbeat.failures, hung.failures), (0, 0));
     let Some(Detail::Value(detail)) = &heartbeat.report else { return Err("no report".into()) };
     assert_eq!((&detail["missed"], &detail["last_missed"]), (&2.into(), &"hung".into()));
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome};
-use parking_lot::{Condvar, Mutex};
-use tokio::sync::Notify;
+use parking_lot::Condvar;
+
+use crate::signal::Signal;
 
 /// What a running worker does.
 pub(super) enum Act {
@@ -30,8 +31,7 @@ pub(super) enum Parting {
 
 #[derive(Default)]
 pub(super) struct Cell {
-    state: Mutex<State>,
-    changed: Notify,
+    state: Signal<State>,
     unblocked: Condvar,
 }
 
@@ -50,8 +50,7 @@ struct State {
 
 impl Cell {
     pub(super) fn push(&self, act: Act) {
-        self.state.lock().acts.push_back(act);
-        self.changed.notify_waiters();
+        self.state.change(|state| state.acts.push_back(act));
     }
 
     pub(super) fn open_with(&self, opening: Opening) {
@@ -63,14 +62,13 @@ impl Cell {
     }
 
     pub(super) fn release(&self) {
-        self.state.lock().releases += 1;
-        self.changed.notify_waiters();
+        self.state.change(|state| state.releases += 1);
         self.unblocked.notify_all();
     }
 
     /// Waits for the next thing to do.
     pub(super) async fn next(&self) -> Act {
-        self.wait_for(|state| state.acts.pop_front()).await
+        self.state.wait_for(|state| state.acts.pop_front()).await
     }
 
     /// Goes through a start.
@@ -90,7 +88,7 @@ impl Cell {
 
     /// Waits until a start is held.
     pub(super) async fn held(&self) {
-        self.wait_for(|state| (state.held > 0).then_some(())).await;
+        self.state.wait_for(|state| (state.held > 0).then_some(())).await;
     }
 
     /// Ends a worker that was told to stop.
@@ -115,31 +113,19 @@ impl Cell {
         let mut state = self.state.lock();
         let before = state.releases;
         state.blocked += 1;
-        self.changed.notify_waiters();
+        self.state.wake();
         self.unblocked.wait_while(&mut state, |state| state.releases == before);
         state.blocked -= 1;
     }
 
     /// Waits until a worker blocks its thread.
     pub(super) async fn blocked(&self) {
-        self.wait_for(|state| (state.blocked > 0).then_some(())).await;
+        self.state.wait_for(|state| (state.blocked > 0).then_some(())).await;
     }
 
     async fn released(&self) {
         let before = self.state.lock().releases;
-        self.wait_for(|state| (state.releases > before).then_some(())).await;
-    }
-
-    async fn wait_for<T>(&self, mut take: impl FnMut(&mut State) -> Option<T>) -> T {
-        loop {
-            // Made before the look: what comes after it wakes this.
-            let changed = self.changed.notified();
-            let taken = take(&mut self.state.lock());
-            match taken {
-                Some(taken) => return taken,
-                None => changed.await,
-            }
-        }
+        self.state.wait_for(|state| (state.releases > before).then_some(())).await;
     }
 }
 
@@ -148,8 +134,7 @@ struct Held<'a>(&'a Cell);
 
 impl<'a> Held<'a> {
     fn new(cell: &'a Cell) -> Self {
-        cell.state.lock().held += 1;
-        cell.changed.notify_waiters();
+        cell.state.change(|state| state.held += 1);
         Self(cell)
     }
 }

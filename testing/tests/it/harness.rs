@@ -1,7 +1,10 @@
 //! A manifold among inputs that the test drives.
 
-use crankcase_engine::{Detail, EndKind, Exit, Manifold, Name, WorkerState};
-use crankcase_testing::{Harness, Script, Stubs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Change, Detail, EndKind, Exit, Manifold, Name, Nested, WorkerState};
+use crankcase_testing::{Harness, Script, Stubs, test_engine};
 
 use crate::{A, B, TestResult};
 
@@ -229,8 +232,11 @@ async fn another_output_and_another_reason_are_told() -> TestResult {
 
     let waits = "happened: /subject waits for /a, which is not installed\n";
     assert!(reason.to_string().contains(waits), "{reason}");
-    assert!(output.starts_with("expected that it offers 4\nhappened: it is 3\n"), "{output}");
-    let begin = "expected that it was started 2 times\nhappened: it was started 1 times\n";
+    assert!(
+        output.starts_with("expected that it offers 4\nhappened: it offers 3 after 600s\n"),
+        "{output}"
+    );
+    let begin = "expected that it was started 2 times\nhappened: it was started once\n";
     assert!(starts.starts_with(begin), "{starts}");
     Ok(())
 }
@@ -259,5 +265,291 @@ async fn a_stub_can_offer_several_values() -> TestResult {
     let mut harness = Harness::among(user, stubs).await?;
 
     harness.expect_output("1 is one".to_owned()).await?;
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_has_reached_the_users_when_it_is_over() -> TestResult {
+    let mut harness = Harness::new(sum()).await?;
+    let mut a = harness.changing(&A);
+    a.come(1).await?;
+    harness.expect_start().await?;
+
+    a.change(1).await?;
+    harness.expect_quiet().await?; // an equal value is no change
+    a.change(2).await?;
+    let failure = harness.expect_quiet().await.err().ok_or("it was quiet")?.to_string();
+
+    let begin = "expected that nothing happens to it\nhappened: /subject ended, stopped\n";
+    assert!(failure.starts_with(begin), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_input_was_told_is_so_when_the_call_is_over() -> TestResult {
+    let harness = Harness::new(following()).await?;
+    let mut a = harness.changing(&A);
+    a.come(1).await?;
+    let mut offered = harness.engine().output(A).follow().await?;
+
+    a.change(2).await?;
+    let changed = offered.get();
+    a.fail("the disk is full").await?;
+
+    assert_eq!((changed, offered.get()), (Some(2), None));
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_that_is_not_equal_to_itself_can_be_published() -> TestResult {
+    const RATE: Name<f64> = Name::new("rate");
+    let manifold = Manifold::builder().inputs(RATE).run(|_rate, up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let mut harness = Harness::new(manifold).await?;
+    let mut rate = harness.changing(&RATE);
+    rate.come(1.0).await?;
+    harness.expect_start().await?;
+
+    rate.change(f64::NAN).await?;
+
+    harness.expect_bounce().await?;
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_was_told_to_fail_has_failed() -> TestResult {
+    for is_changing in [false, true] {
+        let mut harness = Harness::new(sum()).await?;
+        let mut a = if is_changing { harness.changing(&A) } else { harness.input(&A) };
+        a.come(1).await?;
+        harness.expect_start().await?;
+
+        a.fail("the disk is full").await?;
+
+        let why = "/subject waits for /a, which failed once: the disk is full; next try in 1.0 s";
+        harness.expect_waiting(why).await?;
+        a.fail("the disk is gone").await?;
+        harness.expect_waiting(why).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_has_been_told_but_not_done_is_no_quiet() -> TestResult {
+    let script = Script::new();
+    let mut harness = Harness::new(script.manifold(())).await?;
+    harness.expect_start().await?;
+
+    script.end(Err("it died".into()));
+    let failure = harness.expect_quiet().await.err().ok_or("it was quiet")?.to_string();
+
+    let begin = "expected that nothing happens to it\nhappened: /subject ended, failed: it died\n";
+    assert!(failure.starts_with(begin), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ignores_its_stop_has_not_stopped() -> TestResult {
+    let script = Script::new();
+    let mut harness = Harness::new(script.manifold(A)).await?;
+    let mut a = harness.input(&A);
+    a.come(1).await?;
+    harness.expect_start().await?;
+
+    script.ignore_stop();
+    a.go().await?;
+    let failure = harness.expect_stop().await.err().ok_or("it stopped")?.to_string();
+
+    let begin = "expected that it stops\nhappened: /subject did not end in time, is dropped\n";
+    assert!(failure.starts_with(begin), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_ends_badly_does_not_finish_well() -> TestResult {
+    let scripts = [Script::new(), Script::new(), Script::new()];
+    scripts[0].ignore_stop();
+    scripts[1].answer_stop(Err("it cannot write".into()));
+    scripts[2].answer_stop(Err(Exit::missing("the disk")));
+    let mut happened = Vec::new();
+    for script in &scripts {
+        let mut harness = Harness::new(script.manifold(())).await?;
+        harness.expect_start().await?;
+
+        let failure = harness.finish().await.err().ok_or("it ended well")?.to_string();
+
+        let begin = "expected that it ends well\nhappened: it did not end well; seen:\n";
+        assert!(failure.starts_with(begin), "{failure}");
+        happened.extend(failure.lines().nth(2).map(str::to_owned));
+    }
+    let expected = [
+        "  /subject did not end in time, is dropped",
+        "  /subject ended, failed: it cannot write",
+        "  /subject ended, missing: the disk",
+    ];
+    assert_eq!(happened, expected);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_cannot_come_or_fail_says_why() -> TestResult {
+    let harness = Harness::new(sum()).await?.limit(Duration::from_secs(5));
+    let mut a = harness.input(&A);
+    a.come(1).await?;
+    harness.engine().park(&A).await?;
+
+    let come = a.come(2).await.err().ok_or("it came")?;
+    let fail = a.fail("the disk is full").await.err().ok_or("it failed")?;
+
+    let text = "input \"a\" does not offer the value within 5s; /a is parked";
+    assert_eq!(come.to_string(), text);
+    assert_eq!(fail.to_string(), "input \"a\" has not failed within 5s; /a is parked");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_can_offer_several_values_that_nobody_can_print() -> TestResult {
+    type Render = Arc<dyn Fn(u32) -> String + Send + Sync>;
+    const PAGE: Name<Render> = Name::new("page");
+    let user = Manifold::builder().inputs((PAGE, PAGE.output::<u32>())).offers::<(String,)>();
+    let user = user.run(|(render, pages), up| async move {
+        up.ready((render(pages),)).wait().await;
+        Ok(())
+    });
+    let mut harness = Harness::new(user).await?;
+    let mut page = harness.inputs::<(Render, u32), _>(&PAGE);
+    let render: Render = Arc::new(|pages| format!("{pages} pages"));
+
+    page.come((Arc::clone(&render), 1)).await?;
+    harness.expect_start().await?;
+    page.change((render, 2)).await?;
+    harness.expect_bounce().await?;
+
+    assert_eq!(harness.output::<String>().await?, "2 pages");
+    page.fail("no paper").await?;
+    harness.expect_stop().await?;
+    assert_eq!(harness.journal().lines(), ["page comes", "page changes", "page fails: no paper"]);
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_output_that_does_not_come_is_told() -> TestResult {
+    let mut harness = Harness::new(sum()).await?;
+
+    let output = harness.output::<u32>().await.err().ok_or("it offers one")?.to_string();
+    let other = harness.output::<String>().await.err().ok_or("it offers one")?.to_string();
+    let expected = harness.expect_output(1_u32).await.err().ok_or("it offers one")?.to_string();
+
+    let begin = "expected that it offers its u32\nhappened: nothing within 600s; /subject waits for \
+                 /a, which is not installed\n";
+    assert!(output.starts_with(begin), "{output}");
+    assert!(other.contains("as String"), "{other}");
+    let begin = "expected that it offers 1\nhappened: it offers nothing after 600s\n";
+    assert!(expected.starts_with(begin), "{expected}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_does_not_come_is_told_with_those_that_came() -> TestResult {
+    let script = Script::new();
+    script.fail_start(Exit::failed("not yet"));
+    let mut harness = Harness::new(script.manifold(())).await?;
+
+    let failure = harness.expect_state(WorkerState::Parked).await.err().ok_or("it is")?;
+
+    let happened = "happened: \"subject\" was not parked within 600s; seen:\n";
+    let text = failure.to_string();
+    assert!(text.contains(happened), "{text}");
+    assert!(text.contains("\n  backing off\n  running\n"), "{text}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_were_missed_are_no_end_of_the_engine() -> TestResult {
+    let stubs = Stubs::new().engine(test_engine().event_capacity(2));
+    let mut harness = Harness::among(sum(), stubs).await?;
+    let mut a = harness.input(&A);
+    for value in 0..10 {
+        a.come(value).await?;
+    }
+
+    let failure = harness.expect_start().await.err().ok_or("it was seen")?.to_string();
+
+    assert!(failure.contains("events were missed"), "{failure}");
+    assert!(!failure.contains("has ended"), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_changes_are_not_too_many() -> TestResult {
+    let mut harness = Harness::new(sum()).await?;
+    let mut a = harness.input(&A);
+    for value in 0..1_000 {
+        a.come(value).await?;
+    }
+
+    harness.expect_start().await?;
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_engine_around_it_can_be_set() -> TestResult {
+    let engine = test_engine().name(&Name::new("agent"));
+    let engine = engine.filter(|exit| Err(Exit::missing(format!("filtered: {exit}"))));
+    let script = Script::new();
+    let stubs = Stubs::new().engine(engine).value(&A, 1);
+    let mut harness = Harness::among(script.manifold(A), stubs).await?;
+    harness.expect_start().await?;
+
+    script.end(Err("it died".into()));
+
+    let end = (EndKind::Missing, Some("filtered: it died".to_owned()));
+    assert_eq!(harness.expect_end().await?, end);
+    Ok(harness.finish().await?)
+}
+
+/// Returns a nested engine that adds one to what it imports, and exports the sum.
+fn adder() -> Nested {
+    const INNER: Name<u32> = Name::new("inner");
+    const SUM: Name<u32> = Name::new("sum");
+    let add = || {
+        Manifold::builder().inputs(INNER).offers::<(u32,)>().run(|number, up| async move {
+            up.ready((number + 1,)).wait().await;
+            Ok(())
+        })
+    };
+    Nested::new(move || Change::new().install(SUM, add())).import(A, INNER).export(SUM, B)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_can_be_driven() -> TestResult {
+    let mut harness = Harness::of_nested(adder(), Stubs::new()).await?;
+    let mut a = harness.input(&A);
+    harness.expect_waiting("/subject waits for /a, which is not installed").await?;
+
+    a.come(1).await?;
+    harness.expect_start().await?;
+    assert_eq!(harness.engine().output(B).await?, 2);
+    a.change(5).await?;
+    harness.expect_bounce().await?;
+
+    assert_eq!(harness.engine().output(B).await?, 6);
+    Ok(harness.finish().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_can_be_a_stub() -> TestResult {
+    const NESTED: Name<()> = Name::new("nested");
+    let user = Manifold::builder().inputs(B).offers::<(u32,)>().run(|number, up| async move {
+        up.ready((number,)).wait().await;
+        Ok(())
+    });
+    let stubs = Stubs::new().value(&A, 1).nested(&NESTED, adder());
+
+    let mut harness = Harness::among(user, stubs).await?;
+
+    harness.expect_output(2_u32).await?;
     Ok(harness.finish().await?)
 }

@@ -2,6 +2,8 @@
 
 use crankcase_testing::{FakeNotifyWatcher, FakeStringsWatcher, FakeWatcher, Journal};
 
+use crate::TestResult;
+
 #[tokio::test(start_paused = true)]
 async fn everyone_who_watches_is_told() {
     let watcher = FakeWatcher::new();
@@ -40,7 +42,7 @@ async fn a_closed_watcher_tells_what_is_left_and_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_handled_when_the_next_one_is_asked_for() {
+async fn a_change_is_handled_when_the_next_one_is_asked_for() -> TestResult {
     let (watcher, journal) = (FakeWatcher::new(), Journal::new());
     let mut watching = watcher.watch();
     let worker = async {
@@ -52,27 +54,71 @@ async fn a_change_is_handled_when_the_next_one_is_asked_for() {
     };
     let test = async {
         watcher.send(1);
-        watcher.handled().await;
+        let handled = watcher.handled().await;
         journal.note("handled");
         watcher.close();
+        handled
     };
 
-    tokio::join!(worker, test);
+    let ((), handled) = tokio::join!(worker, test);
 
     assert_eq!(journal.lines(), ["1 begins", "1 is through", "handled"]);
+    Ok(handled?)
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_watches_no_more_is_not_waited_for() {
+async fn who_watches_no_more_is_not_waited_for() -> TestResult {
     let watcher = FakeWatcher::new();
-    let watching = watcher.watch();
+    let (watching, mut other) = (watcher.watch(), watcher.watch());
     watcher.send(1);
+    let worker = async {
+        drop(watching);
+        while other.next().await.is_some() {}
+    };
     let test = async {
-        watcher.watched_by(0).await;
-        watcher.handled().await;
+        let handled = watcher.handled().await;
+        watcher.close();
+        handled
     };
 
-    tokio::join!(test, async { drop(watching) });
+    let ((), handled) = tokio::join!(worker, test);
 
-    assert_eq!(watcher.count(), 0);
+    assert_eq!(watcher.count(), 1);
+    Ok(handled?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_told_is_counted() {
+    let watcher = FakeWatcher::notify();
+
+    let before = watcher.ping();
+    let _both = (watcher.watch(), watcher.watch());
+
+    assert_eq!((before, watcher.ping()), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_watches_is_not_handled() -> TestResult {
+    let watcher = FakeWatcher::new();
+    watcher.send(1);
+
+    let failure = watcher.handled().await.err().ok_or("it was handled")?;
+
+    assert_eq!(failure.to_string(), "nobody has watched within 600s");
+    watcher.close();
+    Ok(watcher.handled().await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_for_those_who_watch_come_to_an_end() -> TestResult {
+    let watcher = FakeWatcher::new();
+    let _busy = watcher.watch();
+    watcher.send(1);
+
+    let handled = watcher.handled().await.err().ok_or("it was handled")?.to_string();
+    let watched = watcher.watched_by(2).await.err().ok_or("two watch")?.to_string();
+
+    assert_eq!(handled, "1 of 1 who watch have not asked for the next change within 600s");
+    assert_eq!(watched, "1 watch and not 2 within 600s");
+    Ok(())
 }

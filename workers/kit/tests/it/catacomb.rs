@@ -68,7 +68,7 @@ async fn the_first_error_stops_all_and_is_what_it_ends_with() -> TestResult {
         Err("a later one".into())
     })?;
 
-    let ended = Bare::run(catacomb).ended().await;
+    let ended = Bare::run(catacomb).ended().await?;
 
     assert_eq!(ended.unwrap_err().to_string(), "the first");
     assert_eq!(journal.lines(), ["run idle", "stop idle", "drop idle"]);
@@ -80,7 +80,7 @@ async fn an_exit_of_a_child_is_the_catacombs() -> TestResult {
     let (catacomb, children) = catacomb();
     children.spawn("child", async |_stop| Err(Exit::Bounce))?;
 
-    let ended = Bare::run(catacomb).ended().await;
+    let ended = Bare::run(catacomb).ended().await?;
 
     assert!(matches!(ended, Err(Exit::Bounce)));
     Ok(())
@@ -117,7 +117,7 @@ async fn a_panic_in_a_child_is_a_failure_with_its_message() -> TestResult {
         let (catacomb, children) = catacomb();
         children.spawn("child", async move |_stop| fall())?;
 
-        let exit = Bare::run(catacomb).ended().await.unwrap_err();
+        let exit = Bare::run(catacomb).ended().await?.unwrap_err();
 
         assert!(exit.is_panic());
         assert_eq!(exit.to_string(), expected);
@@ -155,7 +155,7 @@ async fn a_child_may_add_others_and_end_the_catacomb() -> TestResult {
         Ok(())
     })?;
 
-    assert!(Bare::run(catacomb).ended().await.is_ok());
+    assert!(Bare::run(catacomb).ended().await?.is_ok());
 
     assert_eq!(journal.lines(), ["run grandchild", "stop grandchild", "drop grandchild"]);
     Ok(())

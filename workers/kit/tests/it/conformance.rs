@@ -19,21 +19,24 @@ use tokio::sync::watch;
 
 use crate::running::{TestResult, guarded};
 
+/// How long those must run whose input and output are real, on a clock that runs.
+const BRIEF: Duration = Duration::from_millis(100);
+
 #[tokio::test]
 async fn signals_conform() -> TestResult {
-    let checks = Conformance::new(|| async { Ok(Signals::new()?) }).report(|signals| {
+    let checks = Conformance::new(|_| async { Ok(Signals::new()?) }).report(|signals| {
         let handle = signals.handle();
         move || std::future::ready(handle.counts())
     });
 
-    Ok(guarded(checks.check()).await?)
+    Ok(guarded(checks.runs_for(BRIEF).check()).await?)
 }
 
 #[tokio::test]
 async fn the_watcher_conforms() -> TestResult {
     let folder = tempfile::tempdir()?;
     // Each watches something from its start, so that it has work when it is dropped.
-    let start = || async {
+    let start = |_| async {
         let watcher = Watcher::new(WatcherConfig::default())?;
         let subscription = watcher.handle().watch(folder.path())?;
         std::fs::write(folder.path().join("file"), "changed")?;
@@ -41,7 +44,7 @@ async fn the_watcher_conforms() -> TestResult {
         Ok(watcher)
     };
 
-    Ok(guarded(Conformance::new(start).check()).await?)
+    Ok(guarded(Conformance::new(start).runs_for(BRIEF).check()).await?)
 }
 
 /// The processes that were spawned, to see when they are gone.
@@ -79,7 +82,7 @@ async fn a_process_conforms() -> TestResult {
     let folder = tempfile::tempdir()?;
     let ledger = Ledger::new(folder.path());
     let spawned = Spawned::default();
-    let start = || async {
+    let start = |_| async {
         let command = vec!["sleep".into(), "1000".into()];
         let process = Process::spawn(ProcessConfig::new("sleeper", command), Some(&ledger)).await?;
         spawned.add(&process)?;
@@ -91,12 +94,12 @@ async fn a_process_conforms() -> TestResult {
         async move { left.are_gone().await }
     };
 
-    Ok(guarded(Conformance::new(start).released(released).check()).await?)
+    Ok(guarded(Conformance::new(start).runs_for(BRIEF).released(released).check()).await?)
 }
 
 #[tokio::test]
 async fn a_process_that_ends_by_itself_conforms() -> TestResult {
-    let start = || async {
+    let start = |_| async {
         let config = ProcessConfig::new("brief", vec!["true".into()]);
         Ok(Process::spawn(config, None).await?)
     };
@@ -116,9 +119,9 @@ async fn until_left(followed: Followed) -> Result<(), String> {
 #[tokio::test(start_paused = true)]
 async fn a_catacomb_with_children_conforms() -> TestResult {
     let followed = Followed::default();
-    let left = Arc::clone(&followed);
-    let start = || async {
-        let catacomb = Catacomb::new(CatacombConfig::default());
+    let (left, followed) = (Arc::clone(&followed), &followed);
+    let start = |stop: Stop| async move {
+        let catacomb = Catacomb::new_for(&stop, CatacombConfig::default());
         for _ in 0..3 {
             catacomb.handle().add("child", Owned::new(Gate::new(), followed.subscribe()))?;
         }
@@ -132,11 +135,11 @@ async fn a_catacomb_with_children_conforms() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_runner_with_workers_conforms() -> TestResult {
     let followed = Followed::default();
-    let left = Arc::clone(&followed);
-    let start = || async {
-        let runner = Runner::new(RunnerConfig::default())?;
+    let (left, followed) = (Arc::clone(&followed), &followed);
+    let start = |stop: Stop| async move {
+        let runner = Runner::new_for(&stop, RunnerConfig::default())?;
         for name in ["a", "b", "c"] {
-            let followed = Arc::clone(&followed);
+            let followed = Arc::clone(followed);
             let spec = ChildSpec::permanent(move |_ctx| {
                 std::future::ready(Ok(Owned::new(Gate::new(), followed.subscribe())))
             });
@@ -158,10 +161,10 @@ async fn a_runner_with_workers_conforms() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn what_holds_something_conforms() -> TestResult {
-    Conformance::new(|| async { Ok(Gate::new()) }).check().await?;
-    Conformance::new(|| async { Ok(Value::new(7)) }).check().await?;
-    Conformance::new(|| async { Ok(Owned::new(Gate::new(), 7)) }).check().await?;
-    Ok(Conformance::new(|| async { Ok(Fortress::new()) }).check().await?)
+    Conformance::new(|_| async { Ok(Gate::new()) }).check().await?;
+    Conformance::new(|_| async { Ok(Value::new(7)) }).check().await?;
+    Conformance::new(|_| async { Ok(Owned::new(Gate::new(), 7)) }).check().await?;
+    Ok(Conformance::new(|_| async { Ok(Fortress::new()) }).check().await?)
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,7 +174,7 @@ async fn who_occupies_a_fortress_conforms() -> TestResult {
         if is_open {
             fortress.guard().unlock();
         }
-        let start = || async { Ok(fortress.guest().occupy(|| async { Ok(Gate::new()) })) };
+        let start = |_| async { Ok(fortress.guest().occupy(|| async { Ok(Gate::new()) })) };
         let left = fortress.clone();
         let released = move || {
             let guests = left.guests();
@@ -185,7 +188,7 @@ async fn who_occupies_a_fortress_conforms() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn periodic_work_conforms() -> TestResult {
-    let start = || async {
+    let start = |_| async {
         let config = PeriodicConfig::new(Duration::from_secs(1));
         Ok(Periodic::new(config, |turn: Turn| async move {
             // Work that looks at its stop, as long work is to.
@@ -203,7 +206,7 @@ async fn periodic_work_conforms() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_conforms() -> TestResult {
-    let start = || async { Ok(Heartbeat::new(HeartbeatConfig::new(Duration::from_secs(1)))?) };
+    let start = |_| async { Ok(Heartbeat::new(HeartbeatConfig::new(Duration::from_secs(1)))?) };
 
     Ok(Conformance::new(start).check().await?)
 }
@@ -214,11 +217,10 @@ async fn a_config_file_conforms() -> TestResult {
     let path = folder.path().join("limits.yaml");
     std::fs::write(&path, "3")?;
     let watcher = Watcher::new(WatcherConfig::default())?;
-    let start = || async {
-        let watches = watcher.handle().into();
+    let start = |stop: Stop| {
+        let (watches, config) = (watcher.handle().into(), ConfigFileConfig::new(&path));
         let valid = |_: &u32| Ok(());
-        let (config, (_stopper, stop)) = (ConfigFileConfig::new(&path), Stop::pair());
-        Ok(ConfigFile::load(&stop, config, valid, watches, LastGood::none()).await?)
+        async move { Ok(ConfigFile::load(&stop, config, valid, watches, LastGood::none()).await?) }
     };
     let watches = watcher.handle();
     let released = move || {
@@ -226,5 +228,6 @@ async fn a_config_file_conforms() -> TestResult {
         async move { if left == 0 { Ok(()) } else { Err(format!("{left} subscriptions")) } }
     };
 
-    Ok(guarded(Box::pin(Conformance::new(start).released(released).check())).await?)
+    Ok(guarded(Box::pin(Conformance::new(start).runs_for(BRIEF).released(released).check()))
+        .await?)
 }

@@ -106,7 +106,7 @@ async fn an_occupier_holds_it_for_its_life_and_waits_to_be_let_in() -> TestResul
     fortress.guard().unlock();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(fortress.guests(), 1);
-    check_alive(&running)?;
+    check_alive(&running).await?;
     clean_kill(running).await?;
 
     assert_eq!(fortress.guests(), 0);
@@ -124,7 +124,7 @@ async fn an_occupier_is_asked_to_leave_by_a_lockdown_and_wants_to_come_again() -
     fortress.guard().lockdown().await?;
 
     assert_eq!(journal.lines(), ["worker dropped"]);
-    assert!(matches!(running.ended().await, Err(Exit::Bounce)));
+    assert!(matches!(running.ended().await?, Err(Exit::Bounce)));
     Ok(())
 }
 
@@ -162,8 +162,8 @@ async fn an_occupier_whose_start_fails_or_panics_leaves() -> TestResult {
         .guest()
         .occupy(|| -> std::future::Ready<Result<Idle, Exit>> { panic!("no memory") });
 
-    let failed = Bare::run(failing).ended().await.unwrap_err();
-    let fallen = Bare::run(falling).ended().await.unwrap_err();
+    let failed = Bare::run(failing).ended().await?.unwrap_err();
+    let fallen = Bare::run(falling).ended().await?.unwrap_err();
 
     assert_eq!(failed.to_string(), "no disk");
     assert_eq!(fallen.to_string(), "panicked: no memory");

@@ -32,7 +32,7 @@ async fn given_up(owner: impl Worker, journal: Journal) -> TestResult {
     let before = journal.lines();
 
     owner.stopper().lose_input();
-    guarded(owner.ended()).await.map_err(|exit| exit.to_string())?;
+    guarded(owner.ended()).await?.map_err(|exit| exit.to_string())?;
 
     assert_eq!(before, ["finishes"]);
     assert_eq!(journal.lines(), ["finishes", "gives up"]);

@@ -23,7 +23,7 @@ async fn a_fatal_end_stops_all_and_is_the_runners_own() -> TestResult {
     let fatal = |_ctx| async { Err::<Idle, _>(Exit::fatal("the database is of another version")) };
 
     workers.start("b", ChildSpec::temporary(fatal)).await?;
-    let ended = runner.ended().await.unwrap_err();
+    let ended = runner.ended().await?.unwrap_err();
 
     assert!(matches!(&ended, Exit::Fatal(_)));
     assert_eq!(ended.to_string(), "the database is of another version");
@@ -51,7 +51,7 @@ async fn a_panic_in_start_or_run_is_a_failure_with_its_message() -> TestResult {
         assert!(exit.is_panic());
         assert_eq!(exit.to_string(), expected);
     }
-    check_alive(&runner)?;
+    check_alive(&runner).await?;
     Ok(clean_kill(runner).await?)
 }
 

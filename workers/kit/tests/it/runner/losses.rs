@@ -76,7 +76,7 @@ async fn fatal_ends_after_the_first_are_logged() -> TestResult {
     let first = |_ctx| async { Err::<Idle, _>(Exit::fatal("of another version")) };
 
     workers.start("first", ChildSpec::temporary(first)).await?;
-    let ended = runner.ended().await.unwrap_err();
+    let ended = runner.ended().await?.unwrap_err();
 
     assert_eq!(ended.to_string(), "of another version");
     let logged = guarded(events.next("a worker failed fatally")).await;
