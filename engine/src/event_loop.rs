@@ -174,6 +174,8 @@ pub(crate) struct EventLoop {
     /// How many nested engines were started in this slice.
     nested_started: usize,
     is_finished: bool,
+    /// Whether someone takes a turn: a loop that is lost meanwhile has panicked.
+    is_in_turn: bool,
     /// A worker's task was dropped by its runtime.
     is_runtime_gone: bool,
     kill_deadline: Option<Duration>,
@@ -200,6 +202,7 @@ impl Drop for EventLoop {
         for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
             worker.end();
         }
+        self.say_if_lost();
         let slots = std::mem::take(&mut self.slots);
         self.reaper.take_slots(slots);
         for job in self.queue.drain(..) {
@@ -236,6 +239,7 @@ impl EventLoop {
             slice_ends: began,
             nested_started: 0,
             is_finished: false,
+            is_in_turn: false,
             is_runtime_gone: false,
             kill_deadline,
             killed_until: None,

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::Engine;
+use super::{Engine, Life};
 use crate::detail::Detail;
 use crate::event_loop::{Ask, Asking, Question};
 use crate::exit::Panicked;
@@ -117,10 +117,13 @@ fn is_unwell(detail: &Detail) -> bool {
 async fn last_report(engine: &Engine) -> Report {
     // What it is made of is there before the verdict is.
     drop(engine.wait().await);
-    match engine.shared.last_report.get(&engine.shared) {
-        Some(report) => report,
-        None => Report::of_lost(engine.path().to_owned(), engine.shared.clock.now()),
-    }
+    engine.shared.last_report.get(&engine.shared).unwrap_or_else(|| {
+        let error = match &*engine.shared.life.borrow() {
+            Life::Ended(verdict) => verdict.text(),
+            Life::Running | Life::Stopping => None,
+        };
+        Report::of_lost(engine.path().to_owned(), engine.shared.clock.now(), error)
+    })
 }
 
 /// Asks one reporter. Its code may panic when it is called and whenever it is polled.

@@ -244,7 +244,8 @@ impl EventLoop {
     }
 
     /// Returns the loop as it is brought back to its inbox.
-    fn brought(self: Box<Self>, due: Due) -> Brought<Self> {
+    fn brought(mut self: Box<Self>, due: Due) -> Brought<Self> {
+        self.is_in_turn = false;
         // Whoever starts, stops or waits has a timer.
         let is_quiet = self.machine.armed() <= 1;
         Brought { event_loop: self, due, is_quiet }
