@@ -39,6 +39,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use complete::Orphaned;
 use ending::Fatal;
 pub(crate) use group::{Changed, Job};
 use names::Names;
@@ -159,8 +160,7 @@ pub(crate) struct EventLoop {
     events: Vec<Record>,
     job: Option<Box<Job>>,
     queue: VecDeque<Box<Job>>,
-    /// Nested engines that have taken themselves out, and whose parts are still to go.
-    orphaned: Vec<Text>,
+    orphaned: Vec<Orphaned>,
     waiting: Waiting,
     walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
