@@ -150,6 +150,11 @@ impl Engine {
         self.shared.own_path()
     }
 
+    /// Returns the seed of the order of starts and the jitter; see [`EngineBuilder::seed`].
+    pub fn seed(&self) -> u64 {
+        self.shared.seed
+    }
+
     /// Returns this engine and those nested in it at any depth, by path.
     pub fn engines(&self) -> Vec<Self> {
         let engines = self.shared.tree.all().into_iter();

@@ -189,7 +189,6 @@ pub(crate) struct EventLoop {
 pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
     pub(crate) life: watch::Sender<Life>,
-    pub(crate) seed: u64,
     pub(crate) kill_deadline: Option<Duration>,
     pub(crate) linger: Option<Linger>,
 }
@@ -217,10 +216,10 @@ impl Drop for EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { shared, life, seed, kill_deadline, linger } = beginning;
+        let Beginning { shared, life, kill_deadline, linger } = beginning;
         let began = shared.clock.began;
         Self {
-            machine: Machine::new(Arc::clone(&shared.policy), seed),
+            machine: Machine::new(Arc::clone(&shared.policy), shared.seed),
             names: Names::default(),
             slots: Chunks::default(),
             ports: Map::default(),
