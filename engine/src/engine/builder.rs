@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::nested::NestedEngine;
 use super::{Caller, Engine, Life};
@@ -194,7 +194,11 @@ impl EngineBuilder {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (life, life_receiver) = watch::channel(Life::Running);
-        let current = || Handle::current();
+        let current = || {
+            // The loop's task would be the first to find that its runtime has no timers.
+            drop(sleep(Duration::ZERO));
+            Handle::current()
+        };
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
         let path = match &self.name {
             Some(name) => format!("{prefix}/{name}").into(),
@@ -215,7 +219,7 @@ impl EngineBuilder {
             workers: self
                 .workers
                 .or_else(|| outer.as_ref().map(|outer| outer.workers.clone()))
-                .unwrap_or_else(current),
+                .unwrap_or_else(Handle::current),
             driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
             log: outer
                 .as_ref()

@@ -1,6 +1,7 @@
 //! Who takes the turns of an engine's loop, and that they leave nothing behind.
 
 use std::future::{Future, ready};
+use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -224,5 +225,15 @@ fn the_events_of_an_engine_whose_runtime_went_come_to_their_end() -> TestResult 
     let other = one_runtime()?;
     let report = other.block_on(engine.report());
     assert_eq!(report.error.as_deref(), Some("its runtime was shut down"));
+    Ok(())
+}
+
+#[test]
+fn no_engine_is_built_where_there_are_no_timers() -> TestResult {
+    let runtime = Builder::new_current_thread().build()?;
+
+    let built = catch_unwind(|| runtime.block_on(async { test_engine().build() }));
+
+    assert!(built.is_err());
     Ok(())
 }
