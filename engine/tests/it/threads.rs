@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, EndKind, Engine, EventKind, Manifold, Name, WorkerState};
+use crankcase_engine::{
+    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, WorkerState,
+};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::{A, B, TestResult, state};
 
@@ -335,4 +338,37 @@ async fn an_engine_whose_workers_runtime_is_gone_keeps_its_kill_deadline() -> Te
     assert_eq!(engine.report().await.left_behind, ["/a"]);
     drop(release);
     Ok(())
+}
+
+#[tokio::test]
+async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestResult {
+    const SITE: Name<Engine> = Name::new("site");
+    let (workers, journal) = (WorkerRuntime::new(2)?, Journal::new());
+    let engine = test_engine().workers_on(workers.handle()?).grace(SHORT);
+    let engine = engine.bounce_delay(Duration::ZERO).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let (release, held) = mpsc::channel::<()>();
+    let (begun, mut begins) = unbounded_channel();
+    let (noted, held) = (journal.clone(), Mutex::new(held));
+    let site = Nested::new(move || {
+        noted.note("begin");
+        begun.send(()).ok();
+        held.lock().recv().ok();
+        noted.note("end");
+        Change::new()
+    });
+    engine.install_nested(SITE, site.manifold(|site| site.abort_grace(SHORT))).await?;
+    begins.recv().await.ok_or("it was not begun")?;
+
+    let bounced = engine.bounce(&SITE);
+    let is_next =
+        |kind: &EventKind| matches!(kind, EventKind::Stuck | EventKind::Starting { generation: 2 });
+    let next = events.wait_for_kind("/site", is_next).await?;
+    drop(release);
+    bounced.await?;
+    engine.running(&SITE).await?;
+
+    assert_eq!(next.kind, EventKind::Stuck);
+    assert_eq!(journal.lines(), ["begin", "end", "begin", "end"]);
+    Ok(clean_kill(engine).await?)
 }
