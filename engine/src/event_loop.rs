@@ -204,9 +204,11 @@ impl Drop for EventLoop {
         self.say_if_lost();
         let slots = std::mem::take(&mut self.slots);
         self.reaper.take_slots(slots);
-        for job in self.queue.drain(..) {
+        for job in self.job.take().into_iter().chain(self.queue.drain(..)) {
             self.reaper.take_ops(job.ops);
         }
+        self.reaper.take_fatal(self.fatal.take().map(|fatal| fatal.error));
+        self.reaper.take_walks(&mut self.walks);
         for unread in [std::mem::take(&mut self.unread), late] {
             self.reaper.take_unread(unread);
         }

@@ -106,7 +106,7 @@ impl EventLoop {
             let target: &mut Slot = &mut self.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));
             gifts.push(if !edge.need.bounces() {
-                Gift::Live(target.follow(declaration.kind))
+                Gift::Live(target.follow(declaration.kind, &mut self.reaper))
             } else if is_held {
                 target.value(kind).map_or(Gift::Absent, Gift::Value)
             } else {

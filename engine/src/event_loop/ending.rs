@@ -138,7 +138,7 @@ impl EventLoop {
             self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
         }
         self.waiting.give_up();
-        self.walks.clear();
+        self.reaper.take_walks(&mut self.walks);
         self.reaper.flush();
     }
 

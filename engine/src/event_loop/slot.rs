@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::reaper::Reaper;
 use crate::context::Degraded;
 use crate::detail::Reporter;
 use crate::event::Origin;
@@ -215,11 +216,18 @@ impl Slot {
         }
     }
 
-    /// Returns a receiver of the values of a kind.
-    pub(super) fn follow(&mut self, kind: &'static Kind) -> follow::Receiver<Option<Value>> {
+    /// Returns a receiver of the values of a kind. The reaper takes what nobody follows any more.
+    pub(super) fn follow(
+        &mut self,
+        kind: &'static Kind,
+        reaper: &mut Reaper,
+    ) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind.id());
         let channels = &mut self.rare_mut().channels;
-        channels.retain(|(_, sender)| sender.receiver_count() > 0);
+        for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
+            let value = left.replace(None).filter(|_| !kind.is_plain());
+            reaper.take(value.into_iter().collect());
+        }
         if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {
             return sender.subscribe();
         }

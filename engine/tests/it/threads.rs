@@ -340,6 +340,33 @@ async fn an_engine_whose_workers_runtime_is_gone_keeps_its_kill_deadline() -> Te
     Ok(())
 }
 
+/// Panics when it is dropped.
+#[derive(Clone)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+#[tokio::test]
+async fn a_value_whose_drop_panics_harms_no_engine_whose_workers_runtime_is_gone() -> TestResult {
+    const BOMB: Name<Bomb> = Name::new("bomb");
+    let workers = WorkerRuntime::new(1)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let bomb = Manifold::builder().start(|(), _| async { Ok(Idle) }).output(|_| Bomb).build();
+    engine.install(BOMB, bomb).await?;
+    engine.running(&BOMB).await?;
+
+    drop(workers);
+    let error = engine.wait().await.err().ok_or("it ended well")?;
+
+    assert_eq!(error.to_string(), "the runtime of engine / was shut down");
+    assert_eq!(engine.report().await.workers["bomb"].starts, 1);
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestResult {
     const SITE: Name<Engine> = Name::new("site");
