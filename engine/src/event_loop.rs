@@ -45,7 +45,7 @@ pub(crate) use group::{Changed, Job};
 use names::Names;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
-pub(crate) use slot::Ask;
+pub(crate) use slot::{Ask, Unasked};
 use slot::{Slot, Stamp};
 use timers::Timers;
 pub(crate) use turns::LoopTask;

@@ -127,7 +127,7 @@ async fn a_reporter_that_never_answers_holds_up_no_call() -> TestResult {
     let reported = engine.report();
     let called = async {
         engine.install(B, add_one(A)).await?;
-        engine.bounce(&A).await?;
+        engine.bounce(&B).await?;
         engine.running(&B).await
     };
     let called = tokio::select! {
