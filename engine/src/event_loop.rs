@@ -8,9 +8,9 @@
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
-//!    in between. What is not sliced is a preview, what goes with a group, its check for cycles
-//!    and for a worker that would wait for its own end, and what one hub shows its users: each is
-//!    one walk.
+//!    in between. So are timers that are due. What is not sliced is a preview, what goes with a
+//!    group, its check for cycles and for a worker that would wait for its own end, and what one hub
+//!    shows its users: each is one walk. Nor is the end of a kill's deadline.
 
 mod brief;
 mod check;
@@ -45,6 +45,7 @@ pub(crate) use group::{Changed, Job};
 use names::Names;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
+use slice::STEPS;
 pub(crate) use slot::{Ask, Unasked};
 use slot::{Slot, Stamp};
 use timers::Timers;
@@ -252,7 +253,9 @@ impl EventLoop {
         }
     }
 
+    /// Fires the timers that are due, until the slice is over.
     fn fire_timers(&mut self) {
+        let mut fired = 0;
         while let Some((node, token)) = self.timers.pop_due(self.now) {
             if self.machine.is_armed(node, token) {
                 self.slots[node.index()].until = None;
@@ -260,6 +263,10 @@ impl EventLoop {
             }
             self.machine.fired(node, token);
             self.carry_out_commands();
+            fired += 1;
+            if fired % STEPS == 0 && self.is_slice_over() {
+                break;
+            }
         }
         if self.killed_until.is_some_and(|until| until <= self.now) {
             self.killed_until = None;
@@ -279,6 +286,10 @@ impl EventLoop {
                 return true;
             };
             self.conclude(*job, changed);
+            // Also of many small ones each may have taken a walk.
+            if self.is_slice_over() {
+                return true;
+            }
         }
         self.answer_at_rest();
         false

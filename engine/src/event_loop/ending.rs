@@ -142,7 +142,8 @@ impl EventLoop {
         self.reaper.flush();
     }
 
-    /// The deadline of a kill is over: all that is left is dropped and left behind.
+    /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
+    /// ended between two slices would not be left behind.
     pub(super) fn abandon(&mut self) {
         let mut live: Vec<_> = self.names.iter().collect();
         live.retain(|node| self.slots[node.index()].worker.is_some());

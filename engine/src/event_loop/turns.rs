@@ -223,7 +223,7 @@ impl EventLoop {
 
     /// Goes on with what is under way, and hands over what was made; returns whether there is more.
     fn end_turn(&mut self) -> bool {
-        let has_more = self.work() | self.advance_walks();
+        let has_more = self.work() | self.advance_walks() | self.timers.is_due(self.now);
         self.flush();
         has_more && !self.is_finished
     }
