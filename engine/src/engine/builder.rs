@@ -257,7 +257,7 @@ impl EngineBuilder {
     /// # Errors
     ///
     /// As [`build`](Self::build), and when a name or an event capacity is set: its path is that of its
-    /// worker, and the events are the outer engine's.
+    /// worker, and the events are the outer engine's. Also when the worker is an engine already.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
         if let Some(capacity) = self.event_capacity {
             let expected = "none for a nested engine, whose events are the outer one's";
@@ -268,9 +268,14 @@ impl EngineBuilder {
             return Err(ConfigError::new("name", name.as_str(), expected));
         }
         let shared = &ctx.identity().shared;
+        let path = ctx.path();
+        if shared.tree.find(&path).is_some() {
+            let expected = "one that no engine has: a worker is one engine at most";
+            return Err(ConfigError::new("path", path, expected));
+        }
         self.metrics = self.metrics.or_else(|| shared.metrics.clone());
         self.outer = Some(Outer {
-            path: ctx.path().into(),
+            path: path.into(),
             log: Arc::clone(&shared.log),
             tree: Arc::clone(&shared.tree),
             seed: ctx.seed(),
