@@ -260,6 +260,20 @@ pub enum ChangeError {
         /// The name.
         name: String,
     },
+    /// The worker that passes a value over a nested engine's border has a name that is made of others,
+    /// and this one cannot be used: give the nested engine or the value another name.
+    #[error(
+        "cannot install nested engine {nested:?}: a worker that passes a value over its border would \
+         be {name:?}, which is {fault}"
+    )]
+    BorderName {
+        /// The nested engine's name.
+        nested: String,
+        /// The name that was made.
+        name: String,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
     /// A manifold declares the same output of the same name twice.
     #[error(
         "cannot install manifold {name:?}: it declares its input {input:?} ({}) twice",

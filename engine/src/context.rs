@@ -1,6 +1,8 @@
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
 use tokio::time::Instant;
 
 use crate::event::{EventKind, Origin};
@@ -66,6 +68,13 @@ impl Context {
     pub fn generation(&self) -> u32 {
         let Identity { starts, .. } = self.identity();
         *starts
+    }
+
+    /// Returns a seed for what the worker does at random: another one for each engine, name and
+    /// generation, and the same again with the same seed of the engine.
+    pub fn seed(&self) -> u64 {
+        let Identity { shared, starts, name, .. } = self.identity();
+        FixedState::with_seed(shared.seed).hash_one((name.as_str(), starts))
     }
 
     /// Returns the worker's view of the request to stop.

@@ -16,6 +16,7 @@ pub use applied::Applied;
 pub use builder::EngineBuilder;
 pub use error::{EngineError, SharedError};
 pub use nested::NestedEngine;
+pub(crate) use nested::overrun;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
@@ -102,8 +103,16 @@ pub(crate) enum Life {
 #[derive(Clone)]
 pub(crate) enum Verdict {
     Ended,
+    /// The workers' runtime has gone.
     RuntimeGone,
-    Fatal { path: String, error: Arc<BoxError> },
+    /// The loop has gone with its runtime, before it came to its end.
+    Lost,
+    /// The loop has panicked.
+    Panicked,
+    Fatal {
+        path: String,
+        error: Arc<BoxError>,
+    },
 }
 
 impl Verdict {
@@ -111,6 +120,8 @@ impl Verdict {
         match self {
             Self::Ended => None,
             Self::RuntimeGone => Some("its workers' runtime was shut down".to_owned()),
+            Self::Lost => Some("its runtime was shut down".to_owned()),
+            Self::Panicked => Some("its loop panicked".to_owned()),
             Self::Fatal { path, error } => Some(format!("{path}: {error}")),
         }
     }
@@ -138,6 +149,11 @@ impl Engine {
     /// Returns the engine's path, `/` for one without a name.
     pub fn path(&self) -> &str {
         self.shared.own_path()
+    }
+
+    /// Returns the seed of the order of starts and the jitter; see [`EngineBuilder::seed`].
+    pub fn seed(&self) -> u64 {
+        self.shared.seed
     }
 
     /// Returns this engine and those nested in it at any depth, by path.
@@ -410,7 +426,7 @@ impl Engine {
     /// Cancel safe.
     pub async fn stopping(&self) {
         let mut life = self.shared.life.clone();
-        // A loop that is gone has stopped too.
+        // A loop that is gone has said so.
         let _gone = life.wait_for(|life| !matches!(life, Life::Running)).await;
     }
 
@@ -434,9 +450,11 @@ impl Engine {
                 path: path.clone(),
                 source: SharedError::new(Arc::clone(error)),
             }),
-            // The loop was dropped before it came to an end.
-            Ok(Life::Ended(Verdict::RuntimeGone)) | Err(_) => {
+            Ok(Life::Ended(Verdict::RuntimeGone | Verdict::Lost)) | Err(_) => {
                 Err(EngineError::RuntimeGone { path: self.path().to_owned() })
+            }
+            Ok(Life::Ended(Verdict::Panicked)) => {
+                Err(EngineError::Panicked { path: self.path().to_owned() })
             }
             Ok(_) => Ok(()),
         }

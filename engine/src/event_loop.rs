@@ -8,9 +8,9 @@
 //! 2. Between two events all of the machine's commands have been carried out; a wave may be left
 //!    half spread, because further events only add to it.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
-//!    in between. What is not sliced is a preview, what goes with a group, its check for cycles
-//!    and for a worker that would wait for its own end, and what one hub shows its users: each is
-//!    one walk.
+//!    in between. So are timers that are due. What is not sliced is a preview, what goes with a
+//!    group, its check for cycles and for a worker that would wait for its own end, and what one hub
+//!    shows its users: each is one walk. Nor is the end of a kill's deadline.
 
 mod brief;
 mod check;
@@ -39,12 +39,14 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
+use complete::Orphaned;
 use ending::Fatal;
 pub(crate) use group::{Changed, Job};
 use names::Names;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
-pub(crate) use slot::Ask;
+use slice::STEPS;
+pub(crate) use slot::{Ask, Unasked};
 use slot::{Slot, Stamp};
 use timers::Timers;
 pub(crate) use turns::LoopTask;
@@ -159,8 +161,7 @@ pub(crate) struct EventLoop {
     events: Vec<Record>,
     job: Option<Box<Job>>,
     queue: VecDeque<Box<Job>>,
-    /// Nested engines that have taken themselves out, and whose parts are still to go.
-    orphaned: Vec<Text>,
+    orphaned: Vec<Orphaned>,
     waiting: Waiting,
     walks: VecDeque<Walk>,
     fatal: Option<Fatal>,
@@ -174,6 +175,8 @@ pub(crate) struct EventLoop {
     /// How many nested engines were started in this slice.
     nested_started: usize,
     is_finished: bool,
+    /// Whether someone takes a turn: a loop that is lost meanwhile has panicked.
+    is_in_turn: bool,
     /// A worker's task was dropped by its runtime.
     is_runtime_gone: bool,
     kill_deadline: Option<Duration>,
@@ -187,7 +190,6 @@ pub(crate) struct EventLoop {
 pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
     pub(crate) life: watch::Sender<Life>,
-    pub(crate) seed: u64,
     pub(crate) kill_deadline: Option<Duration>,
     pub(crate) linger: Option<Linger>,
 }
@@ -200,11 +202,14 @@ impl Drop for EventLoop {
         for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
             worker.end();
         }
+        self.say_if_lost();
         let slots = std::mem::take(&mut self.slots);
         self.reaper.take_slots(slots);
-        for job in self.queue.drain(..) {
+        for job in self.job.take().into_iter().chain(self.queue.drain(..)) {
             self.reaper.take_ops(job.ops);
         }
+        self.reaper.take_fatal(self.fatal.take().map(|fatal| fatal.error));
+        self.reaper.take_walks(&mut self.walks);
         for unread in [std::mem::take(&mut self.unread), late] {
             self.reaper.take_unread(unread);
         }
@@ -214,10 +219,10 @@ impl Drop for EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
-        let Beginning { shared, life, seed, kill_deadline, linger } = beginning;
+        let Beginning { shared, life, kill_deadline, linger } = beginning;
         let began = shared.clock.began;
         Self {
-            machine: Machine::new(Arc::clone(&shared.policy), seed),
+            machine: Machine::new(Arc::clone(&shared.policy), shared.seed),
             names: Names::default(),
             slots: Chunks::default(),
             ports: Map::default(),
@@ -236,6 +241,7 @@ impl EventLoop {
             slice_ends: began,
             nested_started: 0,
             is_finished: false,
+            is_in_turn: false,
             is_runtime_gone: false,
             kill_deadline,
             killed_until: None,
@@ -247,7 +253,9 @@ impl EventLoop {
         }
     }
 
+    /// Fires the timers that are due, until the slice is over.
     fn fire_timers(&mut self) {
+        let mut fired = 0;
         while let Some((node, token)) = self.timers.pop_due(self.now) {
             if self.machine.is_armed(node, token) {
                 self.slots[node.index()].until = None;
@@ -255,6 +263,10 @@ impl EventLoop {
             }
             self.machine.fired(node, token);
             self.carry_out_commands();
+            fired += 1;
+            if fired % STEPS == 0 && self.is_slice_over() {
+                break;
+            }
         }
         if self.killed_until.is_some_and(|until| until <= self.now) {
             self.killed_until = None;
@@ -274,6 +286,10 @@ impl EventLoop {
                 return true;
             };
             self.conclude(*job, changed);
+            // Also of many small ones each may have taken a walk.
+            if self.is_slice_over() {
+                return true;
+            }
         }
         self.answer_at_rest();
         false

@@ -56,6 +56,11 @@ impl<T> Sender<T> {
         self.shared.receivers.load(Ordering::Relaxed)
     }
 
+    /// Sets the value of a channel that nobody follows, and returns the one before.
+    pub(crate) fn replace(&self, value: T) -> T {
+        std::mem::replace(&mut self.shared.state.lock().value, value)
+    }
+
     /// Changes the value in place, and tells of it if `modify` says that it is another one.
     pub(crate) fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) {
         let mut state = self.shared.state.lock();

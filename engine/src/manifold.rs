@@ -190,6 +190,18 @@ impl Manifold {
         self.owner().is_some_and(|owner| owner.as_str() == nested.as_str())
     }
 
+    /// Returns the nested engine over whose border it passes a value, if it does, and what the worker
+    /// is called that hands the value over: as this one, or in the nested engine.
+    pub(crate) fn border<'a>(&'a self, name: &'a Text) -> Option<(&'a Text, &'a Text)> {
+        let settings = self.settings.as_ref()?;
+        let nested = settings.part_of.as_ref()?;
+        match &settings.handed_by {
+            Some(HandedBy::Nested { worker, .. }) => Some((nested, worker)),
+            Some(HandedBy::Outer(_)) => None,
+            None => (nested.as_str() != name.as_str()).then_some((nested, name)),
+        }
+    }
+
     /// Says which worker in another engine hands over what it offers.
     pub(crate) fn handed_by(self, worker: HandedBy) -> Self {
         self.set(|settings| settings.handed_by = Some(worker))

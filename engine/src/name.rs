@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use crate::input::{LiveInput, OptionalInput};
 
 /// The longest name, in bytes.
-const MAX_LEN: usize = 255;
+pub(crate) const MAX_LEN: usize = 255;
 
 /// A name that manifolds are installed under, and the type that is expected behind it.
 ///

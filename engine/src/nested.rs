@@ -6,16 +6,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use border::{Border, Crossing, Direction};
-use tokio::task::JoinError;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::change::Change;
 use crate::context::Context;
-use crate::engine::{Engine, EngineBuilder};
+use crate::engine::{Engine, EngineBuilder, overrun};
 use crate::exit::{Exit, Panicked};
 use crate::input::{Declared, EngineInput, Given, Inputs};
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
 use crate::policy::LONG;
+use crate::stop::Stop;
 use crate::value::Kind;
 
 /// A nested engine that is installed, replaced and taken out as one, with what it imports from the
@@ -93,6 +94,9 @@ pub struct Nested {
 
 impl Nested {
     /// Returns a nested engine with these manifolds: the change is applied at each of its starts.
+    ///
+    /// `contents` runs where the workers do, and always to its end: one that is stopped meanwhile has
+    /// not ended before, and is stuck after the engine's graces.
     pub fn new(contents: impl Fn() -> Change + Send + Sync + 'static) -> Self {
         Self {
             contents: Arc::new(contents),
@@ -161,14 +165,16 @@ impl Nested {
         let own = site.clone();
         let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
             let (engine, contents) = (Arc::clone(&engine), Arc::clone(&contents));
+            let linger = ctx.stop().linger();
             // The worker runs beside the engine, and what users wrote does not.
-            let built = ctx.identity().shared.workers.spawn(async move {
+            let built = Building::begin(&ctx, async move {
                 let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
-                (engine(Engine::builder()), change)
+                // Last: who is stopped meanwhile has not ended before all of it is dropped.
+                (engine(Engine::builder()), change, linger)
             });
             let (borders, own) = (borders.clone(), own.clone());
             async move {
-                let (builder, change) = built.await.map_err(exit_of)?;
+                let (builder, change, _) = built.over().await.map_err(exit_of)?;
                 let nested = builder.build_nested(&ctx)?;
                 let change = borders.iter().fold(change, |change, border| {
                     change.add(inside(border, &own, &nested, &outer))
@@ -270,6 +276,36 @@ fn inside(border: &Arc<dyn Crossing>, site: &Text, nested: &Engine, outer: &Engi
             border.lead_to(outer.clone());
             let manifold = Arc::clone(border).source();
             Part { name: name_of_export(sink), kind: Kind::of::<()>(), manifold }
+        }
+    }
+}
+
+/// What users wrote for a nested engine, while it is run for one of its starts.
+struct Building<T> {
+    task: JoinHandle<T>,
+    stop: Stop,
+}
+
+impl<T: Send + 'static> Building<T> {
+    /// Begins to run it where the workers run.
+    fn begin(ctx: &Context, work: impl Future<Output = T> + Send + 'static) -> Self {
+        let task = ctx.identity().shared.workers.spawn(work);
+        Self { task, stop: ctx.stop().clone() }
+    }
+
+    async fn over(mut self) -> Result<T, JoinError> {
+        (&mut self.task).await
+    }
+}
+
+impl<T> Drop for Building<T> {
+    fn drop(&mut self) {
+        if !self.task.is_finished() {
+            // What has begun cannot be ended. A nested engine's grace is its workers' own, and there
+            // are none yet.
+            self.task.abort();
+            let worker = self.stop.identity();
+            overrun(worker, self.stop.clone(), worker.shared.policy.grace);
         }
     }
 }

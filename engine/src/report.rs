@@ -93,14 +93,14 @@ pub struct WorkerReport {
 }
 
 impl Report {
-    /// Returns what is left to say of an engine whose runtime is gone.
-    pub(crate) fn of_lost(path: String, at: Timestamp) -> Self {
+    /// Returns what is left to say of an engine that was lost before it came to its end.
+    pub(crate) fn of_lost(path: String, at: Timestamp, error: Option<String>) -> Self {
         Self {
             path,
             state: EngineState::Stopped,
             is_healthy: false,
             at,
-            error: Some("its runtime was shut down".to_owned()),
+            error,
             left_behind: Vec::new(),
             workers: BTreeMap::new(),
         }

@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// The engine's path: empty for one that has no name.
     pub(crate) path: Arc<str>,
     pub(crate) policy: Arc<Policy>,
+    /// Of the order of starts and the jitter.
+    pub(crate) seed: u64,
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Classifier,
     pub(crate) metrics: Option<Arc<dyn Metrics>>,

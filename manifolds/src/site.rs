@@ -39,15 +39,16 @@ pub struct Config {
     pub backoff: Backoff,
     /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
     pub look_every: Duration,
-    /// Seeds the order of starts and the jitter. Default 0.
-    pub seed: u64,
+    /// Seeds the order of starts and the jitter. Default: it follows from the seed of the engine that
+    /// this is installed in, so that many hosts do not come back in step to what they have lost.
+    pub seed: Option<u64>,
 }
 
 impl Config {
     /// Returns the defaults with these inputs.
     pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, ledger: PathBuf) -> Self {
         let backoff = Backoff::default();
-        Self { site, watches, ledger: Some(ledger), backoff, look_every: FULL_LOOK, seed: 0 }
+        Self { site, watches, ledger: Some(ledger), backoff, look_every: FULL_LOOK, seed: None }
     }
 
     /// Returns how a resource of these kinds is kept.
@@ -56,7 +57,7 @@ impl Config {
         reconcile.backoff = self.backoff.clone();
         reconcile.look_every = self.look_every;
         reconcile.ledger = self.ledger.as_deref().map(Ledger::new);
-        reconcile.seed = self.seed;
+        reconcile.seed = self.seed.unwrap_or(reconcile.seed);
         reconcile
     }
 }
@@ -93,7 +94,9 @@ async fn start(
             tracing::warn!(process, ?fate, "process was left behind");
         }
     }
-    let builder = Engine::builder().backoff(config.backoff.clone()).seed(config.seed);
+    let seed = config.seed.unwrap_or_else(|| ctx.seed());
+    let config = Config { seed: Some(seed), ..config };
+    let builder = Engine::builder().backoff(config.backoff.clone()).seed(seed);
     let nested = builder.build_nested(&ctx)?;
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, watches)))
 }

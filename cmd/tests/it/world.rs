@@ -93,7 +93,7 @@ const WAITER: Name<()> = Name::new("waiter");
 const FAILING: Name<()> = Name::new("failing");
 
 async fn engine() -> Result<Engine, Error> {
-    let engine = Engine::builder().name(&Name::new("agent")).build()?;
+    let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
     let waiter = Manifold::builder().inputs(Name::<()>::new("absent"));
     engine.install(WAITER, waiter.run(|(), up| idle(up))).await?;
     let site = Manifold::builder()

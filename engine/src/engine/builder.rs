@@ -1,11 +1,12 @@
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::nested::NestedEngine;
 use super::{Caller, Engine, Life};
@@ -35,7 +36,7 @@ pub struct EngineBuilder {
     metrics: Option<Arc<dyn Metrics>>,
     wrap: Option<Arc<dyn Wrap>>,
     workers: Option<Handle>,
-    seed: u64,
+    seed: Option<u64>,
     event_capacity: Option<usize>,
     kill_deadline: Option<Duration>,
 }
@@ -48,6 +49,7 @@ struct Outer {
     path: Arc<str>,
     log: Arc<Log>,
     tree: Arc<Tree>,
+    seed: u64,
     workers: Handle,
     driver: Handle,
     wrap: Option<Arc<dyn Wrap>>,
@@ -68,7 +70,7 @@ impl Default for EngineBuilder {
             metrics: None,
             wrap: None,
             workers: None,
-            seed: 0,
+            seed: None,
             event_capacity: None,
             kill_deadline: None,
         }
@@ -152,9 +154,13 @@ impl EngineBuilder {
         self
     }
 
-    /// Seeds the order of starts and the jitter. Default 0.
+    /// Seeds the order of starts and the jitter, so that they are the same again. Default: another
+    /// one each time, so that engines that have lost the same thing do not come back to it in step;
+    /// a nested engine's follows from the outer one's, its path and its generation.
+    ///
+    /// Each engine logs its own at level debug, and [`Engine::seed`] returns it.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.seed = Some(seed);
         self
     }
 
@@ -188,7 +194,11 @@ impl EngineBuilder {
             return Err(ConfigError::new("event_capacity", 0, "a number above zero"));
         }
         let (life, life_receiver) = watch::channel(Life::Running);
-        let current = || Handle::current();
+        let current = || {
+            // The loop's task would be the first to find that its runtime has no timers.
+            drop(sleep(Duration::ZERO));
+            Handle::current()
+        };
         let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
         let path = match &self.name {
             Some(name) => format!("{prefix}/{name}").into(),
@@ -196,10 +206,12 @@ impl EngineBuilder {
         };
         let outer = self.outer;
         let wall = outer.as_ref().map_or_else(wall_clock, |outer| outer.wall);
+        let seed = self.seed.or_else(|| outer.as_ref().map(|outer| outer.seed));
         let shared = Arc::new(Shared {
             inbox: Inbox::default(),
             path,
             policy: Arc::new(self.policy),
+            seed: seed.unwrap_or_else(any_seed),
             filter: self.filter,
             classifier: self.classifier,
             metrics: self.metrics,
@@ -207,7 +219,7 @@ impl EngineBuilder {
             workers: self
                 .workers
                 .or_else(|| outer.as_ref().map(|outer| outer.workers.clone()))
-                .unwrap_or_else(current),
+                .unwrap_or_else(Handle::current),
             driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
             log: outer
                 .as_ref()
@@ -223,10 +235,10 @@ impl EngineBuilder {
             clock: Clock { began: Instant::now(), wall },
         });
         shared.tree.enter(&shared);
+        tracing::debug!(parent: None, engine = shared.own_path(), seed = shared.seed, "an engine begins");
         let beginning = Beginning {
             shared: Arc::clone(&shared),
             life,
-            seed: self.seed,
             kill_deadline: self.kill_deadline,
             linger: shared.outer.as_ref().map(Stop::linger),
         };
@@ -238,14 +250,14 @@ impl EngineBuilder {
     /// Begins an engine that is a worker of another: its path is that worker's, and its events and
     /// the runtime of its loop are the other engine's.
     ///
-    /// The workers' runtime and the metrics are the outer engine's unless they are set. All else is
-    /// this engine's own, with the same defaults as any engine's: policy, filter, classifier, seed
-    /// and kill deadline.
+    /// The workers' runtime and the metrics are the outer engine's unless they are set, and the seed
+    /// follows from the outer one's. All else is this engine's own, with the same defaults as any
+    /// engine's: policy, filter, classifier and kill deadline.
     ///
     /// # Errors
     ///
     /// As [`build`](Self::build), and when a name or an event capacity is set: its path is that of its
-    /// worker, and the events are the outer engine's.
+    /// worker, and the events are the outer engine's. Also when the worker is an engine already.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
         if let Some(capacity) = self.event_capacity {
             let expected = "none for a nested engine, whose events are the outer one's";
@@ -256,11 +268,17 @@ impl EngineBuilder {
             return Err(ConfigError::new("name", name.as_str(), expected));
         }
         let shared = &ctx.identity().shared;
+        let path = ctx.path();
+        if shared.tree.find(&path).is_some() {
+            let expected = "one that no engine has: a worker is one engine at most";
+            return Err(ConfigError::new("path", path, expected));
+        }
         self.metrics = self.metrics.or_else(|| shared.metrics.clone());
         self.outer = Some(Outer {
-            path: ctx.path().into(),
+            path: path.into(),
             log: Arc::clone(&shared.log),
             tree: Arc::clone(&shared.tree),
+            seed: ctx.seed(),
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
             wrap: shared.wrap.clone(),
@@ -281,6 +299,11 @@ impl fmt::Debug for EngineBuilder {
             .field("seed", &self.seed)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns a seed that is another one each time.
+fn any_seed() -> u64 {
+    RandomState::new().hash_one(0)
 }
 
 /// Reads the wall clock, once for each tree of engines.

@@ -13,14 +13,22 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::Engine;
+use super::{Engine, Life};
 use crate::detail::Detail;
-use crate::event_loop::{Ask, Asking, Question};
+use crate::event_loop::{Ask, Asking, Question, Unasked};
 use crate::exit::Panicked;
 use crate::report::Report;
 
-/// An answer, or the panic instead of it, with the index of who was asked.
-type Answer = (usize, Result<Detail, Panicked>);
+/// What comes of a question.
+enum Answer {
+    Detail(Detail),
+    Panicked(Panicked),
+    /// Nothing: it has ended with its worker or its runtime.
+    Gone,
+}
+
+/// What is said of a reporter that has ended.
+const GONE: &str = "ended before it answered";
 
 tokio::task_local! {
     /// How long the reporter that runs has to answer.
@@ -55,17 +63,19 @@ async fn ask_all(report: &mut Report, asks: &[Asking], limit: Duration) {
     let (sender, mut answers) = mpsc::unbounded_channel();
     for (index, asking) in asks.iter().enumerate() {
         let Some(worker) = report.workers.get_mut(&asking.name) else { continue };
-        if asking.ask.is_owing.swap(true, Ordering::AcqRel) {
-            worker.reporter = Some("has not answered an earlier request".to_owned());
-            continue;
-        }
         let deadline = asking.deadline.min(limit);
-        worker.reporter =
-            Some(format!("no answer within {}", humantime::format_duration(deadline)));
-        *owing.entry(deadline).or_default() += 1;
-        let answer = ask(Arc::clone(&asking.ask), (index, deadline), sender.clone());
-        let task = asking.runtime.spawn(answer).abort_handle();
-        *asking.ask.task.lock() = Some(task);
+        let begun = asking.ask.begin(|| {
+            let (ask, sender) = (Arc::clone(&asking.ask), Some(sender.clone()));
+            asking.runtime.spawn(answer(Owing { ask, index, sender }, deadline)).abort_handle()
+        });
+        worker.reporter = Some(match begun {
+            Ok(()) => {
+                *owing.entry(deadline).or_default() += 1;
+                format!("no answer within {}", humantime::format_duration(deadline))
+            }
+            Err(Unasked::IsOwing) => "has not answered an earlier request".to_owned(),
+            Err(Unasked::IsGone) => GONE.to_owned(),
+        });
     }
     while let Some((latest, _)) = owing.last_key_value()
         && let Ok(Some((index, answer))) = timeout_at(now + *latest, answers.recv()).await
@@ -79,11 +89,12 @@ async fn ask_all(report: &mut Report, asks: &[Asking], limit: Duration) {
         }
         if let Some(worker) = report.workers.get_mut(&asks[index].name) {
             match answer {
-                Ok(detail) => {
+                Answer::Detail(detail) => {
                     report.is_healthy &= !(is_unwell(&detail) && worker.is_essential);
                     (worker.report, worker.reporter) = (Some(detail), None);
                 }
-                Err(panic) => worker.reporter = Some(panic.to_string()),
+                Answer::Panicked(panic) => worker.reporter = Some(panic.to_string()),
+                Answer::Gone => worker.reporter = Some(GONE.to_owned()),
             }
         }
     }
@@ -117,42 +128,59 @@ fn is_unwell(detail: &Detail) -> bool {
 async fn last_report(engine: &Engine) -> Report {
     // What it is made of is there before the verdict is.
     drop(engine.wait().await);
-    match engine.shared.last_report.get(&engine.shared) {
-        Some(report) => report,
-        None => Report::of_lost(engine.path().to_owned(), engine.shared.clock.now()),
-    }
+    engine.shared.last_report.get(&engine.shared).unwrap_or_else(|| {
+        let error = match &*engine.shared.life.borrow() {
+            Life::Ended(verdict) => verdict.text(),
+            Life::Running | Life::Stopping => None,
+        };
+        Report::of_lost(engine.path().to_owned(), engine.shared.clock.now(), error)
+    })
 }
 
 /// Asks one reporter. Its code may panic when it is called and whenever it is polled.
-async fn ask(
-    ask: Arc<Ask>,
-    (index, limit): (usize, Duration),
-    sender: mpsc::UnboundedSender<Answer>,
-) {
-    let owing = Owing(&ask);
-    let called = catch_unwind(AssertUnwindSafe(|| LIMIT.sync_scope(limit, || (ask.reporter)())));
+async fn answer(owing: Owing, limit: Duration) {
+    let ask = || LIMIT.sync_scope(limit, || (owing.ask.reporter)());
+    let called = catch_unwind(AssertUnwindSafe(ask));
     let answer = match called {
-        Err(payload) => Err(Panicked::from_payload(payload)),
+        Err(payload) => Answer::Panicked(Panicked::from_payload(payload)),
         Ok(mut future) => {
             std::future::poll_fn(move |cx| {
                 match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-                    Ok(poll) => poll.map(Ok),
-                    Err(payload) => Poll::Ready(Err(Panicked::from_payload(payload))),
+                    Ok(poll) => poll.map(Answer::Detail),
+                    Err(payload) => Poll::Ready(Answer::Panicked(Panicked::from_payload(payload))),
                 }
             })
             .await
         }
     };
-    drop(owing);
-    // An answer that comes too late is dropped.
-    drop(sender.send((index, answer)));
+    owing.settle(answer);
 }
 
-/// An answer that is owed; dropping it says that it is no longer.
-struct Owing<'a>(&'a Ask);
+/// An answer that is owed; dropping it says that there will be none.
+struct Owing {
+    ask: Arc<Ask>,
+    index: usize,
+    /// None once it is owed no longer.
+    sender: Option<mpsc::UnboundedSender<(usize, Answer)>>,
+}
 
-impl Drop for Owing<'_> {
+impl Owing {
+    fn settle(mut self, answer: Answer) {
+        self.send(answer);
+    }
+
+    fn send(&mut self, answer: Answer) {
+        if let Some(sender) = self.sender.take() {
+            // First: who gets the answer may ask again.
+            self.ask.is_owing.store(false, Ordering::Release);
+            // An answer that comes too late is dropped.
+            drop(sender.send((self.index, answer)));
+        }
+    }
+}
+
+impl Drop for Owing {
     fn drop(&mut self) {
-        self.0.is_owing.store(false, Ordering::Release);
+        self.send(Answer::Gone);
     }
 }

@@ -21,6 +21,12 @@ pub enum EngineError {
         /// The worker's path.
         asker: String,
     },
+    /// The engine itself panicked, which is a fault in it, and its workers were dropped.
+    #[error("the loop of engine {path} panicked")]
+    Panicked {
+        /// The engine's path.
+        path: String,
+    },
     /// The runtime that the engine or its workers ran on was shut down.
     #[error("the runtime of engine {path} was shut down")]
     RuntimeGone {

@@ -1,8 +1,10 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::sleep;
 
 use super::{Engine, EngineError, Life};
 use crate::context::Identity;
@@ -62,21 +64,28 @@ impl NestedEngine {
     pub(super) fn new(engine: Engine, outer: Identity) -> Self {
         Self { engine, outer }
     }
+}
 
-    /// Has the outer engine take it for stuck as soon as that has told it to stop: its own loop has
-    /// given its workers all the time they had.
-    fn overrun(&self, stop: Stop) {
-        let (alive, gone) = oneshot::channel::<()>();
-        stop.once_gone(move || drop(alive));
-        let Identity { shared, node, generation, .. } = self.outer.clone();
-        let told = async move {
-            tokio::select! {
-                () = stop.wait() => shared.inbox.send(Message::Overrun { node, generation }),
-                _ = gone => {}
-            }
-        };
-        drop(self.outer.shared.driver.spawn(told));
-    }
+/// Has an engine take one of its workers for stuck so long after the stop, whatever its grace, unless
+/// nothing lingers of it any more.
+pub(crate) fn overrun(worker: &Identity, stop: Stop, after: Duration) {
+    let (alive, gone) = oneshot::channel::<()>();
+    stop.once_gone(move || drop(alive));
+    let Identity { shared, node, generation, .. } = worker.clone();
+    let driver = shared.driver.clone();
+    let over = async move {
+        stop.wait().await;
+        if !after.is_zero() {
+            sleep(after).await;
+        }
+    };
+    let told = async move {
+        tokio::select! {
+            () = over => shared.inbox.send(Message::Overrun { node, generation }),
+            _ = gone => {}
+        }
+    };
+    drop(driver.spawn(told));
 }
 
 impl Deref for NestedEngine {
@@ -105,7 +114,8 @@ impl Worker for NestedEngine {
             stop.let_go();
         }
         if self.engine.shared.has_left_behind.load(Ordering::Acquire) {
-            self.overrun(stop);
+            // Its own loop has given its workers all the time they had.
+            overrun(&self.outer, stop, Duration::ZERO);
         }
         ended.map_err(|error: EngineError| Exit::failed(error))
     }

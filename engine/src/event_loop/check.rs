@@ -8,7 +8,7 @@ use crate::engine::Caller;
 use crate::hash::{Map, Set};
 use crate::machine::{Edge, NodeId};
 use crate::manifold::Manifold;
-use crate::name::Text;
+use crate::name::{MAX_LEN, Text};
 use crate::policy::Policy;
 use crate::value::Kind;
 
@@ -38,7 +38,9 @@ impl EventLoop {
         let Op { name, action } = &mut ops[at];
         let node = self.intern_taking(name);
         plan.nodes.push(node);
-        if is_group && !plan.changed.insert(node, at) {
+        let is_first = !is_group || plan.changed.insert(node, at);
+        self.check_made_up(node, action, is_first)?;
+        if !is_first {
             return Err(ChangeError::NamedTwice { name: self.name(node) });
         }
         let is_installed = self.machine.view(node).is_installed;
@@ -76,6 +78,34 @@ impl EventLoop {
         }
         plan.edges.push(edges);
         Ok(())
+    }
+
+    /// Checks a name that nobody wrote: one that is made for a nested engine's border.
+    fn check_made_up(
+        &self,
+        node: NodeId,
+        action: &Action,
+        is_first: bool,
+    ) -> Result<(), ChangeError> {
+        let Action::Install { manifold: Some(manifold), mode, .. } = action else { return Ok(()) };
+        let name = self.slots[node.index()].name();
+        let Some((nested, made)) = manifold.border(name) else { return Ok(()) };
+        let is_in_the_way = match mode {
+            Mode::Nothing => self.machine.view(node).is_installed,
+            Mode::Part => {
+                self.machine.view(node).is_installed && !self.is_part_of_same(node, manifold)
+            }
+            Mode::Something | Mode::Anything | Mode::Provided => false,
+        };
+        let fault = if made.as_str().len() > MAX_LEN {
+            "longer than 255 bytes"
+        } else if made.as_str() == name.as_str() && (is_in_the_way || !is_first) {
+            "taken already"
+        } else {
+            return Ok(());
+        };
+        let [nested, name] = [nested, made].map(|name| name.as_str().to_owned());
+        Err(ChangeError::BorderName { nested, name, fault })
     }
 
     /// Returns a name, for an error.

@@ -1,16 +1,13 @@
 //! How the machine's commands are carried out.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::slot::{Ask, LastError, Slot, WorkerSlot};
+use super::slot::{LastError, Slot, WorkerSlot};
 use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
-use crate::detail::Reporter;
 use crate::event::EventKind;
 use crate::input::{FEW, Gift, Gifts};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
@@ -21,12 +18,6 @@ use crate::value::Outputs;
 
 /// Which inputs are there.
 type Present = SmallVec<[bool; FEW]>;
-
-impl Ask {
-    pub(super) fn new(reporter: Reporter) -> Arc<Self> {
-        Arc::new(Self { reporter, is_owing: AtomicBool::new(false), task: Mutex::new(None) })
-    }
-}
 
 impl EventLoop {
     pub(super) fn execute(&mut self, command: Command) {
@@ -106,7 +97,7 @@ impl EventLoop {
             let target: &mut Slot = &mut self.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));
             gifts.push(if !edge.need.bounces() {
-                Gift::Live(target.follow(declaration.kind))
+                Gift::Live(target.follow(declaration.kind, &mut self.reaper))
             } else if is_held {
                 target.value(kind).map_or(Gift::Absent, Gift::Value)
             } else {

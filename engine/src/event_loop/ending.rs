@@ -1,5 +1,6 @@
 //! How the engine itself ends: kills, fatal errors, and what is left behind.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,6 +18,12 @@ pub(crate) struct Fatal {
     pub(crate) severity: Severity,
     pub(crate) path: String,
     pub(crate) error: Arc<BoxError>,
+}
+
+impl Verdict {
+    fn of(fatal: &Fatal) -> Self {
+        Self::Fatal { path: fatal.path.clone(), error: Arc::clone(&fatal.error) }
+    }
 }
 
 impl EventLoop {
@@ -62,12 +69,9 @@ impl EventLoop {
     pub(super) async fn finish(mut self: Box<Self>) {
         self.note_engine(None, EventKind::Finished);
         self.flush();
-        if self.linger.is_none() {
-            // An engine that is nested in another leaves that to the outermost.
-            self.shared.log.close();
-        }
-        let verdict = match self.fatal.take() {
-            Some(fatal) => Verdict::Fatal { path: fatal.path, error: fatal.error },
+        self.end_events();
+        let verdict = match &self.fatal {
+            Some(fatal) => Verdict::of(fatal),
             None if self.is_runtime_gone => Verdict::RuntimeGone,
             None => Verdict::Ended,
         };
@@ -81,6 +85,36 @@ impl EventLoop {
         life.send_replace(Life::Ended(verdict));
         tokio::task::yield_now().await;
         drop(remains);
+    }
+
+    /// Tells who waits for the end, or follows the events, if the loop goes before it has come to its
+    /// end.
+    pub(super) fn say_if_lost(&mut self) {
+        if matches!(*self.life.borrow(), Life::Ended(_)) {
+            return;
+        }
+        let verdict = match &self.fatal {
+            Some(fatal) => Verdict::of(fatal),
+            None if self.is_in_turn => Verdict::Panicked,
+            None => Verdict::Lost,
+        };
+        // Who waits is woken by code of others, and the loop may be going because of a panic.
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            self.shared.log.push(self.wall_now, &self.shared.path, &mut self.events);
+            self.end_events();
+            self.life.send_replace(Life::Ended(verdict));
+        }));
+        if told.is_err() {
+            tracing::warn!(parent: None, "a waker panicked when an engine was lost");
+        }
+    }
+
+    /// Says that no more events will come. An engine that is nested in another leaves that to the
+    /// outermost.
+    fn end_events(&self) {
+        if self.linger.is_none() {
+            self.shared.log.close();
+        }
     }
 
     /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
@@ -104,11 +138,12 @@ impl EventLoop {
             self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
         }
         self.waiting.give_up();
-        self.walks.clear();
+        self.reaper.take_walks(&mut self.walks);
         self.reaper.flush();
     }
 
-    /// The deadline of a kill is over: all that is left is dropped and left behind.
+    /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
+    /// ended between two slices would not be left behind.
     pub(super) fn abandon(&mut self) {
         let mut live: Vec<_> = self.names.iter().collect();
         live.retain(|node| self.slots[node.index()].worker.is_some());

@@ -15,6 +15,10 @@ use crate::name::Text;
 /// Among more names than these no near one is looked for: an error must stay cheap.
 const NEAREST_AMONG: usize = 2_000;
 
+/// Nor if to compare the names takes more than this, each as many steps as the product of the two
+/// lengths: about a millisecond.
+const NEAREST_STEPS: usize = 400_000;
+
 /// The names in use, each with its node.
 #[derive(Default)]
 pub(super) struct Names {
@@ -117,14 +121,19 @@ impl EventLoop {
         if self.names.len() > NEAREST_AMONG {
             return None;
         }
+        let bound = name.len().max(3) / 3;
         let installed = self.names.iter().filter(|node| self.machine.view(*node).is_installed);
-        let scored = installed.map(|node| {
-            let other = self.slots[node.index()].name().as_str();
-            (strsim::osa_distance(name, other), other)
-        });
+        let others = installed.map(|node| self.slots[node.index()].name().as_str());
+        // Each letter that one of them has more is a step from one to the other.
+        let others: Vec<_> =
+            others.filter(|other| other.len().abs_diff(name.len()) <= bound).collect();
+        if others.iter().map(|other| name.len() * other.len()).sum::<usize>() > NEAREST_STEPS {
+            return None;
+        }
+        let scored = others.iter().map(|other| (strsim::osa_distance(name, other), *other));
         let (distance, nearest) = scored.min()?;
         // A name of one letter is like no other.
-        let is_like = distance <= name.len().max(3) / 3 && distance < name.len();
+        let is_like = distance <= bound && distance < name.len();
         is_like.then(|| nearest.to_owned())
     }
 }

@@ -22,10 +22,13 @@ use crate::value::Kind;
 impl EventLoop {
     pub(super) fn answer(&mut self, question: Question) {
         match question {
-            Question::Preview(_, reply) if self.machine.is_killed() => {
-                answer(reply, Err(ChangeError::Stopped));
+            Question::Preview(mut ops, reply) => {
+                let is_killed = self.machine.is_killed();
+                let preview =
+                    if is_killed { Err(ChangeError::Stopped) } else { self.preview(&mut ops) };
+                self.reaper.take_ops(ops);
+                answer(reply, preview);
             }
-            Question::Preview(ops, reply) => answer(reply, self.preview(ops)),
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
             // Dropping the reply says that the engine is stopping.
             Question::Settled(_) if self.machine.is_killed() => {}
@@ -47,16 +50,16 @@ impl EventLoop {
             check_offered(name, kind, manifold.blueprint.offers())?;
         }
         self.machine.pin(node);
-        let receiver = self.slots[node.index()].follow(kind);
+        let receiver = self.slots[node.index()].follow(kind, &mut self.reaper);
         // Dropped with the answer, if nobody waits for it any more.
         let pinned = Pinned { shared: Arc::clone(&self.shared), node };
         Ok(Followed { receiver, pinned })
     }
 
-    fn preview(&mut self, mut ops: Ops) -> Result<Preview, ChangeError> {
-        self.complete(&mut ops);
+    fn preview(&mut self, ops: &mut Ops) -> Result<Preview, ChangeError> {
+        self.complete(ops);
         self.machine.begin_group();
-        let plan = self.check_all(&mut ops);
+        let plan = self.check_all(ops);
         self.machine.end_group();
         let Plan { nodes, edges, .. } = plan?;
         let mut preview = Preview::default();

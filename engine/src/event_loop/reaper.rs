@@ -1,5 +1,6 @@
 //! Drops what users made, outside the loop.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use super::slot::{Ask, Slot};
+use super::walk::{Snapshot, Walk};
 use crate::change::{Op, Ops};
 use crate::changes::Latest;
 use crate::chunks::Chunks;
@@ -30,6 +32,8 @@ enum Remains {
     Ask(Arc<Ask>),
     Latest(Arc<Latest>),
     Slots(Chunks<Slot>),
+    /// It may have reporters of workers that have ended since.
+    Snapshot(Box<Snapshot>),
     Unread(Box<Unread>),
 }
 
@@ -98,6 +102,17 @@ impl Reaper {
         self.taken.push(Remains::Slots(slots));
     }
 
+    pub(super) fn take_walks(&mut self, walks: &mut VecDeque<Walk>) {
+        for walk in walks.drain(..) {
+            self.take_snapshot(walk.found.into_snapshot());
+        }
+    }
+
+    /// Takes what nobody waits for any more.
+    pub(super) fn take_snapshot(&mut self, snapshot: Option<Snapshot>) {
+        self.taken.extend(snapshot.map(|snapshot| Remains::Snapshot(Box::new(snapshot))));
+    }
+
     pub(super) fn take_unread(&mut self, unread: Unread) {
         if !unread.is_empty() {
             self.taken.push(Remains::Unread(Box::new(unread)));
@@ -119,7 +134,9 @@ impl Reaper {
         if !self.taken.is_empty() {
             self.expected = self.taken.len().min(AT_ONCE);
             let sender = self.sender.get_or_insert_with(|| spawn(&self.runtime));
-            drop(sender.send(std::mem::take(&mut self.taken)));
+            if let Err(unsent) = sender.send(std::mem::take(&mut self.taken)) {
+                let_go(unsent.0);
+            }
         }
     }
 }
@@ -129,12 +146,17 @@ fn spawn(runtime: &Handle) -> mpsc::UnboundedSender<Vec<Remains>> {
     let (sender, mut remains) = mpsc::unbounded_channel();
     runtime.spawn(async move {
         while let Some(remains) = remains.recv().await {
-            for remains in remains {
-                if catch_unwind(AssertUnwindSafe(|| drop::<Remains>(remains))).is_err() {
-                    tracing::warn!("a value panicked while it was dropped");
-                }
-            }
+            let_go(remains);
         }
     });
     sender
+}
+
+/// Drops what is foreign.
+fn let_go(remains: Vec<Remains>) {
+    for remains in remains {
+        if catch_unwind(AssertUnwindSafe(|| drop::<Remains>(remains))).is_err() {
+            tracing::warn!("a value panicked while it was dropped");
+        }
+    }
 }

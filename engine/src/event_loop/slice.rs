@@ -26,6 +26,7 @@ impl EventLoop {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
         self.nested_started = 0;
+        self.is_in_turn = true;
         self.now = stamp(now.duration_since(self.began));
         self.wall_now = self.wall(self.now);
     }

@@ -3,12 +3,13 @@
 use std::any::TypeId;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::reaper::Reaper;
 use crate::context::Degraded;
 use crate::detail::Reporter;
 use crate::event::Origin;
@@ -85,14 +86,49 @@ pub(super) struct LastError {
 pub(crate) struct Ask {
     pub(crate) reporter: Reporter,
     pub(crate) is_owing: AtomicBool,
-    /// The task that owes the answer.
-    pub(crate) task: Mutex<Option<AbortHandle>>,
+    task: Mutex<Answering>,
+}
+
+/// Who owes an answer, or has owed the last one.
+enum Answering {
+    Nobody,
+    Task(AbortHandle),
+    /// Nobody ever will: its worker is gone.
+    GivenUp,
+}
+
+/// Why a reporter is not asked.
+pub(crate) enum Unasked {
+    /// It owes an answer.
+    IsOwing,
+    /// Its worker is gone.
+    IsGone,
 }
 
 impl Ask {
-    /// Ends the task that owes an answer: its worker is gone.
+    pub(super) fn new(reporter: Reporter) -> Arc<Self> {
+        let task = Mutex::new(Answering::Nobody);
+        Arc::new(Self { reporter, is_owing: AtomicBool::new(false), task })
+    }
+
+    /// Asks the reporter, in a task that this begins.
+    pub(crate) fn begin(&self, spawn: impl FnOnce() -> AbortHandle) -> Result<(), Unasked> {
+        // Held until the task is there to be found by who gives it up.
+        let mut task = self.task.lock();
+        if matches!(*task, Answering::GivenUp) {
+            return Err(Unasked::IsGone);
+        }
+        if self.is_owing.swap(true, Ordering::AcqRel) {
+            return Err(Unasked::IsOwing);
+        }
+        *task = Answering::Task(spawn());
+        Ok(())
+    }
+
+    /// Ends the task that owes an answer, and has no other begin: the worker is gone.
     pub(super) fn give_up(&self) {
-        if let Some(task) = self.task.lock().take() {
+        let before = std::mem::replace(&mut *self.task.lock(), Answering::GivenUp);
+        if let Answering::Task(task) = before {
             task.abort();
         }
     }
@@ -215,11 +251,18 @@ impl Slot {
         }
     }
 
-    /// Returns a receiver of the values of a kind.
-    pub(super) fn follow(&mut self, kind: &'static Kind) -> follow::Receiver<Option<Value>> {
+    /// Returns a receiver of the values of a kind. The reaper takes what nobody follows any more.
+    pub(super) fn follow(
+        &mut self,
+        kind: &'static Kind,
+        reaper: &mut Reaper,
+    ) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind.id());
         let channels = &mut self.rare_mut().channels;
-        channels.retain(|(_, sender)| sender.receiver_count() > 0);
+        for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
+            let value = left.replace(None).filter(|_| !kind.is_plain());
+            reaper.take(value.into_iter().collect());
+        }
         if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {
             return sender.subscribe();
         }

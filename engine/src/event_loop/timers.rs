@@ -102,6 +102,11 @@ impl Timers {
         Some((first.node, first.token))
     }
 
+    /// Whether there is a timer whose time has come; it may be stale.
+    pub(super) fn is_due(&self, now: Stamp) -> bool {
+        self.queue.first().is_some_and(|first| first.at <= now)
+    }
+
     /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
     /// are up, and most have ended, long before their deadlines.
     fn first(&mut self, machine: &Machine) -> Option<Stamp> {

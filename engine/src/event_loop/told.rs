@@ -91,6 +91,10 @@ impl EventLoop {
         slot.forget_health();
         self.show(node);
         self.note_end(node, finish, worker.is_obsolete);
+        if kind == EndKind::Dropped {
+            // Its runtime goes. The machine would stop all by itself, but only this says so.
+            self.kill(None);
+        }
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at });
         if view.stage == Stage::Stuck {

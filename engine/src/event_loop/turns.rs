@@ -223,7 +223,7 @@ impl EventLoop {
 
     /// Goes on with what is under way, and hands over what was made; returns whether there is more.
     fn end_turn(&mut self) -> bool {
-        let has_more = self.work() | self.advance_walks();
+        let has_more = self.work() | self.advance_walks() | self.timers.is_due(self.now);
         self.flush();
         has_more && !self.is_finished
     }
@@ -244,7 +244,8 @@ impl EventLoop {
     }
 
     /// Returns the loop as it is brought back to its inbox.
-    fn brought(self: Box<Self>, due: Due) -> Brought<Self> {
+    fn brought(mut self: Box<Self>, due: Due) -> Brought<Self> {
+        self.is_in_turn = false;
         // Whoever starts, stops or waits has a timer.
         let is_quiet = self.machine.armed() <= 1;
         Brought { event_loop: self, due, is_quiet }

@@ -39,7 +39,7 @@ pub(super) struct Walk {
     next: usize,
     /// Names that come meanwhile may be missed, so that the walk ends.
     end: usize,
-    found: Found,
+    pub(super) found: Found,
 }
 
 pub(super) enum Found {
@@ -53,6 +53,15 @@ impl Found {
         match self {
             Self::Report(_, reply) => reply.is_closed(),
             Self::Graph(_, reply) => reply.is_closed(),
+        }
+    }
+
+    /// Returns what must not be dropped in the loop: it may have reporters of workers that have ended
+    /// since.
+    pub(super) fn into_snapshot(self) -> Option<Snapshot> {
+        match self {
+            Self::Report(snapshot, _) => Some(snapshot),
+            Self::Graph(..) => None,
         }
     }
 }
@@ -71,6 +80,7 @@ impl EventLoop {
             && let Some(mut walk) = self.walks.pop_front()
         {
             if walk.found.is_given_up() {
+                self.reaper.take_snapshot(walk.found.into_snapshot());
                 continue;
             }
             // A small one waits for the next turn rather than show two moments.
@@ -92,7 +102,9 @@ impl EventLoop {
                 break;
             }
             match walk.found {
-                Found::Report(snapshot, reply) => answer(reply, snapshot),
+                Found::Report(snapshot, reply) => {
+                    self.reaper.take_snapshot(reply.send(snapshot).err());
+                }
                 Found::Graph(graph, reply) => answer(reply, graph),
             }
         }

@@ -369,3 +369,42 @@ async fn an_import_may_be_exported_again() -> TestResult {
     assert_eq!(engine.output(C).await?, 2);
     Ok(clean_kill(engine).await?)
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_made_for_a_border_and_taken_is_said_to_be_that() -> TestResult {
+    let engine = test_engine().build()?;
+    let nothing = || Nested::new(Change::new);
+    let (site, site_x) = (Name::<Engine>::new("site"), Name::<Engine>::new("site.x"));
+    let other = nothing().import_live(A, Name::new("x.y"));
+    engine.install_nested(site.clone(), other).await?;
+
+    let own = || nothing().import_live(A, Name::new("y"));
+    let refused = engine.install_nested(site_x.clone(), own()).await;
+    let other = nothing().import_live(A, Name::new("x.y"));
+    let both = Change::new().replace_nested(site, other).install_nested(site_x, own());
+    let refused_together = engine.apply(both).await;
+
+    let expected = "cannot install nested engine \"site.x\": a worker that passes a value over its \
+                    border would be \"site.x.y\", which is taken already";
+    for refused in [refused, refused_together] {
+        assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(expected));
+    }
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_made_for_a_border_and_too_long_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let long: Name<u32> = Name::parse(&"n".repeat(253))?;
+    let nothing = || Nested::new(Change::new);
+
+    let imports = engine.install_nested(SITE, nothing().import_live(A, long.clone())).await;
+    let exports = engine.install_nested(SITE, nothing().export(A, long)).await;
+
+    for refused in [imports, exports] {
+        let refused = refused.err().ok_or("it was installed")?.to_string();
+        assert!(refused.ends_with("which is longer than 255 bytes"), "{refused}");
+    }
+    assert!(engine.report().await.workers.is_empty());
+    Ok(clean_kill(engine).await?)
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Severity, WorkerState,
+    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, Severity, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
@@ -127,7 +127,7 @@ async fn a_reporter_that_never_answers_holds_up_no_call() -> TestResult {
     let reported = engine.report();
     let called = async {
         engine.install(B, add_one(A)).await?;
-        engine.bounce(&A).await?;
+        engine.bounce(&B).await?;
         engine.running(&B).await
     };
     let called = tokio::select! {
@@ -336,5 +336,40 @@ async fn another_seed_starts_independent_workers_in_another_order() -> TestResul
     let second = trace(6).await?;
 
     assert_ne!(first, second);
+    Ok(())
+}
+
+/// Has a nested engine with many borders take itself out, and returns the events of that.
+async fn trace_of_parts() -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    const SITE: Name<Engine> = Name::new("site");
+    let (engine, page) = (test_engine().build()?, Script::new());
+    let script = page.clone();
+    let mut site = Nested::new(move || Change::new().install(B, script.manifold(())))
+        .manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
+    for index in 0..5 {
+        site = site.export(B, Name::parse(&format!("export{index}"))?);
+        site = site.import_live(A, Name::parse(&format!("import{index}"))?);
+    }
+    engine.install_nested(SITE, site).await?;
+    engine.output(SITE).await?.running(&B).await?;
+    engine.settled().await?;
+    let mut events = EventRecorder::new(&engine);
+    page.end(Err(Exit::fatal("it is over")));
+    // The nested engine, its exports and its imports.
+    for _ in 0..11 {
+        events.wait_for(|event| event.kind == EventKind::Removed).await?;
+    }
+    clean_kill(engine).await?;
+    events.finish().await?;
+    Ok(events.lines())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_a_nested_engine_go_in_the_same_order_every_time() -> TestResult {
+    let first = trace_of_parts().await?;
+
+    let others = [trace_of_parts().await?, trace_of_parts().await?];
+
+    assert_eq!(others, [first.clone(), first]);
     Ok(())
 }

@@ -392,3 +392,21 @@ async fn the_engines_of_a_tree_have_one_wall_clock() -> TestResult {
     assert_eq!(nested.report().await.at, engine.report().await.at);
     Ok(clean_kill(engine).await?)
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_is_one_engine_at_most() -> TestResult {
+    let engine = test_engine().build()?;
+    let twice = Manifold::builder().start(|(), ctx| async move {
+        let first = Engine::builder().build_nested(&ctx)?;
+        drop(Engine::builder().build_nested(&ctx)?);
+        Ok(first)
+    });
+    engine.install(PAGE, twice.output(|_| 1_u32).build()).await?;
+
+    engine.settled().await?;
+
+    let error = engine.report().await.workers["page"].error.clone().ok_or("it is two")?;
+    let expected = "path is /page; expected one that no engine has: a worker is one engine at most";
+    assert_eq!(error.text, expected);
+    Ok(clean_kill(engine).await?)
+}

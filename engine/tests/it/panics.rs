@@ -1,11 +1,15 @@
 //! Panics in every place where a user's code runs.
 
 use std::fmt;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, Outcome, Severity, Stop, Worker,
+    Change, EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, Outcome, Severity, Stop,
+    Worker,
 };
 use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine};
 use tokio::sync::watch;
@@ -317,5 +321,57 @@ async fn a_panic_in_the_metrics_hides_no_end() -> TestResult {
     engine.bounce(&A).await?;
 
     engine.running(&A).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_previewed_value_whose_drop_panics_harms_nothing() -> TestResult {
+    let engine = test_engine().build()?;
+
+    let preview = engine.preview(Change::new().provide(Name::new("bomb"), Bomb)).await?;
+
+    assert_eq!(preview.installed, ["/bomb"]);
+    engine.ping().await?;
+    Ok(clean_kill(engine).await?)
+}
+
+/// More names than a report is made of in a few turns.
+const MANY: usize = 10_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_whose_drop_panics_after_its_report_was_given_up_harms_nothing() -> TestResult {
+    let engine = test_engine().build()?;
+    let bomb = Manifold::builder().start(|(), _| async { Ok(Idle) }).output(|_| 1_u32);
+    let bomb = bomb.report(|_| {
+        let bomb = Bomb;
+        move || {
+            let _bomb = &bomb;
+            async { serde_json::Value::Null }
+        }
+    });
+    engine.install(A, bomb.build()).await?;
+    engine.running(&A).await?;
+    let waiting = Manifold::builder().inputs(Name::<()>::new("nobody"));
+    let waiting = waiting.run(|(), up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let mut many = Change::new();
+    for index in 0..MANY {
+        many = many.install(Name::<()>::parse(&format!("n{index}"))?, waiting.clone());
+    }
+    engine.apply(many).await?;
+
+    {
+        let mut report = pin!(engine.report());
+        assert!(report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        engine.uninstall(&A).await?;
+        // The worker's own hold on its reporter is let go.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    engine.ping().await?;
     Ok(clean_kill(engine).await?)
 }

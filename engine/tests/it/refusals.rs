@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Manifold, Name, WorkerState};
+use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
 use crankcase_testing::{Script, clean_kill, test_engine};
 
 use crate::changes::{graph, idle, text};
@@ -242,5 +242,29 @@ async fn a_refused_group_leaves_no_names_behind() -> TestResult {
 
     assert!(refused.is_err());
     assert!(graph(&engine).await?.nodes.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_near_name_is_looked_for_among_many_that_are_long() -> TestResult {
+    let engine = test_engine().build()?;
+    let nearest = |error: ChangeError| match error {
+        ChangeError::NotInstalled { nearest, .. } => Ok(nearest),
+        other => Err(other),
+    };
+    let long = |index: usize| Name::<u32>::parse(&format!("{}{index:04}", "n".repeat(200)));
+    let wrong = Name::<u32>::parse(&format!("{}wrong", "n".repeat(200)))?;
+    engine.install(long(0)?, idle()).await?;
+    let among_one = engine.bounce(&wrong).await.err().ok_or("it was bounced")?;
+    let mut many = Change::new();
+    for index in 1..100 {
+        many = many.install(long(index)?, idle());
+    }
+    engine.apply(many).await?;
+
+    let among_many = engine.bounce(&wrong).await.err().ok_or("it was bounced")?;
+
+    assert_eq!(nearest(among_one)?, Some(long(0)?.to_string()));
+    assert_eq!(nearest(among_many)?, None);
     Ok(clean_kill(engine).await?)
 }

@@ -1,11 +1,16 @@
 //! The last report of an engine, and the ends of reporters.
 
-use std::future::pending;
+use std::error::Error;
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{EngineState, Exit, Manifold, Name, Outcome, Stop, Worker, WorkerState};
 use crankcase_testing::{Journal, Script, clean_kill, test_engine};
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::{A, B, TestResult};
 
@@ -161,4 +166,59 @@ async fn a_reporter_that_owes_an_answer_is_dropped_when_the_engine_ends() -> Tes
     lines.sort();
     assert_eq!(lines, ["answer dropped", "reporter dropped"]);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_ends_with_its_worker_is_not_waited_for() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.install(A, silent(&journal).report_deadline(Duration::from_secs(60))).await?;
+    engine.install(B, silent(&journal).report_deadline(Duration::from_secs(2))).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+    let began = Instant::now();
+
+    let (report, uninstalled) = tokio::join!(engine.report(), async {
+        rest().await;
+        engine.uninstall(&A).await
+    });
+
+    uninstalled?;
+    assert_eq!(report.workers["a"].reporter.as_deref(), Some("ended before it answered"));
+    assert_eq!(report.workers["b"].reporter.as_deref(), Some("no answer within 2s"));
+    assert_eq!(began.elapsed(), Duration::from_secs(2));
+    Ok(clean_kill(engine).await?)
+}
+
+#[test]
+fn a_reporter_is_not_asked_after_its_worker_has_ended() -> TestResult {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    let (journal, asked) = (Journal::new(), Journal::new());
+    let noted = asked.clone();
+    let manifold = Manifold::builder()
+        .start_with(journal, |journal, (), _ctx| async move { Ok(Silent(journal)) })
+        .output(|_| 1_u32)
+        .report(move |_| {
+            let noted = noted.clone();
+            move || {
+                noted.note("asked");
+                pending::<serde_json::Value>()
+            }
+        });
+    let engine = runtime.block_on(async {
+        let engine = test_engine().build()?;
+        engine.install(A, manifold.build()).await?;
+        engine.running(&A).await?;
+        Ok::<_, Box<dyn Error>>(engine)
+    })?;
+    // Asked for from outside the runtime, so that the answer waits while the worker ends.
+    let mut report = pin!(engine.report());
+    assert!(report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    runtime.block_on(engine.ping())?;
+    runtime.block_on(async { engine.uninstall(&A).await })?;
+
+    let report = runtime.block_on(report);
+
+    assert_eq!(report.workers["a"].reporter.as_deref(), Some("ended before it answered"));
+    assert!(asked.lines().is_empty());
+    Ok(runtime.block_on(clean_kill(engine.clone()))?)
 }

@@ -1,8 +1,15 @@
 //! What ends while a group of many is applied: such a group is worked on in slices, and messages are
-//! taken in between. The clock runs, because a slice is a time.
+//! taken in between. So is what many deadlines and many groups lead to. The clock runs, because a
+//! slice is a time.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, WorkerState,
+    Change, ChangeError, Engine, EventKind, Events, Exit, Manifold, Name, Nested, Notice,
+    WorkerState,
 };
 use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 
@@ -222,4 +229,92 @@ async fn what_takes_the_place_of_a_part_stays_when_the_engine_takes_itself_out()
     let left = report.workers.into_keys().filter(|name| !name.starts_with('n'));
     assert_eq!(left.collect::<Vec<_>>(), ["b"]);
     Ok(clean_kill(engine).await?)
+}
+
+/// Lets so much time pass at once, for all who wait.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    let mut passing = pin!(tokio::time::advance(time));
+    // The time has passed when it was polled; nobody else has run.
+    let _yields = poll_fn(|cx| Poll::Ready(passing.as_mut().poll(cx))).await;
+    tokio::time::resume();
+}
+
+/// Waits for the first event of a kind, and returns how many of it are there then.
+async fn first_of(events: &mut Events, kind: &EventKind) -> Result<usize, Failure> {
+    let is_of_it = |notice: &Notice| matches!(notice, Notice::Event(event) if event.kind == *kind);
+    while let Some(notice) = events.next().await {
+        if is_of_it(&notice) {
+            let others = std::iter::from_fn(|| events.try_next());
+            return Ok(1 + others.filter(is_of_it).count());
+        }
+    }
+    Err(Failure::new("there was none"))
+}
+
+/// Returns many manifolds of workers that never come up and do not end by themselves.
+fn many_that_hang() -> Result<Change, crankcase_engine::NameError> {
+    let hanging: Manifold = Manifold::builder().run(|(), up| async move {
+        std::future::pending::<()>().await;
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let mut change = Change::new();
+    for index in 0..MANY {
+        change = change.install(Name::<()>::parse(&format!("n{index}"))?, hanging.clone());
+    }
+    Ok(change)
+}
+
+#[tokio::test]
+async fn many_deadlines_that_end_at_once_are_met_in_slices() -> TestResult {
+    let engine = test_engine().event_capacity(8 * MANY).build()?;
+    engine.apply(many_that_hang()?).await?;
+    let mut events = engine.events();
+
+    pass(Duration::from_secs(300)).await;
+    let aborted = first_of(&mut events, &EventKind::Aborted).await?;
+
+    assert!(aborted < MANY, "{aborted} in one slice");
+    Ok(clean_kill(engine).await?)
+}
+
+#[test]
+fn many_small_groups_that_take_a_walk_each_are_applied_in_slices() -> TestResult {
+    const CHAIN: usize = 2_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let name = |index: usize| Name::<()>::parse(&format!("n{index}"));
+    let link = |input: Name<()>| {
+        Manifold::builder().inputs(input).run(|(), up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        })
+    };
+    let engine = runtime.block_on(async {
+        let engine = test_engine().build()?;
+        let mut chain = Change::new();
+        for index in 1..CHAIN {
+            chain = chain.install(name(index)?, link(name(index - 1)?));
+        }
+        engine.apply(chain).await?;
+        Ok::<_, Box<dyn std::error::Error>>(engine)
+    })?;
+
+    // Asked for from outside the runtime, so that they are all there when the loop gets its turn.
+    let mut refusals = Vec::new();
+    for _ in 0..200 {
+        refusals.push(engine.install(name(0)?, link(name(CHAIN - 1)?)));
+    }
+    let last = refusals.last_mut().ok_or("there is none")?;
+    let is_over = runtime.block_on(async {
+        tokio::task::yield_now().await;
+        pin!(last).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    });
+
+    assert!(!is_over, "all were refused in one turn");
+    for refused in refusals {
+        let refused = runtime.block_on(refused);
+        assert!(matches!(refused, Err(ChangeError::Cycle { .. })), "{refused:?}");
+    }
+    Ok(runtime.block_on(clean_kill(engine))?)
 }

@@ -1,13 +1,17 @@
 //! Workers that never yield or block their thread, and runtimes that go, on a clock that runs.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, EventKind, Manifold, Name, WorkerState};
+use crankcase_engine::{
+    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, WorkerState,
+};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::{A, B, TestResult, state};
 
@@ -268,4 +272,130 @@ async fn an_engine_whose_workers_runtime_is_gone_ends_with_an_error() -> TestRes
     assert_eq!(error.to_string(), "the runtime of engine / was shut down");
     assert_eq!(journal.starts("a"), 1);
     Ok(())
+}
+
+/// Returns a manifold with a thread of its own that ignores its stop until the sender is dropped, and
+/// its sender.
+fn deaf() -> (Manifold, mpsc::Sender<()>) {
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let deaf = Manifold::builder().offers::<(u32,)>().run_blocking(move |(), up| {
+        drop(up.ready((1,)));
+        held.lock().recv().ok();
+        Ok(())
+    });
+    (deaf.grace(Duration::from_secs(3600)), release)
+}
+
+fn was_dropped(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::Ended { end: EndKind::Dropped, .. })
+}
+
+#[tokio::test]
+async fn an_engine_whose_workers_runtime_is_gone_says_that_it_stops() -> TestResult {
+    let workers = WorkerRuntime::new(1)?;
+    let engine = test_engine().workers_on(workers.handle()?).kill_deadline(SHORT).build()?;
+    let mut events = EventRecorder::new(&engine);
+    // It keeps the engine from ending at once.
+    let (deaf, release) = deaf();
+    engine.install(A, deaf).await?;
+    engine.install(B, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+
+    drop(workers);
+    events.wait_for_kind("/b", was_dropped).await?;
+    let is_stopping = tokio::select! {
+        biased;
+        () = engine.stopping() => true,
+        () = ready(()) => false,
+    };
+
+    assert!(is_stopping);
+    assert_eq!(engine.output(Name::<u32>::new("c")).await, Err(ChangeError::Stopped));
+    events.wait_for(|event| event.kind == EventKind::Killed).await?;
+    assert!(engine.wait().await.is_err());
+    drop(release);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_engine_whose_workers_runtime_is_gone_keeps_its_kill_deadline() -> TestResult {
+    let workers = WorkerRuntime::new(1)?;
+    let engine = test_engine().workers_on(workers.handle()?).kill_deadline(SHORT).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let (deaf, release) = deaf();
+    engine.install(A, deaf).await?;
+    engine.install(B, Script::new().manifold(())).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+
+    drop(workers);
+    events.wait_for_kind("/b", was_dropped).await?;
+    let error = engine.stop().await.err().ok_or("it ended well")?;
+
+    assert_eq!(error.to_string(), "the runtime of engine / was shut down");
+    assert_eq!(engine.report().await.left_behind, ["/a"]);
+    drop(release);
+    Ok(())
+}
+
+/// Panics when it is dropped.
+#[derive(Clone)]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+#[tokio::test]
+async fn a_value_whose_drop_panics_harms_no_engine_whose_workers_runtime_is_gone() -> TestResult {
+    const BOMB: Name<Bomb> = Name::new("bomb");
+    let workers = WorkerRuntime::new(1)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let bomb = Manifold::builder().start(|(), _| async { Ok(Idle) }).output(|_| Bomb).build();
+    engine.install(BOMB, bomb).await?;
+    engine.running(&BOMB).await?;
+
+    drop(workers);
+    let error = engine.wait().await.err().ok_or("it ended well")?;
+
+    assert_eq!(error.to_string(), "the runtime of engine / was shut down");
+    assert_eq!(engine.report().await.workers["bomb"].starts, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestResult {
+    const SITE: Name<Engine> = Name::new("site");
+    let (workers, journal) = (WorkerRuntime::new(2)?, Journal::new());
+    let engine = test_engine().workers_on(workers.handle()?).grace(SHORT);
+    let engine = engine.bounce_delay(Duration::ZERO).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let (release, held) = mpsc::channel::<()>();
+    let (begun, mut begins) = unbounded_channel();
+    let (noted, held) = (journal.clone(), Mutex::new(held));
+    let site = Nested::new(move || {
+        noted.note("begin");
+        begun.send(()).ok();
+        held.lock().recv().ok();
+        noted.note("end");
+        Change::new()
+    });
+    engine.install_nested(SITE, site.manifold(|site| site.abort_grace(SHORT))).await?;
+    begins.recv().await.ok_or("it was not begun")?;
+
+    let bounced = engine.bounce(&SITE);
+    let is_next =
+        |kind: &EventKind| matches!(kind, EventKind::Stuck | EventKind::Starting { generation: 2 });
+    let next = events.wait_for_kind("/site", is_next).await?;
+    drop(release);
+    bounced.await?;
+    engine.running(&SITE).await?;
+
+    assert_eq!(next.kind, EventKind::Stuck);
+    assert_eq!(journal.lines(), ["begin", "end", "begin", "end"]);
+    Ok(clean_kill(engine).await?)
 }

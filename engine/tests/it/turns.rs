@@ -1,12 +1,13 @@
 //! Who takes the turns of an engine's loop, and that they leave nothing behind.
 
 use std::future::{Future, ready};
+use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, Engine, EngineError, Manifold};
+use crankcase_engine::{ChangeError, Engine, EngineError, Events, Manifold, Notice};
 use crankcase_testing::{Script, clean_kill, test_engine};
 use tokio::runtime::{Builder, Runtime};
 
@@ -176,6 +177,63 @@ async fn a_panic_in_a_callers_turn_ends_the_engine_and_not_the_caller() -> TestR
 
     assert!(matches!(parked, Err(ChangeError::Stopped)), "{parked:?}");
     let ended = engine.wait().await;
-    assert!(matches!(ended, Err(EngineError::RuntimeGone { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(EngineError::Panicked { .. })), "{ended:?}");
+    assert_eq!(engine.report().await.error.as_deref(), Some("its loop panicked"));
+    Ok(())
+}
+
+/// Returns the events that there are, as text, and whether none will follow.
+fn all(events: &mut Events) -> (Vec<String>, bool) {
+    let mut lines = Vec::new();
+    while let Some(notice) = events.try_next() {
+        lines.push(match notice {
+            Notice::Event(event) => format!("{} {}", event.path(), event.kind),
+            Notice::Missed(missed) => format!("{missed} missed"),
+        });
+    }
+    (lines, matches!(poll(events.next()), Poll::Ready(None)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_panics_loses_no_event_and_ends_them() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+    let mut watch = engine.output(A).follow().await?;
+    let mut change = pin!(watch.changed());
+    let bomb = Waker::from(Arc::new(Bomb));
+    assert!(change.as_mut().poll(&mut Context::from_waker(&bomb)).is_pending());
+    let mut events = engine.events();
+
+    let parked = engine.park(&A).await;
+
+    assert!(parked.is_err(), "{parked:?}");
+    let expected = ["/a parked", "/a stopping"].map(str::to_owned).to_vec();
+    assert_eq!(all(&mut events), (expected, true));
+    Ok(())
+}
+
+#[test]
+fn the_events_of_an_engine_whose_runtime_went_come_to_their_end() -> TestResult {
+    let runtime = one_runtime()?;
+    let engine = runtime.block_on(async { test_engine().build() })?;
+    let mut events = engine.events();
+
+    drop(runtime);
+
+    assert_eq!(all(&mut events), (Vec::new(), true));
+    let other = one_runtime()?;
+    let report = other.block_on(engine.report());
+    assert_eq!(report.error.as_deref(), Some("its runtime was shut down"));
+    Ok(())
+}
+
+#[test]
+fn no_engine_is_built_where_there_are_no_timers() -> TestResult {
+    let runtime = Builder::new_current_thread().build()?;
+
+    let built = catch_unwind(|| runtime.block_on(async { test_engine().build() }));
+
+    assert!(built.is_err());
     Ok(())
 }

@@ -269,7 +269,7 @@ impl Manifests {
         setup.install(DRIFT, drift(machine.clone()));
         let mut config = site::Config::new(SITE, WATCHES, "unused".into());
         config.ledger = None;
-        config.seed = setup.seed();
+        config.seed = Some(setup.seed());
         setup.install(RESOURCES, site::manifold(config));
         let wrong = machine.clone();
         // Both are there as long as the run is, and nothing comes of either.

@@ -5,5 +5,6 @@ mod drift;
 mod machine;
 mod process;
 mod repairs;
+mod seeds;
 mod settled;
 mod swap;

@@ -43,7 +43,7 @@ impl Kept {
         fs::write(&path, "resources: {old: {type: noop}}")?;
         let paths = vec![folder.path().join(of)];
         let files = SiteFiles { paths, overrides: Overrides::default(), kinds: Kinds::builtin() };
-        let engine = Engine::builder().build()?;
+        let engine = Engine::builder().seed(0).build()?;
         let signals = Signals::new()?;
         engine.provide(SIGNALS, signals.handle()).await?;
         engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;

@@ -14,6 +14,7 @@
 //!    time.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crankcase_engine::{ConfigError, Outcome, Policy, Stop, Worker};
@@ -40,13 +41,20 @@ mod stay;
 mod table;
 
 /// How a [`Runner`] treats its workers.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunnerConfig {
     /// Delays, deadlines and intensity, as an engine has them, for all workers whose spec has none
     /// of its own. Default: [`Policy::default`].
     pub policy: Policy,
-    /// The seed of the jitter. Default 0.
+    /// The seed of the jitter. Default: another one each time, so that runners that have lost the same
+    /// thing do not come back to it in step.
     pub seed: u64,
+}
+
+impl Default for RunnerConfig {
+    fn default() -> Self {
+        Self { policy: Policy::default(), seed: RandomState::new().hash_one(0) }
+    }
 }
 
 /// A worker that runs a set of named workers, which come and go while it runs.

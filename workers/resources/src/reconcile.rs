@@ -12,6 +12,7 @@
 //!    that is written all the time must not either.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -55,7 +56,8 @@ pub struct Reconcile {
     pub look_every: Duration,
     /// Where supervised programs are on record; none by default.
     pub ledger: Option<Ledger>,
-    /// Seeds the jitter; 0 by default.
+    /// Seeds the jitter, together with the resource's name. By default another one each time, so that
+    /// hosts that have lost the same server do not come back to it in step.
     pub seed: u64,
 }
 
@@ -63,7 +65,8 @@ impl Reconcile {
     /// Returns the defaults with these kinds.
     pub fn new(kinds: Kinds) -> Self {
         let backoff = Backoff::default();
-        Self { kinds, backoff, look_every: FULL_LOOK, ledger: None, seed: 0 }
+        let seed = RandomState::new().hash_one(0);
+        Self { kinds, backoff, look_every: FULL_LOOK, ledger: None, seed }
     }
 }
 

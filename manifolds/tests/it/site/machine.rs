@@ -83,7 +83,7 @@ impl Machine {
         let (stopper, stop) = Stop::pair();
         let mut watching = JoinSet::new();
         watching.spawn(async move { drop(watcher.run(stop).await) });
-        let engine = Engine::builder().build()?;
+        let engine = Engine::builder().seed(0).build()?;
         Ok(Self { folder, kinds, engine, watches, _stopper: stopper, _watching: watching })
     }
 

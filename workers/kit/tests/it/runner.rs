@@ -156,6 +156,11 @@ async fn a_setting_that_cannot_be_used_is_refused_with_its_field() -> TestResult
     Ok(clean_kill(runner).await?)
 }
 
+#[test]
+fn runners_that_are_given_no_seed_do_not_share_one() {
+    assert_ne!(RunnerConfig::default().seed, RunnerConfig::default().seed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_second_start_waits_until_the_first_is_gone_with_all_that_lingers() -> TestResult {
     struct Lingering(mpsc::UnboundedSender<Linger>);

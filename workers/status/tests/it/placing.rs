@@ -12,7 +12,7 @@ use crankcase_status::{
 use crate::world::{Error, TestResult, World};
 
 fn listen(state_dir: &StateDir) -> Result<Result<Control, SocketError>, Error> {
-    let engine = Engine::builder().build()?;
+    let engine = Engine::builder().seed(0).build()?;
     let lock = Arc::new(state_dir.lock()?);
     let found = engine.clone();
     let addresses = Arc::new(move |path: &str| locate(&found, path));

@@ -83,7 +83,7 @@ impl World {
 }
 
 async fn engine() -> Result<Engine, Error> {
-    let engine = Engine::builder().name(&Name::new("agent")).build()?;
+    let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
     engine.provide(STORE, 7).await?;
     let waiter = Manifold::builder().inputs(ABSENT).run(|(), up| async move {
         up.ready(()).wait().await;
