@@ -1,0 +1,118 @@
+//! Who is up without faults, and whether they all are again when the faults have stopped.
+
+use std::time::Duration;
+
+use crankcase_engine::EndKind;
+use tokio::time::{Instant, sleep};
+
+use super::{Found, Run};
+use crate::simulation::judge::Seat;
+use crate::simulation::view::View;
+
+/// How often it is looked at what comes to hold without an event.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// What was so without faults: who was up, and who was done.
+pub(in crate::simulation) type Baseline = Vec<(String, bool)>;
+
+/// What is not yet as it should be after the faults have stopped.
+enum Missing {
+    Worker(String),
+    Demand(String),
+}
+
+impl Run {
+    /// Runs without faults until rest, and returns who is up then, and who is done.
+    pub(in crate::simulation) async fn baseline(&mut self) -> Found<Baseline> {
+        self.notes.calm();
+        self.rest().await?;
+        let known = |seat: &Seat| {
+            (seat.is_up() || seat.is_done()).then(|| (seat.path.to_string(), seat.is_up()))
+        };
+        Ok(self.notes.look(|judge| judge.seats.iter().filter_map(known).collect()))
+    }
+
+    /// Stops the faults, and waits until all is as it is without any.
+    pub(in crate::simulation) async fn recover(&mut self, baseline: &Baseline) -> Found {
+        self.notes.note("the faults stop");
+        self.notes.calm();
+        self.chaos.calm();
+        self.put_back();
+        let end = Instant::now() + self.bounds.settles_within;
+        let mut woken = self.engine.events();
+        loop {
+            self.catch_up()?;
+            while let Some(missing) = self.missing(baseline) {
+                if Instant::now() >= end {
+                    return Err(self.not_recovered(missing).await);
+                }
+                let is_over = tokio::select! {
+                    biased;
+                    notice = woken.next() => notice.is_none(),
+                    // What the simulation's own stubs do is no event.
+                    () = sleep(LOOK) => false,
+                };
+                self.catch_up()?;
+                woken = self.engine.events();
+                if is_over {
+                    return Err("P5: the engine has ended after the faults have stopped".to_owned());
+                }
+            }
+            self.rest().await?;
+            if self.missing(baseline).is_none() {
+                self.notes.is_at_rest();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns who is not yet as it was without faults, or what does not hold yet.
+    fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
+        let at = self.notes.elapsed();
+        let (recovered, unknown) = (&mut self.recovered, &mut self.unknown);
+        let (top, puts) = (self.engine.path().trim_end_matches('/'), &self.puts);
+        let is_put = |path: &str| {
+            let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
+            name.is_some_and(|name| puts.iter().any(|(put, _)| put == name))
+        };
+        self.notes.look(|judge| {
+            let is_as_it_was = |seat: &Seat, was_up: bool| {
+                // Who has taken itself out is not missed, nor is one that another engine lacks now.
+                let is_absent = !seat.is_installed()
+                    && (seat.end == Some(EndKind::Uninstall) || !is_put(&seat.path));
+                is_absent || seat.is_up() || (!was_up && seat.is_done())
+            };
+            let is_missing = |(path, was_up): &&(String, bool)| {
+                // Nor who was never there, because an engine began with other manifolds.
+                judge.seat(path).is_some_and(|seat| !is_as_it_was(seat, *was_up))
+            };
+            let missing = baseline.iter().find(is_missing);
+            let missing = missing.map(|(path, _)| Missing::Worker(path.clone()));
+            missing.or_else(|| {
+                let view = View::new(judge, at);
+                let unmet = recovered
+                    .iter_mut()
+                    .find_map(|demand| (!(demand.holds)(&view)).then(|| demand.text.clone()));
+                unknown.extend(view.unknown());
+                unmet.map(Missing::Demand)
+            })
+        })
+    }
+
+    async fn not_recovered(&self, missing: Missing) -> String {
+        let limit = self.bounds.settles_within;
+        let path = match missing {
+            Missing::Worker(path) => path,
+            Missing::Demand(text) => {
+                return format!("not within {limit:?} after the faults have stopped: {text}");
+            }
+        };
+        let (engine, name) = path.rsplit_once('/').unwrap_or_default();
+        let why = match self.engine.engine_at(engine) {
+            Some(engine) => engine.why(name).await.map(|why| why.to_string()),
+            None => None,
+        };
+        let why = why.unwrap_or_else(|| "nothing is there".to_owned());
+        format!("P5: {path} is not up within {limit:?} after the faults have stopped: {why}")
+    }
+}
