@@ -26,7 +26,7 @@ pub use trace::{Tally, Trace};
 pub use view::View;
 
 use alarms::Alarms;
-use run::{Baseline, Bounds, Found, Run};
+use run::{Baseline, Bounds, Found, Part, Run};
 
 /// Names the only seed that is to be run.
 const SEED: &str = "CRANKCASE_SIM_SEED";
@@ -43,8 +43,9 @@ const SEED: &str = "CRANKCASE_SIM_SEED";
 /// more, reports that agree. So are your own [invariants](Setup::invariant).
 ///
 /// - [`safety`](Self::safety): the faults go on to the end; nothing wrong may ever happen.
-/// - [`liveness`](Self::liveness): the faults stop; then everyone who is up without faults must be up
-///   again within bounded time.
+/// - [`liveness`](Self::liveness): the faults stop; then everyone must be up again within bounded time
+///   who is up at the end of a run without faults, or was done in it. What calls by hand have left
+///   behind is put back some time before the faults stop, and the inputs have their first values again.
 ///
 /// # Examples
 ///
@@ -157,7 +158,8 @@ impl<'a> Simulation<'a> {
         Self { configure: Box::new(configure), ..self }
     }
 
-    /// Sets how long the faults strike in each run, by the paused clock. Default 5 min.
+    /// Sets how long the faults strike in each run, by the paused clock, and how long it is looked
+    /// without faults at who is up. Default 5 min.
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.bounds.lasts = lasts;
         self
@@ -195,6 +197,12 @@ impl<'a> Simulation<'a> {
     }
 
     /// Runs all these seeds with faults that stop; the environment may ask for others.
+    ///
+    /// Each seed is first run without faults, to see who is up at the end and who is done; so must
+    /// they be again. In the run with faults, calls by hand and new values of inputs end at a random
+    /// moment, and what they have left behind is put back: a bounce or a new value may put right what
+    /// a worker has done wrong. All other faults go on for a quarter of the time at least. When they
+    /// stop, who has failed more often than its intensity allows is unparked once.
     ///
     /// # Errors
     ///
@@ -254,27 +262,22 @@ impl<'a> Simulation<'a> {
     ///
     /// On a tokio runtime: a simulation has its own.
     pub fn run(&self, seed: u64, mode: Mode) -> Result<Trace, Broken> {
-        let baseline = match mode {
-            Mode::Safety => None,
-            Mode::Liveness => Some(self.once(seed, mode, None)?.0),
+        let part = match mode {
+            Mode::Safety => Part::Safety,
+            Mode::Liveness => Part::Liveness(self.once(seed, mode, &Part::Baseline)?.0),
         };
-        self.once(seed, mode, Some(baseline)).map(|(_, trace)| trace)
+        self.once(seed, mode, &part).map(|(_, trace)| trace)
     }
 
-    /// Runs a seed: without faults, or with them and back to what was so without.
-    fn once(
-        &self,
-        seed: u64,
-        mode: Mode,
-        among_faults: Option<Option<Baseline>>,
-    ) -> Result<(Baseline, Trace), Broken> {
+    /// Runs one part of a seed's run. Who is up is told after a baseline.
+    fn once(&self, seed: u64, mode: Mode, part: &Part) -> Result<(Baseline, Trace), Broken> {
         // Without the drivers of real I/O, whose system calls each advance of the clock would make.
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without threads can be made");
         let entered = runtime.enter();
         let (notes, alarms) = (Notes::new(), Arc::new(Alarms::new()));
         drop(entered);
-        let life = self.live(seed, notes.clone(), Arc::clone(&alarms), among_faults);
+        let life = self.live(seed, notes.clone(), Arc::clone(&alarms), part);
         let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(alarms.during(life))));
         let lived = lived.unwrap_or_else(|payload| {
             Err(format!("the simulation itself {}", Panicked::from_payload(payload)))
@@ -290,22 +293,26 @@ impl<'a> Simulation<'a> {
         seed: u64,
         notes: Notes,
         alarms: Arc<Alarms>,
-        among_faults: Option<Option<Baseline>>,
+        part: &Part,
     ) -> Found<Baseline> {
-        let faults = among_faults.as_ref().map_or_else(Faults::none, |_| self.faults.clone());
-        faults.validate().map_err(|error| format!("the faults cannot be used: {error}"))?;
-        let mut run = Run::begin(self, seed, faults.clone(), notes, alarms).await?;
-        let Some(baseline) = among_faults else {
-            let baseline = run.baseline().await?;
-            run.end().await?;
-            return Ok(baseline);
+        self.faults.validate().map_err(|error| format!("the faults cannot be used: {error}"))?;
+        let faults = match part {
+            Part::Baseline => Faults::none(),
+            Part::Safety | Part::Liveness(_) => self.faults.clone(),
         };
-        run.suffer(&faults).await?;
-        if let Some(baseline) = &baseline {
-            run.recover(baseline).await?;
+        let mut run = Run::begin(self, seed, faults.clone(), notes, alarms).await?;
+        let mut found = Baseline::new();
+        match part {
+            Part::Baseline => found = run.baseline().await?,
+            Part::Safety => run.suffer(&faults, None).await?,
+            Part::Liveness(baseline) => {
+                let calls_end = run.calls_end();
+                run.suffer(&faults, Some(calls_end)).await?;
+                run.recover(baseline).await?;
+            }
         }
         run.end().await?;
-        Ok(baseline.unwrap_or_default())
+        Ok(found)
     }
 }
 

@@ -41,8 +41,8 @@ pub struct Faults {
     /// tasks. Default 3.
     pub yields: u32,
     /// The mean time between two control calls: bounce, park and unpark, uninstall and install,
-    /// replacements by the same manifold with another input, and groups of them. What they leave
-    /// behind is put back when the faults stop. Default 5 s; zero is never.
+    /// replacements by the same manifold with another input, and groups of them. Default 5 s; zero is
+    /// never.
     pub calls_every: Duration,
     /// The mean time between two new values of [inputs](super::Setup::input). Default 3 s; zero is
     /// never.

@@ -33,6 +33,16 @@ pub(super) use recover::Baseline;
 /// How far a judge may be behind: more than an engine does at one moment, before it lets others run.
 const CAPACITY: usize = 1 << 16;
 
+/// What a run is for.
+pub(super) enum Part {
+    /// To see who is up without faults.
+    Baseline,
+    /// Faults to the end.
+    Safety,
+    /// Faults that stop; then all must be as they were without any.
+    Liveness(Baseline),
+}
+
 /// What a run found: what does not hold.
 pub(super) type Found<T = ()> = Result<T, String>;
 

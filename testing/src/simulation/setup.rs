@@ -102,6 +102,9 @@ impl Setup {
     /// Installs a stub whose value changes at random to another one of these, and which comes and
     /// goes like any worker: a flapping input.
     ///
+    /// It begins with the first of the values, which is the one of a run without faults, and which it
+    /// has again before the faults of a [`liveness`](super::Simulation::liveness) run stop.
+    ///
     /// # Panics
     ///
     /// Without values.

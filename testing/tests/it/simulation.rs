@@ -1,6 +1,7 @@
 //! Simulations: that what they run among faults keeps its promises, and that they replay.
 
 mod failures;
+mod recovery;
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -132,7 +133,7 @@ fn the_engine_keeps_its_promises_among_faults() -> Result<(), Broken> {
 
 #[test]
 fn everyone_recovers_when_the_faults_stop() -> Result<(), Broken> {
-    let tally = Simulation::new(varied).liveness(0..100)?;
+    let tally = Simulation::new(varied).liveness(0..120)?;
 
     assert!(tally.starts > 10_000 && tally.faults > 10_000, "{tally:?}");
     Ok(())

@@ -95,6 +95,7 @@ impl Judge {
         let seat = &mut self.seats[index];
         seat.down(count, false);
         (seat.phase, seat.end) = (Phase::Idle, Some(end));
+        seat.was_done |= end == EndKind::Done;
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         seat.holds.clear();
         seat.lacks.clear();

@@ -91,6 +91,7 @@ impl Judge {
         if reset_after.is_some_and(|after| ran >= after) {
             seat.failures = 0;
         }
+        seat.ran = ran;
         seat.rest = Rest::Ready;
         seat.next = Next::Whatever;
         let is_over = matches!(end, EndKind::Fatal | EndKind::Dropped);

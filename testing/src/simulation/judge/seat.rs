@@ -80,6 +80,10 @@ pub(in crate::simulation) struct Seat {
     pub(in crate::simulation) starts: u64,
     /// How its last worker ended.
     pub(in crate::simulation) end: Option<EndKind>,
+    /// A worker of its has been done.
+    pub(in crate::simulation) was_done: bool,
+    /// For how long its last worker was up.
+    pub(in crate::simulation) ran: Duration,
     /// The last two times for which it was up.
     pub(super) ups: [Option<Up>; 2],
     /// When each output last changed.
@@ -147,6 +151,23 @@ impl Seat {
 
     pub(in crate::simulation) fn is_parked(&self) -> bool {
         self.is_parked
+    }
+
+    /// Whether it waits after a failure, and will be tried again.
+    pub(in crate::simulation) fn backs_off(&self) -> bool {
+        let waits = self.phase == Phase::Idle && matches!(self.rest, Rest::Backoff(_));
+        waits && self.is_installed && !self.is_parked
+    }
+
+    /// Whether it has failed too often.
+    pub(in crate::simulation) fn is_spent(&self) -> bool {
+        self.phase == Phase::Idle && self.is_installed && self.rest == Rest::Spent
+    }
+
+    /// Returns for how long its worker has been up, if one is.
+    pub(in crate::simulation) fn up_for(&self, at: Duration) -> Option<Duration> {
+        let came = self.came().filter(|_| self.is_up())?;
+        Some(at.saturating_sub(came))
     }
 
     pub(in crate::simulation) fn is_done(&self) -> bool {

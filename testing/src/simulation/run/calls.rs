@@ -1,11 +1,12 @@
 //! What is asked by hand in a run, and what is judged of the answers.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::pin::pin;
-use std::task::{Context, Waker};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 
-use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
+use crankcase_engine::{Applied, Change, ChangeError, Engine, Manifold, Name, WorkerState};
 use rand::RngExt;
+use tokio::time::Instant;
 
 use super::{Found, Run, Seat};
 
@@ -16,49 +17,131 @@ const NOBODY: &str = "nobody-";
 /// them, and not more of them than of what is simulated.
 const NOBODIES: u32 = 16;
 
-/// What was asked for by hand, and is put back when the faults stop.
+/// What is asked for, and how often in proportion to the others.
+const CALLS: [(Call, u32); 6] = [
+    (Call::Disturb, 6),
+    (Call::Rewire, 2),
+    (Call::TakeOut, 1),
+    (Call::RewireGroup, 1),
+    (Call::PreviewBounce, 1),
+    (Call::PreviewCycle, 1),
+];
+
+/// Something that is asked for by hand.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    /// A bounce, a park or an unpark of anyone.
+    Disturb,
+    Rewire,
+    TakeOut,
+    RewireGroup,
+    PreviewBounce,
+    PreviewCycle,
+}
+
+/// What was asked for by hand, and is put back when the calls end.
 #[derive(Default)]
 pub(super) struct Asked {
     parked: VecDeque<String>,
-    /// Which manifolds were ever taken out or got another input, by their place in the setup.
-    changed: BTreeSet<usize>,
-    /// Those of them that are to be put back first.
+    /// Which manifolds are taken out or have another input, by their places in the setup; who is to
+    /// be put back next comes first.
     away: VecDeque<usize>,
+    /// The changes of manifolds that may still be refused, in their order.
+    pending: VecDeque<Pending>,
     /// The number of the last name that was used that nothing is installed at.
     nobodies: u32,
+}
+
+/// A change of manifolds that was asked for.
+struct Pending {
+    applied: Applied,
+    at: Instant,
+    /// The places in the setup, and whether their manifolds are away when the change is made.
+    places: Vec<(usize, bool)>,
+}
+
+/// A change of manifolds that is not yet asked for.
+#[derive(Default)]
+struct Rewiring {
+    change: Change,
+    places: Vec<(usize, bool)>,
+}
+
+impl Asked {
+    /// Learns which changes were made. An engine refuses one in the moment in which it was asked.
+    fn learn(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Some(mut pending) = self.pending.pop_front() {
+            match Pin::new(&mut pending.applied).poll(&mut cx) {
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending if pending.at == Instant::now() => {
+                    return self.pending.push_front(pending);
+                }
+                Poll::Ready(Ok(())) | Poll::Pending => {
+                    pending.places.into_iter().for_each(|(index, goes)| self.note(index, goes));
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, index: usize, goes: bool) {
+        self.away.retain(|other| *other != index);
+        if goes {
+            self.away.push_back(index);
+        }
+    }
+
+    /// Whether a manifold may be away.
+    fn is_away(&self, index: usize) -> bool {
+        let places = self.pending.iter().flat_map(|pending| &pending.places);
+        self.away.contains(&index) || places.into_iter().any(|(other, _)| *other == index)
+    }
 }
 
 impl Run {
     /// Asks for something.
     pub(super) async fn call(&mut self) -> Found {
+        self.asked.learn();
         if self.random.random_range(0..3) > 0
             && let Some(index) = self.asked.away.pop_front()
         {
-            let (name, put) = &self.puts[index];
-            let change = put(Change::new(), &|manifold| manifold);
             // The engine may refuse that, for what was rewired since.
-            self.ask(&self.engine, &self.path_of(name), "is put back", change);
+            self.asked.away.push_back(index);
+            let rewiring = self.put(Rewiring::default(), index);
+            self.apply(&self.path_of(&self.puts[index].0), "is put back", rewiring);
             return Ok(());
         }
-        match self.random.random_range(0..12) {
-            _ if self.puts.is_empty() => self.disturb(),
-            0..=5 => self.disturb(),
-            6 | 7 => {
-                let change = self.rewire(Change::new());
-                self.ask(&self.engine, "the engine", "is rewired", change);
+        let call = if self.puts.is_empty() { Call::Disturb } else { self.pick() };
+        match call {
+            Call::Disturb => self.disturb(),
+            Call::Rewire => {
+                let rewiring = self.rewire(Rewiring::default());
+                self.apply("the engine", "is rewired", rewiring);
             }
-            8 => self.take_out(),
-            9 => {
-                let mut change = Change::new();
+            Call::TakeOut => self.take_out(),
+            Call::RewireGroup => {
+                let mut rewiring = Rewiring::default();
                 for _ in 0..self.random.random_range(2..4) {
-                    change = self.rewire(change);
+                    rewiring = self.rewire(rewiring);
                 }
-                self.ask(&self.engine, "the engine", "is changed by a group", change);
+                self.apply("the engine", "is changed by a group", rewiring);
             }
-            10 => return self.preview_a_bounce().await,
-            _ => return self.preview_a_cycle().await,
+            Call::PreviewBounce => return self.preview_a_bounce().await,
+            Call::PreviewCycle => return self.preview_a_cycle().await,
         }
         Ok(())
+    }
+
+    /// Picks what to ask for.
+    fn pick(&mut self) -> Call {
+        let all = CALLS.iter().map(|(_, weight)| weight).sum();
+        let mut left = self.random.random_range(0..all);
+        let is_it = |(_, weight): &&(Call, u32)| {
+            let is_it = left < *weight;
+            left = left.saturating_sub(*weight);
+            is_it
+        };
+        CALLS.iter().find(is_it).map_or(Call::Disturb, |(call, _)| *call)
     }
 
     /// Asks for a bounce, a park or an unpark of anyone.
@@ -95,13 +178,12 @@ impl Run {
         })
     }
 
-    /// Adds to a change that a manifold is put in its own place, as it was or with another input.
-    fn rewire(&mut self, change: Change) -> Change {
+    /// Adds that a manifold is put in its own place, as it was or with another input.
+    fn rewire(&mut self, rewiring: Rewiring) -> Rewiring {
         let index = self.random.random_range(0..self.puts.len());
         if self.random.random_range(0..3) == 0 {
-            return (self.puts[index].1)(change, &|manifold| manifold);
+            return self.put(rewiring, index);
         }
-        self.went(index);
         let other = match self.random.random_range(0..4) {
             0 => {
                 self.asked.nobodies = (self.asked.nobodies + 1) % NOBODIES;
@@ -110,7 +192,16 @@ impl Run {
             _ => self.puts[self.random.random_range(0..self.puts.len())].0.clone(),
         };
         let need = self.random.random_range(0..4);
-        (self.puts[index].1)(change, &|manifold| with_input(manifold, &other, need))
+        let Rewiring { change, mut places } = rewiring;
+        places.push((index, true));
+        let change = (self.puts[index].1)(change, &|manifold| with_input(manifold, &other, need));
+        Rewiring { change, places }
+    }
+
+    /// Adds that a manifold is put in its place as it was in the beginning.
+    fn put(&self, Rewiring { change, mut places }: Rewiring, index: usize) -> Rewiring {
+        places.push((index, false));
+        Rewiring { change: (self.puts[index].1)(change, &|manifold| manifold), places }
     }
 
     /// Takes a manifold out.
@@ -119,36 +210,51 @@ impl Run {
         let name = &self.puts[index].0;
         let Ok(parsed) = Name::<()>::parse(name) else { return };
         let change = Change::new().uninstall(&parsed);
-        self.ask(&self.engine, &self.path_of(name), "is taken out", change);
-        self.went(index);
+        let path = self.path_of(name);
+        self.apply(&path, "is taken out", Rewiring { change, places: vec![(index, true)] });
     }
 
-    fn went(&mut self, index: usize) {
-        self.asked.changed.insert(index);
-        self.asked.away.push_back(index);
-    }
-
-    /// Puts everything back as it was in the beginning.
+    /// Puts everything back as it was in the beginning that is not, and nothing else: who is put back
+    /// is started anew.
     pub(super) fn put_back(&mut self) {
+        self.asked.learn();
         while let Some(path) = self.asked.parked.pop_front() {
             self.ask_of(&path, "is unparked", Change::unpark);
         }
         // As one group: one by one they may be in the way of each other.
-        self.asked.away.clear();
-        let changed = std::mem::take(&mut self.asked.changed);
-        let put = |change, index: usize| (self.puts[index].1)(change, &|manifold| manifold);
-        let change = changed.into_iter().fold(Change::new(), put);
-        self.ask(&self.engine, "the engine", "is as it was", change);
+        let mut away = std::mem::take(&mut self.asked.away);
+        away.extend(
+            self.asked.pending.drain(..).flat_map(|pending| pending.places).map(|(i, _)| i),
+        );
+        let away = BTreeSet::from_iter(away);
+        if !away.is_empty() {
+            let put = |rewiring, index| self.put(rewiring, index);
+            let rewiring = away.into_iter().fold(Rewiring::default(), put);
+            self.apply("the engine", "is as it was", rewiring);
+        }
+        self.put_values_back();
     }
 
-    fn path_of(&self, name: &str) -> String {
+    /// Unparks all who have failed too often: they did so because of the faults, and stay stopped for
+    /// ever if nobody does anything about it.
+    pub(super) fn free_spent(&mut self) {
+        let is_spent = |seat: &&Seat| seat.is_spent();
+        let spent: Vec<_> = self.notes.look(|judge| {
+            judge.seats.iter().filter(is_spent).map(|seat| seat.path.to_string()).collect()
+        });
+        spent.iter().for_each(|path| self.ask_of(path, "is unparked", Change::unpark));
+    }
+
+    pub(super) fn path_of(&self, name: &str) -> String {
         format!("{}/{name}", self.engine.path().trim_end_matches('/'))
     }
 
     /// Asks for something of the worker with this path.
     fn ask_of(&self, path: &str, text: &'static str, ask: fn(Change, &Name<()>) -> Change) {
         if let Some((engine, name)) = self.whereabouts(path) {
-            self.ask(&engine, path, text, ask(Change::new(), &name));
+            self.strikes(path, text);
+            // It happens also when nobody waits for the answer.
+            drop(engine.apply(ask(Change::new(), &name)));
         }
     }
 
@@ -158,12 +264,12 @@ impl Run {
         Some((self.engine.engine_at(engine)?, Name::parse(name).ok()?))
     }
 
-    /// Asks an engine for a change and waits for nothing.
-    fn ask(&self, engine: &Engine, path: &str, text: &'static str, change: Change) {
+    /// Asks for a change of manifolds and waits for nothing.
+    fn apply(&mut self, path: &str, text: &'static str, rewiring: Rewiring) {
         self.strikes(path, text);
-        let asked = pin!(engine.apply(change));
-        // What was asked for happens also when nobody waits for the answer.
-        let _ = asked.poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let Rewiring { change, places } = rewiring;
+        let applied = self.engine.apply(change);
+        self.asked.pending.push_back(Pending { applied, at: Instant::now(), places });
     }
 
     /// Compares what a bounce would stop with who uses the worker.
@@ -212,8 +318,8 @@ impl Run {
         if refused.is_ok() {
             return Err(format!("P8: {path} would be let use {user}, which uses it"));
         }
-        // One that was changed would get back its first inputs too.
-        let is_changed = self.asked.changed.contains(&index);
+        // One that is away would get back its first inputs too.
+        let is_changed = self.asked.is_away(index);
         match allowed {
             Err(ChangeError::Cycle { path: cycle }) if !is_changed => Err(format!(
                 "P8: {path} would not be let use {user}, which is taken out with it: {cycle:?}"

@@ -12,8 +12,37 @@ use crate::simulation::view::View;
 /// How often it is looked at what comes to hold without an event.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What was so without faults: who was up, and who was done.
-pub(in crate::simulation) type Baseline = Vec<(String, bool)>;
+/// Who was well without faults, by the paths, and how.
+pub(in crate::simulation) type Baseline = Vec<(String, Was)>;
+
+/// What a worker was like without faults.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::simulation) enum Was {
+    /// Up, in the end for so long.
+    Up(Duration),
+    /// Done, at least once.
+    Done,
+}
+
+impl Was {
+    /// What is known of a path, if it is well.
+    fn of(seat: &Seat, at: Duration) -> Option<Self> {
+        match seat.up_for(at) {
+            _ if seat.was_done => Some(Self::Done),
+            up_for => up_for.map(Self::Up),
+        }
+    }
+
+    /// Whether a path is as it was.
+    fn is_now(self, seat: &Seat) -> bool {
+        seat.is_up()
+            || match self {
+                Self::Done => seat.is_done(),
+                // One that ran for longer than it was seen to may be done by then.
+                Self::Up(up_for) => seat.is_done() && seat.ran >= up_for,
+            }
+    }
+}
 
 /// What is not yet as it should be after the faults have stopped.
 enum Missing {
@@ -22,14 +51,25 @@ enum Missing {
 }
 
 impl Run {
-    /// Runs without faults until rest, and returns who is up then, and who is done.
+    /// Runs without faults for as long as they would strike, and returns who is up then, and who is
+    /// done.
     pub(in crate::simulation) async fn baseline(&mut self) -> Found<Baseline> {
         self.notes.calm();
+        let lasts = self.bounds.lasts;
+        self.drive(sleep(lasts)).await?;
+        // Who waits after a failure is to be tried once more.
+        let end = Instant::now() + lasts;
+        while Instant::now() < end && self.backs_off() {
+            self.drive(sleep(LOOK)).await?;
+        }
         self.rest().await?;
-        let known = |seat: &Seat| {
-            (seat.is_up() || seat.is_done()).then(|| (seat.path.to_string(), seat.is_up()))
-        };
+        let at = self.notes.elapsed();
+        let known = |seat: &Seat| Some((seat.path.to_string(), Was::of(seat, at)?));
         Ok(self.notes.look(|judge| judge.seats.iter().filter_map(known).collect()))
+    }
+
+    fn backs_off(&self) -> bool {
+        self.notes.look(|judge| judge.seats.iter().any(Seat::backs_off))
     }
 
     /// Stops the faults, and waits until all is as it is without any.
@@ -37,7 +77,7 @@ impl Run {
         self.notes.note("the faults stop");
         self.notes.calm();
         self.chaos.calm();
-        self.put_back();
+        self.free_spent();
         let end = Instant::now() + self.bounds.settles_within;
         let mut woken = self.engine.events();
         loop {
@@ -76,15 +116,15 @@ impl Run {
             name.is_some_and(|name| puts.iter().any(|(put, _)| put == name))
         };
         self.notes.look(|judge| {
-            let is_as_it_was = |seat: &Seat, was_up: bool| {
-                // Who has taken itself out is not missed, nor is one that another engine lacks now.
-                let is_absent = !seat.is_installed()
-                    && (seat.end == Some(EndKind::Uninstall) || !is_put(&seat.path));
-                is_absent || seat.is_up() || (!was_up && seat.is_done())
+            // A worker that has taken itself out need not come back. Nor need one of a nested engine
+            // that is not installed there now: such an engine may begin with other manifolds.
+            let may_lack = |seat: &Seat| {
+                let took_itself_out = seat.end == Some(EndKind::Uninstall);
+                !seat.is_installed() && (took_itself_out || !is_put(&seat.path))
             };
-            let is_missing = |(path, was_up): &&(String, bool)| {
-                // Nor who was never there, because an engine began with other manifolds.
-                judge.seat(path).is_some_and(|seat| !is_as_it_was(seat, *was_up))
+            let is_missing = |(path, was): &&(String, Was)| {
+                // Without a seat it was not installed in this run at all.
+                judge.seat(path).is_some_and(|seat| !was.is_now(seat) && !may_lack(seat))
             };
             let missing = baseline.iter().find(is_missing);
             let missing = missing.map(|(path, _)| Missing::Worker(path.clone()));

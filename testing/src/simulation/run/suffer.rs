@@ -13,34 +13,50 @@ use crate::simulation::faults::{Faults, about};
 const COMPARED: u32 = 16;
 
 impl Run {
-    /// Lets the faults strike for as long as the run lasts.
-    pub(in crate::simulation) async fn suffer(&mut self, faults: &Faults) -> Found {
-        let end = Instant::now() + self.bounds.lasts;
+    /// Returns when the calls are to end in a run whose faults stop: after a quarter of it at least,
+    /// and three quarters at most.
+    ///
+    /// A call may put right what a worker has done wrong, as a bounce by hand does. So there are none
+    /// for a quarter of the run at least before the faults stop.
+    pub(in crate::simulation) fn calls_end(&mut self) -> Instant {
+        let share = self.random.random_range(0.25..0.75);
+        Instant::now() + self.bounds.lasts.mul_f64(share)
+    }
+
+    /// Lets the faults strike for as long as the run lasts. If the calls end before, what they have
+    /// left behind is put back then, and no input gets another value any more.
+    pub(in crate::simulation) async fn suffer(
+        &mut self,
+        faults: &Faults,
+        calls_end: Option<Instant>,
+    ) -> Found {
+        let mut end = Instant::now() + self.bounds.lasts;
         let has_inputs = !self.inputs.is_empty();
         let values_every = if has_inputs { faults.values_every } else { Duration::ZERO };
-        let mut next = [faults.calls_every, values_every, faults.jumps_every]
-            .map(|mean| about(&mut self.random, mean).map(|after| Instant::now() + after));
+        let means = [faults.calls_every, values_every, faults.jumps_every];
+        let [call, value, jump] =
+            means.map(|mean| about(&mut self.random, mean).map(|after| Instant::now() + after));
+        let mut next = [call, value, jump, calls_end];
         loop {
             let first = next.iter().enumerate().filter_map(|(kind, at)| Some(((*at)?, kind))).min();
             let Some((at, kind)) = first.filter(|(at, _)| *at < end) else {
                 return self.drive(sleep_until(end)).await;
             };
             self.drive(sleep_until(at)).await?;
-            let mean = match kind {
-                0 => {
-                    self.call().await?;
-                    faults.calls_every
-                }
-                1 => {
-                    self.send_value();
-                    faults.values_every
-                }
+            match kind {
+                0 => self.call().await?,
+                1 => self.send_value(),
+                2 => self.jump(faults.jump).await?,
                 _ => {
-                    self.jump(faults.jump).await?;
-                    faults.jumps_every
+                    self.put_back();
+                    // A jump of the clock may have brought the end.
+                    end = end.max(Instant::now() + self.bounds.lasts / 4);
+                    next = [None, None, next[2], None];
+                    continue;
                 }
-            };
-            next[kind] = about(&mut self.random, mean).map(|after| Instant::now() + after);
+            }
+            let after = about(&mut self.random, means[kind]);
+            next[kind] = after.map(|after| Instant::now() + after);
             if self.random.random_range(0..COMPARED) == 0 {
                 self.compare().await?;
                 self.settle().await?;
@@ -52,10 +68,16 @@ impl Run {
         let count = self.inputs.len();
         if count > 0 {
             let (index, number) = (self.random.random_range(0..count), self.random.random());
-            let engine = self.engine.path().trim_end_matches('/');
-            let path = format!("{engine}/{}", self.inputs[index].0);
-            self.strikes(&path, "gets another value");
+            self.strikes(&self.path_of(&self.inputs[index].0), "gets another value");
             (self.inputs[index].1)(number);
+        }
+    }
+
+    /// Sends each input the value that it had in the beginning.
+    pub(super) fn put_values_back(&mut self) {
+        for index in 0..self.inputs.len() {
+            self.strikes(&self.path_of(&self.inputs[index].0), "gets its first value");
+            (self.inputs[index].1)(0);
         }
     }
 

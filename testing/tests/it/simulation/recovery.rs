@@ -1,0 +1,174 @@
+//! Who must be up again when the faults have stopped, and who need not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use crankcase_engine::{Changing, Exit, Intensity, Manifold, Name};
+use crankcase_testing::{Broken, Faults, Mode, Setup, Simulation};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::{BASE, LIMIT, SITE, TOP, base};
+use crate::TestResult;
+
+/// Returns a manifold that lacks something while its input is zero.
+fn picky(input: Name<u32>) -> Manifold {
+    Manifold::builder().inputs(input).offers::<(u32,)>().run(|value, up| async move {
+        if value == 0 {
+            return Err(Exit::missing("there are no pages"));
+        }
+        up.ready((value,)).wait().await;
+        Ok(())
+    })
+}
+
+/// Returns a manifold that never comes up again after a worker of it did not run to its end.
+fn spoilt(input: Name<u32>) -> Manifold {
+    let is_spoilt = Arc::new(AtomicBool::new(false));
+    let builder = Manifold::builder().inputs(input).offers::<()>();
+    builder.run_with(is_spoilt, |is_spoilt, _, up| async move {
+        if is_spoilt.swap(true, Ordering::Relaxed) {
+            return Err("its lock file is there already".into());
+        }
+        up.ready(()).wait().await;
+        is_spoilt.store(false, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// Returns a manifold that is done after a while.
+fn passing(after: Duration) -> Manifold {
+    Manifold::builder().run(move |(), up| async move {
+        let stop = up.ready(());
+        tokio::select! {
+            biased;
+            () = stop.wait() => {}
+            () = sleep(after) => {}
+        }
+        Ok(())
+    })
+}
+
+/// What is not up, by what these runs say.
+fn said_of(build: impl Fn(&mut Setup)) -> Option<String> {
+    Simulation::new(build).liveness(0..20).err().map(|broken| broken.what().to_owned())
+}
+
+#[test]
+fn who_needs_the_first_value_of_an_input_recovers() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.input(LIMIT, vec![3, 0]);
+        setup.install(TOP, picky(LIMIT));
+    });
+
+    simulation.liveness(0..20)?;
+    Ok(())
+}
+
+#[test]
+fn who_is_done_after_a_while_has_recovered() -> Result<(), Broken> {
+    let simulation =
+        || Simulation::new(|setup| setup.install(SITE, passing(Duration::from_secs(5))));
+
+    simulation().faults(Faults::none()).liveness(0..1)?;
+    simulation().liveness(0..20)?;
+    Ok(())
+}
+
+#[test]
+fn who_is_done_later_than_was_seen_without_faults_has_recovered() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(SITE, passing(Duration::from_secs(400)));
+        // Keeps the others waiting for it.
+        setup.recovered("it is late", |view| view.at() > Duration::from_secs(1_500));
+    });
+
+    simulation.liveness(0..20)?;
+    Ok(())
+}
+
+#[test]
+fn who_comes_up_at_the_second_try_must_be_up_again() {
+    let said = said_of(|setup| {
+        let tries = Arc::new(AtomicU32::new(0));
+        let feed =
+            Manifold::builder().offers::<(u32,)>().run_with(tries, |tries, (), up| async move {
+                if tries.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Err("the line is busy".into());
+                }
+                up.ready((1,)).wait().await;
+                Ok(())
+            });
+        setup.install(BASE, feed);
+        setup.install(SITE, spoilt(BASE));
+    });
+
+    let begin = "P5: /site is not up within 3600s after the faults have stopped: /site failed";
+    assert!(said.as_ref().is_some_and(|said| said.starts_with(begin)), "{said:?}");
+}
+
+#[test]
+fn who_comes_up_after_a_while_must_be_up_again() {
+    let said = said_of(|setup| {
+        let gate = Manifold::builder().offers::<(Changing<u32>,)>().run(|(), up| async move {
+            let (sender, receiver) = watch::channel(0);
+            let stop = up.ready((Changing::new(receiver),));
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                () = sleep(Duration::from_secs(20)) => {}
+            }
+            sender.send_replace(1);
+            stop.wait().await;
+            Ok(())
+        });
+        setup.install(BASE, gate);
+        setup.install(TOP, picky(BASE));
+        setup.install(SITE, spoilt(TOP));
+    });
+
+    let begin = "P5: /site is not up within 3600s after the faults have stopped: /site failed";
+    assert!(said.as_ref().is_some_and(|said| said.starts_with(begin)), "{said:?}");
+}
+
+#[test]
+fn who_says_wrongly_that_something_is_missing_is_not_put_right_by_the_simulation() {
+    let simulation = Simulation::new(|setup| {
+        let is_lost = Arc::new(AtomicBool::new(false));
+        let stuck = Manifold::builder().offers::<(u32,)>().run_with(
+            is_lost,
+            |is_lost, (), up| async move {
+                if is_lost.swap(false, Ordering::Relaxed) {
+                    return Err(Exit::missing("the connection is lost"));
+                }
+                is_lost.store(true, Ordering::Relaxed);
+                up.ready((1,)).wait().await;
+                is_lost.store(false, Ordering::Relaxed);
+                Ok(())
+            },
+        );
+        setup.install(BASE, stuck);
+    });
+
+    let simulation = simulation.faults(Faults { run_error: 0.5, ..Faults::default() });
+    let is_found = |seed: &u64| simulation.run(*seed, Mode::Liveness).is_err();
+    let found = (0..20).filter(is_found).count();
+
+    assert!(found >= 10, "{found} of 20 seeds find it");
+}
+
+#[test]
+fn who_has_failed_too_often_among_faults_recovers() -> TestResult {
+    let faults = Faults { run_error: 1.0, calls_every: Duration::ZERO, ..Faults::none() };
+    let simulation = Simulation::new(|setup| {
+        let intensity = Intensity { failures: 2, within: Duration::from_secs(300) };
+        setup.install(BASE, base().intensity(intensity));
+    });
+
+    let trace = simulation.faults(faults).run(0, Mode::Liveness)?;
+
+    let is_spent = |line: &String| line.contains("/base parked after 3 failures");
+    assert!(trace.lines().iter().any(is_spent), "{trace}");
+    Ok(())
+}
