@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::alarms::{Alarm, Alarms};
 use super::faults::{Faults, Plan, Run, Start, Stop};
-use super::record::{Begun, Notes};
+use super::record::{Begun, Notes, SURE};
 
 /// After how many steps of workers events are entered at the latest.
 const STEPS: u32 = 64;
@@ -84,7 +84,9 @@ impl Wrap for Around {
             begun,
             plan,
             told: ctx.stop().clone(),
-            polls: 0,
+            asked: 0,
+            is_staged: false,
+            is_up: false,
             yielded: [0; 2],
             is_parting: false,
             state: PlayerState::Free,
@@ -98,7 +100,12 @@ struct Player {
     begun: Begun,
     plan: Option<Plan>,
     told: Told,
-    polls: u32,
+    /// How often it was asked whether its start may go on.
+    asked: u32,
+    /// Its start is apart from its run; that of a closure is not.
+    is_staged: bool,
+    /// Its start is over, or it need not be known whether it is.
+    is_up: bool,
     yielded: [u32; 2],
     /// The fault of its stop has struck.
     is_parting: bool,
@@ -135,20 +142,66 @@ impl Wrapped for Player {
             PlayerState::Slow(_) => self.state = PlayerState::Free,
             PlayerState::Free | PlayerState::Armed(_) => {}
         }
-        if step != Step::Run {
-            self.start(&plan, cx)
-        } else if self.told.is_stopped() {
-            self.stop(&plan, cx)
-        } else {
-            self.run(&plan, cx)
+        if step == Step::Run && self.told.is_stopped() {
+            return self.stop(&plan, cx);
+        }
+        if self.is_starting(step, &plan) {
+            match self.start(&plan, cx) {
+                Poll::Ready(None) if step == Step::Run => {}
+                struck => return struck,
+            }
+        }
+        match step {
+            Step::Run => self.run(&plan, cx),
+            Step::Begin | Step::Start => Poll::Ready(None),
         }
     }
 }
 
 impl Player {
+    /// Whether the start is under way, as far as that matters.
+    fn is_starting(&mut self, step: Step, plan: &Plan) -> bool {
+        if step != Step::Run {
+            self.is_staged |= step == Step::Start;
+            return true;
+        }
+        if self.is_up {
+            return false;
+        }
+        let is_coming = !self.is_staged && self.is_coming(plan);
+        if !is_coming {
+            self.is_up = true;
+            if self.is_lesson(plan) {
+                self.chaos.notes.learn_start(&self.begun, self.asked);
+            }
+        }
+        is_coming
+    }
+
+    /// Whether a closure is not up yet.
+    fn is_coming(&self, plan: &Plan) -> bool {
+        // It is asked at its beginning and before its first poll; after that its events tell.
+        let is_polled = self.asked >= SURE;
+        let is_pending = plan.start != Start::Well && self.asked <= self.start_at(plan);
+        !is_polled
+            || ((is_pending || self.is_lesson(plan)) && self.chaos.notes.is_starting(&self.begun))
+    }
+
+    /// Whether it is to be learnt from this start how often one is asked. One that is struck by a
+    /// fault is asked otherwise.
+    fn is_lesson(&self, plan: &Plan) -> bool {
+        plan.start == Start::Well && self.begun.starts.are_new()
+    }
+
+    /// Returns after how many times that it was asked the fault of the start strikes. It is one of
+    /// those that there are at the least, or the worker might be up before it.
+    fn start_at(&self, plan: &Plan) -> u32 {
+        plan.start_at % self.begun.starts.asks()
+    }
+
     fn start(&mut self, plan: &Plan, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
-        self.polls += 1;
-        if self.polls != plan.start_at + 1 {
+        self.asked += 1;
+        if self.asked != self.start_at(plan) + 1 {
             return Poll::Ready(None);
         }
         match plan.start {

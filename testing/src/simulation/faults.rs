@@ -8,7 +8,9 @@ use rand::{RngExt, SeedableRng};
 ///
 /// Shares are of all starts, from 0 to 1; those of one moment add up to at most 1. They strike all
 /// workers alike, also those of nested engines, but not who is
-/// [spared](super::Setup::spare).
+/// [spared](super::Setup::spare). A start is struck at its beginning, before its first poll, or before a
+/// later one, if the starts of its path were seen to have more. A blocking worker is struck less often,
+/// because it can be at its beginning alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Faults {
     /// How many starts fail. Default 0.05.
@@ -184,7 +186,7 @@ impl Faults {
         };
         let mut yields = || random.random_range(0..=self.yields);
         let yields = [yields(), yields()];
-        Plan { start, start_at: random.random_range(0..3), run, stop, yields }
+        Plan { start, start_at: random.random(), run, stop, yields }
     }
 }
 
@@ -192,7 +194,7 @@ impl Faults {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Plan {
     pub(super) start: Start,
-    /// Before which poll the start's fault strikes, the call of the start counted.
+    /// Decides at which of the moments of the start its fault strikes.
     pub(super) start_at: u32,
     pub(super) run: Option<(Run, Duration)>,
     pub(super) stop: Stop,

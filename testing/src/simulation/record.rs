@@ -11,7 +11,7 @@ use crankcase_engine::{Context, Event, Events, Notice, Policy, WrappedInput};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::judge::{Judge, Judged};
+use super::judge::{Judge, Judged, Phase};
 use super::trace::{About, Number, Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
@@ -52,6 +52,7 @@ struct Lives {
     count: u64,
     /// The number of the one that lives, and its generation.
     live: Option<(u64, u32)>,
+    starts: Starts,
 }
 
 /// Which worker has begun: the path and its seat, and how many it has had with this one.
@@ -59,6 +60,39 @@ pub(super) struct Begun {
     pub(super) path: About,
     seat: usize,
     pub(super) nth: u64,
+    pub(super) starts: Starts,
+}
+
+/// How often any worker is asked before it is up whether it may go on: at its beginning, and before
+/// its first poll.
+pub(super) const SURE: u32 = 2;
+
+/// Of how many starts of a path it is learnt how often they are asked.
+const LESSONS: u32 = 8;
+
+/// How often the starts of one path are asked whether they may go on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Starts {
+    /// The least that was seen.
+    asks: u32,
+    /// How many starts were looked at.
+    lessons: u32,
+}
+
+impl Starts {
+    pub(super) fn asks(self) -> u32 {
+        self.asks.max(SURE)
+    }
+
+    /// Whether more are to be looked at.
+    pub(super) fn are_new(self) -> bool {
+        self.lessons < LESSONS
+    }
+
+    fn learn(&mut self, asks: u32) {
+        self.asks = if self.lessons == 0 { asks } else { asks.min(self.asks) };
+        self.lessons += 1;
+    }
 }
 
 /// The engine's events.
@@ -234,7 +268,8 @@ impl Notes {
         lives[seat].count += 1;
         let path = judge.path(seat).clone();
         written.number_at(seat, judge);
-        let begun = Begun { path, seat, nth: lives[seat].count };
+        let Lives { count: nth, starts, .. } = lives[seat];
+        let begun = Begun { path, seat, nth, starts };
         let judged = match lives[seat].live.replace((begun.nth, generation)) {
             None => judge.begun(seat, generation, inputs),
             Some((_, other)) => Err(format!(
@@ -247,6 +282,19 @@ impl Notes {
             find(first, waiter, found);
         }
         begun
+    }
+
+    /// Returns whether a worker is not up yet.
+    pub(super) fn is_starting(&self, begun: &Begun) -> bool {
+        let mut record = self.record.lock();
+        record.catch_up();
+        let seat = record.judge.as_ref().map(|judge| &judge.seats[begun.seat]);
+        seat.is_some_and(|seat| seat.phase == Phase::Starting)
+    }
+
+    /// Enters how often a worker was asked in its start.
+    pub(super) fn learn_start(&self, begun: &Begun, asks: u32) {
+        self.record.lock().lives[begun.seat].starts.learn(asks);
     }
 
     /// Enters that a worker's future is gone.

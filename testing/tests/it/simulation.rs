@@ -1,6 +1,7 @@
 //! Simulations: that what they run among faults keeps its promises, and that they replay.
 
 mod failures;
+mod faults;
 mod recovery;
 
 use std::cell::Cell;
