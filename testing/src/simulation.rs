@@ -3,13 +3,14 @@ mod broken;
 mod chaos;
 mod faults;
 mod judge;
+mod met;
 mod record;
 mod run;
+mod seeds;
 mod setup;
 mod trace;
 mod view;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,10 +27,10 @@ pub use trace::{Tally, Trace};
 pub use view::View;
 
 use alarms::Alarms;
+use broken::Replay;
+use met::Met;
 use run::{Baseline, Bounds, Found, Part, Run};
-
-/// Names the only seed that is to be run.
-const SEED: &str = "CRANKCASE_SIM_SEED";
+use seeds::Seeds;
 
 /// Runs manifolds of your own among faults, again and again, each run as its seed decides.
 ///
@@ -95,7 +96,7 @@ const SEED: &str = "CRANKCASE_SIM_SEED";
 ///
 /// `CRANKCASE_SIM_SEED=17` runs that seed alone, `CRANKCASE_SIM_RUNS=10000` as many seeds from the
 /// first one on, and `CRANKCASE_SIM_LINES=500` shows as many lines of a failure's trace (60 by
-/// default).
+/// default). One that is empty is as none; one that is no number fails the simulation.
 ///
 /// # Limits
 ///
@@ -187,7 +188,8 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure; also if nobody came up in any run, or a path was asked for that nobody had.
+    /// The first failure; also if there is no seed, if a manifold has come up in no run that does not
+    /// [rest](Setup::may_rest), and if a path was asked for that nobody had.
     ///
     /// # Panics
     ///
@@ -206,7 +208,8 @@ impl<'a> Simulation<'a> {
     ///
     /// # Errors
     ///
-    /// The first failure; also if nobody came up in any run, or a path was asked for that nobody had.
+    /// The first failure; also if there is no seed, if a manifold has come up in no run that does not
+    /// [rest](Setup::may_rest), and if a path was asked for that nobody had.
     ///
     /// # Panics
     ///
@@ -216,31 +219,43 @@ impl<'a> Simulation<'a> {
     }
 
     fn all(&self, seeds: std::ops::Range<u64>, mode: Mode) -> Result<Tally, Broken> {
-        let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-        let seeds = match (number(SEED), number("CRANKCASE_SIM_RUNS")) {
-            (Some(seed), _) => seed..seed + 1,
-            (None, Some(runs)) => seeds.start..seeds.start + runs,
-            (None, None) => seeds,
-        };
-        let (mut tally, mut last) = (Tally::default(), None);
-        let (mut known, mut unknown) = (BTreeSet::new(), BTreeSet::new());
-        for seed in seeds {
-            let trace = self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?;
+        let first = seeds.start;
+        let seeds =
+            Seeds::read(seeds).map_err(|what| Broken::of_all(first, mode, what, Trace::new()))?;
+        let (mut tally, mut met, mut trace) = (Tally::default(), Met::default(), Trace::new());
+        for seed in seeds.first..=seeds.last {
+            trace = self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?;
             tally += trace.tally();
-            known.extend(trace.paths().map(str::to_owned));
-            unknown.extend(trace.unknown.iter().cloned());
-            last = Some((seed, trace));
+            met.add(seed, &trace.met);
         }
         // One seed alone says nothing of all of them.
-        let Some((seed, trace)) = last.filter(|_| number(SEED).is_none()) else { return Ok(tally) };
-        let what = match unknown.difference(&known).next() {
-            _ if tally.starts == 0 => {
-                "nobody has come up in any run, so nothing was judged".to_owned()
+        let unjudged = if seeds.is_one { None } else { self.unjudged(&tally, &met, mode)? };
+        match unjudged {
+            None => Ok(tally),
+            Some(what) => Err(Broken::of_all(seeds.last, mode, what, trace)),
+        }
+    }
+
+    /// Returns what was not judged in any run, though it was to be.
+    fn unjudged(&self, tally: &Tally, met: &Met, mode: Mode) -> Result<Option<String>, Broken> {
+        if tally.starts == 0 {
+            return Ok(Some("nobody has come up in any run, so nothing was judged".to_owned()));
+        }
+        if let Some(path) = met.nobodys() {
+            let what = format!("{path:?} was asked for, and nobody has that path in any run");
+            return Ok(Some(what));
+        }
+        for (path, seed) in met.idle() {
+            // The faults may be too many. Without any it comes up, or the reason is of use.
+            let calm = self.once(seed, mode, &Part::Baseline)?.1;
+            if let Some(why) = calm.met.why_idle(path) {
+                return Ok(Some(format!(
+                    "{path:?} has not come up in any run, so nothing of it was judged; if that is \
+                     right, say so with `Setup::may_rest`: {why}"
+                )));
             }
-            Some(path) => format!("{path:?} was asked for, and nobody has that path in any run"),
-            None => return Ok(tally),
-        };
-        Err(Broken::new(seed, mode, what, trace))
+        }
+        Ok(None)
     }
 
     /// Runs a seed that failed once more, to say whether it replays.
@@ -248,7 +263,8 @@ impl<'a> Simulation<'a> {
         let again = self.run(broken.seed(), mode);
         let is_same =
             |again: &Broken| again.what() == broken.what() && again.trace() == broken.trace();
-        broken.replays = Some(again.err().as_ref().is_some_and(is_same));
+        let is_same = again.err().as_ref().is_some_and(is_same);
+        broken.replay = if is_same { Replay::Same } else { Replay::Other };
         broken
     }
 

@@ -61,9 +61,11 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Returns what is known of a path.
+    /// Returns what is known of a path, if something was ever installed there. What others only speak
+    /// of, as of an input that nobody is, has a seat too.
     pub(super) fn seat(&self, path: &str) -> Option<&Seat> {
-        self.places.find(path).map(|index| &self.seats[index])
+        let seat = self.places.find(path).map(|index| &self.seats[index]);
+        seat.filter(|seat| seat.was_installed)
     }
 
     /// Returns the path of a seat, for the trace.
@@ -134,7 +136,7 @@ impl Judge {
         seat.turned = self.at;
         match kind {
             EventKind::Installed => {
-                seat.is_installed = true;
+                (seat.is_installed, seat.was_installed) = (true, true);
                 seat.is_parked = false;
                 // An engine that is nested anew begins to count anew.
                 if seat.phase == Phase::Idle {

@@ -1,6 +1,5 @@
 //! What happens in a run, in its order: entered into the trace, and judged at once.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::judge::{Judge, Judged, Phase};
+use super::met::Met;
 use super::trace::{About, Number, Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
@@ -358,10 +358,9 @@ impl Notes {
         self.began.elapsed()
     }
 
-    /// Leaves the paths in the trace that nobody has had, of those that were asked for.
-    pub(super) fn leave_unknown(&self, mut paths: BTreeSet<String>) {
-        self.look(|judge| paths.retain(|path| judge.seat(path).is_none()));
-        self.record.lock().written.trace.unknown = paths;
+    /// Leaves in the trace which paths were met.
+    pub(super) fn leave(&self, met: Met) {
+        self.record.lock().written.trace.met = met;
     }
 
     /// Takes all that was written.

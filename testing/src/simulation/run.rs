@@ -8,7 +8,7 @@ mod looks;
 mod recover;
 mod suffer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use super::alarms::Alarms;
 use super::chaos::{Around, Chaos};
 use super::faults::Faults;
 use super::judge::{Phase, Seat};
+use super::met::Met;
 use super::record::Notes;
 use super::setup::{Invariant, Put, SendValue, Setup};
 use super::view::View;
@@ -69,6 +70,8 @@ pub(super) struct Run {
     bounds: Bounds,
     random: SmallRng,
     asked: Asked,
+    /// Who need not come up.
+    resting: Vec<String>,
     /// The paths that were asked for, or spoken of, when nothing was known of them.
     unknown: BTreeSet<String>,
 }
@@ -84,8 +87,11 @@ impl Run {
     ) -> Found<Self> {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
-        let Setup { change, invariants, recovered, inputs, spared, policies, puts, .. } = setup;
-        let unknown = spared.iter().chain(policies.iter().map(|(path, _)| path)).cloned().collect();
+        let Setup {
+            change, invariants, recovered, inputs, spared, resting, policies, puts, ..
+        } = setup;
+        let policed = policies.iter().map(|(path, _)| path);
+        let unknown = spared.iter().chain(&resting).chain(policed).cloned().collect();
         notes.judge_waits(policies);
         notes.allow(simulation.bounds.most_events);
         let chaos = Chaos::new(seed, faults, spared, notes.clone(), alarms);
@@ -107,6 +113,7 @@ impl Run {
             bounds: simulation.bounds,
             random: SmallRng::seed_from_u64(seed),
             asked: Asked::default(),
+            resting,
             unknown,
         };
         let applied = run.drive(engine.apply(change)).await?;
@@ -170,6 +177,7 @@ impl Run {
     /// Kills the engine and judges its end.
     pub(super) async fn end(&mut self) -> Found {
         let (engine, limit) = (self.engine.clone(), self.bounds.stops_within);
+        let idle = self.idle().await?;
         engine.kill();
         let ended = self.drive(timeout(limit, engine.wait())).await?;
         let Ok(ended) = ended else {
@@ -182,8 +190,42 @@ impl Run {
         ended.map_err(|error| format!("the engine ended with an error: {error}"))?;
         let report = engine.report().await;
         self.catch_up()?;
-        self.notes.leave_unknown(std::mem::take(&mut self.unknown));
+        self.leave(idle);
         self.judge(&report, false)
+    }
+
+    /// Returns the paths of the setup's own manifolds.
+    fn paths(&self) -> impl Iterator<Item = String> {
+        self.puts.iter().map(|(name, _)| self.path_of(name))
+    }
+
+    /// Returns why those have not come up that should have.
+    async fn idle(&mut self) -> Found<BTreeMap<String, (String, u64)>> {
+        let idle: Vec<_> = self.notes.look(|judge| {
+            let is_idle = |path: &String| judge.seat(path).is_none_or(|seat| seat.starts == 0);
+            let should = |path: &String| !self.resting.contains(path);
+            self.paths().filter(is_idle).filter(should).collect()
+        });
+        let (mut whys, engine) = (BTreeMap::new(), self.engine.clone());
+        for path in idle {
+            let why = self.drive(engine.why(&path)).await?;
+            let why = why.map_or_else(|| "nothing is there".to_owned(), |why| why.to_string());
+            whys.insert(path, (why, 0));
+        }
+        Ok(whys)
+    }
+
+    /// Leaves in the trace which paths were met.
+    fn leave(&mut self, idle: BTreeMap<String, (String, u64)>) {
+        let mut unknown = std::mem::take(&mut self.unknown);
+        let met = self.notes.look(|judge| {
+            unknown.retain(|path| judge.seat(path).is_none());
+            let known = judge.seats.iter().filter(|seat| seat.was_installed);
+            let is_up = |path: &String| judge.seat(path).is_some_and(|seat| seat.starts > 0);
+            let up = self.paths().filter(is_up).collect();
+            Met { known: known.map(|seat| seat.path.to_string()).collect(), unknown, up, idle }
+        });
+        self.notes.leave(met);
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Setup {
     pub(super) recovered: Vec<Invariant>,
     pub(super) inputs: Vec<(String, SendValue)>,
     pub(super) spared: Vec<String>,
+    /// Who need not come up.
+    pub(super) resting: Vec<String>,
     /// By which policies waits are judged.
     pub(super) policies: Vec<(String, Policy)>,
     /// What puts each manifold in the place of its present one.
@@ -51,6 +53,7 @@ impl Setup {
             recovered: Vec::new(),
             inputs: Vec::new(),
             spared: Vec::new(),
+            resting: Vec::new(),
             policies: Vec::new(),
             puts: Vec::new(),
         }
@@ -156,6 +159,12 @@ impl Setup {
     /// hand like any other, and its inputs may fail.
     pub fn spare(&mut self, path: impl Into<String>) {
         self.spared.push(path.into());
+    }
+
+    /// Lets the manifold with this path never come up in any run. Of others that is a failure: nothing
+    /// is judged of who does nothing.
+    pub fn may_rest(&mut self, path: impl Into<String>) {
+        self.resting.push(path.into());
     }
 
     /// Demands that the waits of the worker with this path are as this policy says: its bounce delay,

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::EventKind;
+
+use super::met::Met;
+use super::seeds;
 
 /// How many entries are kept: the last ones.
 const KEPT: usize = 4096;
@@ -27,8 +30,8 @@ pub struct Trace {
     count: u64,
     digest: Digest,
     pub(super) tally: Tally,
-    /// The paths that were asked for and that nobody has had.
-    pub(super) unknown: BTreeSet<String>,
+    /// Which paths were met, when the run is over.
+    pub(super) met: Met,
 }
 
 /// Takes in all that happened, in few steps: it tells runs apart, and nobody wants it to be the same.
@@ -144,13 +147,8 @@ impl Trace {
     pub(super) fn new() -> Self {
         let digest = Digest(0);
         let (entries, paths, numbers) = (VecDeque::new(), Vec::new(), HashMap::new());
-        let (tally, unknown) = (Tally::default(), BTreeSet::new());
-        Self { entries, paths, numbers, count: 0, digest, tally, unknown }
-    }
-
-    /// Returns all paths that entries are about.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.paths.iter().map(|about| &**about)
+        let (tally, met) = (Tally::default(), Met::default());
+        Self { entries, paths, numbers, count: 0, digest, tally, met }
     }
 
     /// Returns the number of a path.
@@ -235,8 +233,7 @@ impl Trace {
 
     /// Returns the last lines, for a failure.
     pub(super) fn tail(&self) -> Vec<String> {
-        let shown = std::env::var("CRANKCASE_SIM_LINES").ok().and_then(|lines| lines.parse().ok());
-        let skipped = self.entries.len().saturating_sub(shown.unwrap_or(SHOWN));
+        let skipped = self.entries.len().saturating_sub(seeds::lines().unwrap_or(SHOWN));
         self.shown(skipped).map(|line| line.to_string()).collect()
     }
 }

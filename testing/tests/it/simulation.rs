@@ -3,6 +3,7 @@
 mod failures;
 mod faults;
 mod recovery;
+mod unjudged;
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -69,6 +69,7 @@ pub(in crate::simulation) struct Seat {
     /// By which its waits are judged, where that was demanded.
     pub(super) policy: Option<Box<Policy>>,
     pub(super) is_installed: bool,
+    pub(in crate::simulation) was_installed: bool,
     pub(super) is_parked: bool,
     pub(in crate::simulation) phase: Phase,
     pub(in crate::simulation) generation: u32,

@@ -22,6 +22,9 @@ fn each_name_in_each_engine_has_a_seat_of_its_own() {
     for (seat, (engine, name)) in seats.into_iter().zip(paths) {
         let path = format!("{engine}/{name}");
         assert_eq!(&**judge.path(seat), path);
+        assert!(judge.seat(&path).is_none());
+        let judged = judge.event(Duration::ZERO, engine, Some(seat), &EventKind::Installed);
+        assert_eq!(judged, Ok(()));
         assert_eq!(judge.seat(&path).map(|seat| &*seat.path), Some(&*path));
     }
 }

@@ -1,0 +1,116 @@
+//! Which seeds are run, by the test and by the environment.
+
+use std::ops::Range;
+
+/// Names the only seed that is to be run.
+pub(super) const SEED: &str = "CRANKCASE_SIM_SEED";
+
+/// Says how many seeds are to be run, from the first one on.
+const RUNS: &str = "CRANKCASE_SIM_RUNS";
+
+/// Says how many lines of a trace a failure shows.
+const LINES: &str = "CRANKCASE_SIM_LINES";
+
+/// The seeds that are run: at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seeds {
+    pub(super) first: u64,
+    /// The last one, which is run too.
+    pub(super) last: u64,
+    /// The environment asks for this one alone.
+    pub(super) is_one: bool,
+}
+
+impl Seeds {
+    /// Returns these seeds, or those that the environment asks for in their place.
+    pub(super) fn read(seeds: Range<u64>) -> Result<Self, String> {
+        lines_from(variable(LINES))?;
+        Self::chosen(seeds, variable(SEED), variable(RUNS))
+    }
+
+    fn chosen(
+        seeds: Range<u64>,
+        seed: Option<String>,
+        runs: Option<String>,
+    ) -> Result<Self, String> {
+        if let Some(seed) = number(SEED, seed)? {
+            return Ok(Self { first: seed, last: seed, is_one: true });
+        }
+        let Some(runs) = number(RUNS, runs)? else {
+            return match seeds.is_empty() {
+                true => Err(format!("there are no seeds in {seeds:?}, so nothing would be judged")),
+                false => Ok(Self { first: seeds.start, last: seeds.end - 1, is_one: false }),
+            };
+        };
+        let Some(more) = runs.checked_sub(1) else {
+            return Err(format!("{RUNS} is 0; expected a number from 1"));
+        };
+        let first = seeds.start;
+        let Some(last) = first.checked_add(more) else {
+            return Err(format!("{RUNS} is {runs}; there are fewer seeds from {first} on"));
+        };
+        Ok(Self { first, last, is_one: false })
+    }
+}
+
+/// Returns how many lines of a trace a failure is to show, if the environment says so.
+pub(super) fn lines() -> Option<usize> {
+    lines_from(variable(LINES)).ok().flatten()
+}
+
+fn lines_from(lines: Option<String>) -> Result<Option<usize>, String> {
+    let lines = number(LINES, lines)?;
+    Ok(lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX)))
+}
+
+/// Returns a variable of the environment; one that is empty is as none.
+fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?.to_string_lossy().into_owned();
+    (!value.is_empty()).then_some(value)
+}
+
+fn number(name: &str, value: Option<String>) -> Result<Option<u64>, String> {
+    let parse = |value: String| {
+        value.parse().map_err(|_| format!("{name} is {value:?}; expected a whole number"))
+    };
+    value.map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Seeds, lines_from};
+
+    fn chosen(seed: &str, runs: &str) -> Result<Seeds, String> {
+        let variable = |value: &str| (!value.is_empty()).then(|| value.to_owned());
+        Seeds::chosen(5..20, variable(seed), variable(runs))
+    }
+
+    #[test]
+    fn the_environment_asks_for_other_seeds() {
+        let seeds = |first, last, is_one| Ok(Seeds { first, last, is_one });
+
+        assert_eq!(chosen("", ""), seeds(5, 19, false));
+        assert_eq!(chosen("", "1"), seeds(5, 5, false));
+        assert_eq!(chosen("", "100"), seeds(5, 104, false));
+        assert_eq!(chosen("7", "100"), seeds(7, 7, true));
+        assert_eq!(chosen("18446744073709551615", ""), seeds(u64::MAX, u64::MAX, true));
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for (seed, runs, expected) in [
+            ("abc", "", "CRANKCASE_SIM_SEED is \"abc\"; expected a whole number"),
+            ("", "1e5", "CRANKCASE_SIM_RUNS is \"1e5\"; expected a whole number"),
+            ("", "0", "CRANKCASE_SIM_RUNS is 0; expected a number from 1"),
+            (
+                "",
+                "18446744073709551615",
+                "CRANKCASE_SIM_RUNS is 18446744073709551615; there are fewer seeds from 5 on",
+            ),
+        ] {
+            assert_eq!(chosen(seed, runs), Err(expected.to_owned()));
+        }
+        let expected = "CRANKCASE_SIM_LINES is \"all\"; expected a whole number";
+        assert_eq!(lines_from(Some("all".to_owned())), Err(expected.to_owned()));
+    }
+}
