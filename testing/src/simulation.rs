@@ -1,6 +1,7 @@
 mod alarms;
 mod broken;
 mod chaos;
+mod excerpt;
 mod faults;
 mod judge;
 mod met;
@@ -296,11 +297,14 @@ impl<'a> Simulation<'a> {
         let life = self.live(seed, notes.clone(), Arc::clone(&alarms), part);
         let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(alarms.during(life))));
         let lived = lived.unwrap_or_else(|payload| {
-            Err(format!("the simulation itself {}", Panicked::from_payload(payload)))
+            Err(format!("the simulation itself {}", Panicked::from_payload(payload)).into())
         });
+        let entered = runtime.enter();
+        let at = notes.elapsed();
+        drop(entered);
         match lived {
             Ok(baseline) => Ok((baseline, notes.take_trace())),
-            Err(what) => Err(Broken::new(seed, mode, what, notes.take_trace())),
+            Err(found) => Err(Broken::new(seed, mode, at, found, notes.take_trace())),
         }
     }
 

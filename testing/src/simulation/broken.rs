@@ -2,6 +2,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Mode;
+use super::excerpt::Excerpt;
+use super::run::Finding;
 use super::seeds::SEED;
 use super::trace::Trace;
 
@@ -14,6 +16,8 @@ pub struct Broken {
     mode: Mode,
     at: Duration,
     what: String,
+    /// The path of who has not recovered, and those of what it uses.
+    about: Vec<String>,
     trace: Box<Trace>,
     pub(super) replay: Replay,
 }
@@ -29,14 +33,16 @@ pub(super) enum Replay {
 }
 
 impl Broken {
-    pub(super) fn new(seed: u64, mode: Mode, what: String, trace: Trace) -> Self {
-        let at = trace.tally.lasted;
-        Self { seed, mode, at, what, trace: Box::new(trace), replay: Replay::Unknown }
+    /// Returns what a run has found after this time.
+    pub(super) fn new(seed: u64, mode: Mode, at: Duration, found: Finding, trace: Trace) -> Self {
+        let Finding { what, about } = found;
+        Self { seed, mode, at, what, about, trace: Box::new(trace), replay: Replay::Unknown }
     }
 
     /// Returns a failure of all seeds together, with the trace of the last one.
     pub(super) fn of_all(seed: u64, mode: Mode, what: String, trace: Trace) -> Self {
-        Self { replay: Replay::None, ..Self::new(seed, mode, what, trace) }
+        let broken = Self::new(seed, mode, Duration::ZERO, what.into(), trace);
+        Self { replay: Replay::None, ..broken }
     }
 
     /// Returns the seed of the run; of a failure that is not one run's, the last seed, or the first one
@@ -80,7 +86,11 @@ impl fmt::Display for Broken {
             Replay::None if self.trace.count() == 0 => return Ok(()),
             Replay::None => writeln!(f, "the seed that was run last is {seed}")?,
         }
-        let tail = self.trace.tail();
+        let Excerpt { story, tail } = Excerpt::of(&self.trace, &self.about);
+        if let Some(path) = self.about.first().filter(|_| !story.is_empty()) {
+            writeln!(f, "what has become of {path} and what it uses since it was up last:")?;
+            story.iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        }
         writeln!(f, "the last {} of {} lines of its trace:", tail.len(), self.trace.count())?;
         tail.iter().try_for_each(|line| writeln!(f, "{line}"))
     }

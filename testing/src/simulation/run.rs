@@ -44,8 +44,23 @@ pub(super) enum Part {
     Liveness(Baseline),
 }
 
-/// What a run found: what does not hold.
-pub(super) type Found<T = ()> = Result<T, String>;
+/// What comes of a part of a run, or what it found that does not hold.
+pub(super) type Found<T = ()> = Result<T, Finding>;
+
+/// What does not hold.
+#[derive(Debug)]
+pub(super) struct Finding {
+    /// A promise begins with its number.
+    pub(super) what: String,
+    /// The path of who has not recovered, and those of what it uses.
+    pub(super) about: Vec<String>,
+}
+
+impl From<String> for Finding {
+    fn from(what: String) -> Self {
+        Self { what, about: Vec::new() }
+    }
+}
 
 /// The bounds of a run.
 #[derive(Debug, Clone, Copy)]
@@ -171,7 +186,7 @@ impl Run {
     }
 
     fn judge(&self, report: &Report, is_at_rest: bool) -> Found {
-        self.notes.look(|judge| judge.report(report, is_at_rest))
+        Ok(self.notes.look(|judge| judge.report(report, is_at_rest))?)
     }
 
     /// Kills the engine and judges its end.
@@ -185,7 +200,9 @@ impl Run {
                 let live = judge.seats.iter().filter(|seat| seat.phase != Phase::Idle);
                 live.map(|seat| seat.path.to_string()).collect()
             });
-            return Err(format!("P6: it has not ended within {limit:?}: {}", live.join(", ")));
+            return Err(
+                format!("P6: it has not ended within {limit:?}: {}", live.join(", ")).into()
+            );
         };
         ended.map_err(|error| format!("the engine ended with an error: {error}"))?;
         let report = engine.report().await;

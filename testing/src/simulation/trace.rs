@@ -10,12 +10,9 @@ use std::time::Duration;
 use crankcase_engine::EventKind;
 
 use super::met::Met;
-use super::seeds;
 
 /// How many entries are kept: the last ones.
 const KEPT: usize = 4096;
-/// How many lines a failure shows.
-const SHOWN: usize = 60;
 
 /// What happened in one run of a simulation: the engine's events, the faults that struck, and the
 /// notes of workers.
@@ -94,12 +91,12 @@ impl std::ops::AddAssign for Tally {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+pub(super) struct Entry {
     /// When it was, in nanoseconds since the beginning: it saturates after 584 years.
     at: u64,
     /// What it is about; nothing if it is a note.
-    about: Option<Number>,
-    what: What,
+    pub(super) about: Option<Number>,
+    pub(super) what: What,
 }
 
 /// The number of a path in a trace: many entries are about few paths.
@@ -227,14 +224,23 @@ impl Trace {
     }
 
     /// Returns the entries that are kept, as they are shown, from this one on.
-    fn shown(&self, first: usize) -> impl Iterator<Item = Line<'_>> {
+    pub(super) fn shown(&self, first: usize) -> impl Iterator<Item = Line<'_>> {
         self.entries.iter().skip(first).map(|entry| Line { trace: self, entry })
     }
 
-    /// Returns the last lines, for a failure.
-    pub(super) fn tail(&self) -> Vec<String> {
-        let skipped = self.entries.len().saturating_sub(seeds::lines().unwrap_or(SHOWN));
-        self.shown(skipped).map(|line| line.to_string()).collect()
+    /// Returns how many entries are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the place among the kept entries of the last one of which this holds.
+    pub(super) fn last(&self, holds: impl Fn(&Entry) -> bool) -> Option<usize> {
+        self.entries.iter().rposition(holds)
+    }
+
+    /// Returns the number of a path, if entries are about it.
+    pub(super) fn number(&self, path: &str) -> Option<Number> {
+        self.numbers.get(path).copied()
     }
 }
 
@@ -254,20 +260,27 @@ impl fmt::Display for Trace {
 }
 
 /// An entry as it is shown.
-struct Line<'a> {
+pub(super) struct Line<'a> {
     trace: &'a Trace,
-    entry: &'a Entry,
+    pub(super) entry: &'a Entry,
+}
+
+impl Line<'_> {
+    /// Returns what it says, without the time.
+    pub(super) fn said(&self) -> String {
+        let Entry { about, what, .. } = self.entry;
+        let path = about.map_or("", |about| self.trace.about(about));
+        match what {
+            What::Event(kind) => format!("{path} {kind}"),
+            What::Fault(text) => format!("! {path} {text}"),
+            What::Note(text) => format!("# {text}"),
+        }
+    }
 }
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Entry { at, about, what } = self.entry;
-        write!(f, "{:>10.3} s  ", Duration::from_nanos(*at).as_secs_f64())?;
-        let path = about.map_or("", |about| self.trace.about(about));
-        match what {
-            What::Event(kind) => write!(f, "{path} {kind}"),
-            What::Fault(text) => write!(f, "! {path} {text}"),
-            What::Note(text) => write!(f, "# {text}"),
-        }
+        let at = Duration::from_nanos(self.entry.at).as_secs_f64();
+        write!(f, "{at:>10.3} s  {}", self.said())
     }
 }

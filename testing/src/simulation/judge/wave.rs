@@ -251,6 +251,13 @@ impl Judge {
         Some(found.into_iter().collect())
     }
 
+    /// Returns what a path uses, as far as that is known.
+    pub(in crate::simulation) fn inputs_of(&self, path: &str) -> Vec<String> {
+        let declared = self.seat(path).and_then(|seat| seat.declared.as_deref());
+        let declared = declared.unwrap_or_default().iter();
+        declared.map(|(input, _)| self.seats[*input].path.to_string()).collect()
+    }
+
     /// Returns who uses a path, and who uses those, as far as that is known.
     pub(in crate::simulation) fn users_of(&self, path: &str) -> Vec<String> {
         let mut stack: Vec<_> = self.places.find(path).into_iter().collect();

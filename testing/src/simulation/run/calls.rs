@@ -288,7 +288,8 @@ impl Run {
         match self.notes.look(|judge| judge.bounced_with(path)) {
             Some(users) if users != named => Err(format!(
                 "P7: the preview of a bounce of {path} names {named:?}, but it would stop {users:?}"
-            )),
+            )
+            .into()),
             _ => Ok(()),
         }
     }
@@ -316,14 +317,15 @@ impl Run {
             return Ok(());
         }
         if refused.is_ok() {
-            return Err(format!("P8: {path} would be let use {user}, which uses it"));
+            return Err(format!("P8: {path} would be let use {user}, which uses it").into());
         }
         // One that is away would get back its first inputs too.
         let is_changed = self.asked.is_away(index);
         match allowed {
             Err(ChangeError::Cycle { path: cycle }) if !is_changed => Err(format!(
                 "P8: {path} would not be let use {user}, which is taken out with it: {cycle:?}"
-            )),
+            )
+            .into()),
             _ => Ok(()),
         }
     }
@@ -344,7 +346,8 @@ impl Run {
             Some(node) => Err(format!(
                 "P10: the name {} is kept though nothing installs or uses it",
                 node.path
-            )),
+            )
+            .into()),
         }
     }
 }

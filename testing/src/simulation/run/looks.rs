@@ -33,7 +33,7 @@ impl Run {
         }
         let at = self.notes.elapsed();
         let path = engine.path().trim_end_matches('/');
-        self.notes.look(|judge| judge.judge_settled(path, at))
+        Ok(self.notes.look(|judge| judge.judge_settled(path, at))?)
     }
 
     /// Waits until nothing will happen without a further cause, and judges whether that is right.
@@ -41,11 +41,13 @@ impl Run {
         let (engine, limit) = (self.engine.clone(), self.bounds.settles_within);
         let settled = self.drive(timeout(limit, engine.settled())).await?;
         if settled.is_err() {
-            return Err(format!("P5: it has not settled within {limit:?}"));
+            return Err(format!("P5: it has not settled within {limit:?}").into());
         }
         for engine in self.engine.engines() {
             if self.drive(timeout(limit, engine.settled())).await?.is_err() {
-                return Err(format!("P5: {} has not settled within {limit:?}", engine.path()));
+                return Err(
+                    format!("P5: {} has not settled within {limit:?}", engine.path()).into()
+                );
             }
             let before = self.count();
             let report = self.drive(engine.report()).await?;
@@ -54,6 +56,6 @@ impl Run {
                 self.judge_names(&engine).await?;
             }
         }
-        self.notes.look(Judge::judge_owed)
+        Ok(self.notes.look(Judge::judge_owed)?)
     }
 }

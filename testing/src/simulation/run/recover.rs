@@ -5,7 +5,7 @@ use std::time::Duration;
 use crankcase_engine::EndKind;
 use tokio::time::{Instant, sleep};
 
-use super::{Found, Run};
+use super::{Finding, Found, Run};
 use crate::simulation::judge::Seat;
 use crate::simulation::view::View;
 
@@ -95,7 +95,9 @@ impl Run {
                 self.catch_up()?;
                 woken = self.engine.events();
                 if is_over {
-                    return Err("P5: the engine has ended after the faults have stopped".to_owned());
+                    return Err("P5: the engine has ended after the faults have stopped"
+                        .to_owned()
+                        .into());
                 }
             }
             self.rest().await?;
@@ -139,12 +141,13 @@ impl Run {
         })
     }
 
-    async fn not_recovered(&self, missing: Missing) -> String {
+    async fn not_recovered(&self, missing: Missing) -> Finding {
         let limit = self.bounds.settles_within;
         let path = match missing {
             Missing::Worker(path) => path,
             Missing::Demand(text) => {
-                return format!("not within {limit:?} after the faults have stopped: {text}");
+                return format!("not within {limit:?} after the faults have stopped: {text}")
+                    .into();
             }
         };
         let (engine, name) = path.rsplit_once('/').unwrap_or_default();
@@ -153,6 +156,9 @@ impl Run {
             None => None,
         };
         let why = why.unwrap_or_else(|| "nothing is there".to_owned());
-        format!("P5: {path} is not up within {limit:?} after the faults have stopped: {why}")
+        let what =
+            format!("P5: {path} is not up within {limit:?} after the faults have stopped: {why}");
+        let inputs = self.notes.look(|judge| judge.inputs_of(&path));
+        Finding { what, about: std::iter::once(path).chain(inputs).collect() }
     }
 }

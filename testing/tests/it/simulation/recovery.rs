@@ -172,3 +172,28 @@ fn who_has_failed_too_often_among_faults_recovers() -> TestResult {
     assert!(trace.lines().iter().any(is_spent), "{trace}");
     Ok(())
 }
+
+#[test]
+fn the_trace_shows_by_what_who_does_not_recover_was_struck() -> TestResult {
+    let simulation = Simulation::new(|setup| {
+        setup.input(LIMIT, vec![1, 2]);
+        setup.install(SITE, spoilt(LIMIT));
+    });
+
+    let broken = simulation.liveness(0..20).err().ok_or("it recovers")?;
+
+    let text = broken.to_string();
+    let (head, rest) =
+        text.split_once("what has become of /site and what it uses").ok_or(&*text)?;
+    let (story, tail) = rest.split_once("\nthe last 20 of ").ok_or(&*text)?;
+    // It is found when the time to recover is over, not when something was last told.
+    let at = head.split_once(", after ").and_then(|(_, at)| at.split_once(" s: ")).ok_or(&*text)?.0;
+    assert!(at.parse::<f64>()? >= 3_600.0, "{text}");
+    let place = |wanted: &str| story.find(wanted).ok_or_else(|| format!("{wanted}: {text}"));
+    let (up, struck) = (place("/site started, generation")?, place("s  ! /site ")?);
+    let (failed, calm) = (place("its lock file is there already")?, place("# the faults stop")?);
+    assert!(up < struck && struck < failed && failed < calm, "{text}");
+    assert!(story[calm..].contains(" more like these"), "{text}");
+    assert!(tail.lines().count() <= 22 && story.lines().count() <= 62, "{text}");
+    Ok(())
+}
