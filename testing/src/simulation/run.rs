@@ -186,7 +186,8 @@ impl Run {
     }
 
     fn judge(&self, report: &Report, is_at_rest: bool) -> Found {
-        Ok(self.notes.look(|judge| judge.report(report, is_at_rest))?)
+        let at = self.notes.elapsed();
+        Ok(self.notes.look(|judge| judge.report(report, at, is_at_rest))?)
     }
 
     /// Kills the engine and judges its end.

@@ -1,25 +1,40 @@
 //! Compares reports with what is known (P5, P9).
 
+use std::time::Duration;
+
 use crankcase_engine::{InputReport, Report, WorkerReport, WorkerState};
 
+use super::rest::{Next, Rest};
 use super::seat::{Phase, Seat};
 use super::{Judge, Judged, ensure};
 
 impl Judge {
-    /// Compares a report with what is known. At rest it also judges whether that is as it should be.
-    pub(in crate::simulation) fn report(&self, report: &Report, is_at_rest: bool) -> Judged {
+    /// Compares a report of this moment with what is known. At rest it also judges whether that is as
+    /// it should be.
+    pub(in crate::simulation) fn report(
+        &self,
+        report: &Report,
+        at: Duration,
+        is_at_rest: bool,
+    ) -> Judged {
         let prefix = report.path.trim_end_matches('/');
         for (name, worker) in &report.workers {
             let Some(seat) = self.seat(&format!("{prefix}/{name}")) else { continue };
-            self.agrees(seat, worker)?;
+            self.agrees(seat, worker, at)?;
             if is_at_rest {
                 self.is_right(seat, worker, report)?;
             }
         }
+        let Some(engine) = self.places.number(prefix) else { return Ok(()) };
+        for seat in self.seats.iter().filter(|seat| seat.engine == engine && seat.is_installed) {
+            let name = seat.path.rsplit('/').next().unwrap_or_default();
+            let is_there = report.workers.contains_key(name);
+            ensure!(is_there, "P9: the report leaves out {}, which is installed", seat.path);
+        }
         Ok(())
     }
 
-    fn agrees(&self, seat: &Seat, worker: &WorkerReport) -> Judged {
+    fn agrees(&self, seat: &Seat, worker: &WorkerReport, at: Duration) -> Judged {
         let is_so = match worker.state {
             WorkerState::Running | WorkerState::Closing => seat.is_up(),
             WorkerState::Starting => seat.phase == Phase::Starting && !seat.is_told,
@@ -37,7 +52,32 @@ impl Judge {
             seat.phase,
             seat.generation
         );
+        let rest = self.rest_of(seat, at).unwrap_or(worker.state);
+        ensure!(
+            rest == worker.state,
+            "P9: the report says that {} is {}, but it is {rest}",
+            seat.path,
+            worker.state
+        );
         Ok(())
+    }
+
+    /// Returns what must be said of who is installed and has no worker; `None` if that is not known.
+    fn rest_of(&self, seat: &Seat, at: Duration) -> Option<WorkerState> {
+        let is_known = seat.next == Next::Whatever && !self.places.is_killed(seat.engine);
+        if seat.phase != Phase::Idle || !seat.is_installed || !is_known {
+            return None;
+        }
+        match seat.rest {
+            _ if seat.is_parked => Some(WorkerState::Parked),
+            Rest::Ready => Some(WorkerState::Waiting),
+            Rest::Delay(until) => (at < until).then_some(WorkerState::Delayed),
+            Rest::Backoff(until) => (at < until).then_some(WorkerState::BackingOff),
+            Rest::Missing => Some(WorkerState::Missing),
+            Rest::Done => Some(WorkerState::Done),
+            Rest::Spent => Some(WorkerState::Spent),
+            Rest::Unknown => None,
+        }
     }
 
     fn is_right(&self, seat: &Seat, worker: &WorkerReport, report: &Report) -> Judged {
