@@ -29,6 +29,7 @@ pub use view::View;
 
 use alarms::Alarms;
 use broken::Replay;
+use faults::LONGEST;
 use met::Met;
 use run::{Baseline, Bounds, Found, Part, Run};
 use seeds::Seeds;
@@ -91,9 +92,10 @@ use seeds::Seeds;
 ///
 /// A failure names its seed, and the same seed gives the same run, event by event. So that it does,
 /// the manifolds must not be random by themselves: real input and output, threads, the wall clock,
-/// the order of a `HashMap` and a `select!` that is not `biased` are. Put stubs in the place of
-/// the first, and seed what is random from [`Setup::seed`]. A failure says if its seed does not
-/// replay.
+/// the order of a `HashMap`, a `select!` that is not `biased`, and the order in which tokio wakes
+/// several waiters of one `watch` are. Threads are also those of `spawn_blocking` and of blocking
+/// workers. Put stubs in the place of the first, and seed what is random from [`Setup::seed`]. A failure
+/// says if its seed does not replay.
 ///
 /// `CRANKCASE_SIM_SEED=17` runs that seed alone, `CRANKCASE_SIM_RUNS=10000` as many seeds from the
 /// first one on, and `CRANKCASE_SIM_LINES=500` shows as many lines of a failure's trace (60 by
@@ -155,27 +157,33 @@ impl<'a> Simulation<'a> {
         Self { faults, ..self }
     }
 
-    /// Sets up the engine, as for production. The simulation itself sets its seed.
+    /// Sets up the engine, as for production. The simulation itself sets its seed, its event capacity
+    /// and what is [wrapped](EngineBuilder::wrap) around its workers, in the place of any that is set
+    /// here.
+    ///
+    /// A classifier that takes all errors for fatal ends the engine by the first fault, and fails the
+    /// simulation: leave it out, or let [`Faults`] have no errors and panics.
     pub fn engine(self, configure: impl Fn(EngineBuilder) -> EngineBuilder + 'a) -> Self {
         Self { configure: Box::new(configure), ..self }
     }
 
     /// Sets how long the faults strike in each run, by the paused clock, and how long it is looked
-    /// without faults at who is up. Default 5 min.
+    /// without faults at who is up. Default 5 min; a year at most.
     pub fn lasts(mut self, lasts: Duration) -> Self {
-        self.bounds.lasts = lasts;
+        self.bounds.lasts = lasts.min(LONGEST);
         self
     }
 
-    /// Sets how long after the last fault everyone must have recovered. Default 1 h.
+    /// Sets how long after the last fault everyone must have recovered. Default 1 h; a year at
+    /// most.
     pub fn settles_within(mut self, limit: Duration) -> Self {
-        self.bounds.settles_within = limit;
+        self.bounds.settles_within = limit.min(LONGEST);
         self
     }
 
-    /// Sets how long the end may take. Default 1 h.
+    /// Sets how long the end may take. Default 1 h; a year at most.
     pub fn stops_within(mut self, limit: Duration) -> Self {
-        self.bounds.stops_within = limit;
+        self.bounds.stops_within = limit.min(LONGEST);
         self
     }
 

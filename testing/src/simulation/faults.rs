@@ -1,8 +1,14 @@
 use std::time::Duration;
 
 use crankcase_engine::ConfigError;
-use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+
+/// What numbers a seed gives: by a generator with a name, so that they are the same on all machines.
+pub(super) type Random = rand::rngs::Xoshiro256PlusPlus;
+
+/// The longest time that is told from one without end. A clock that goes on by more at once may come
+/// to its own end.
+pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Which faults strike the workers of a simulation, and how often.
 ///
@@ -35,23 +41,23 @@ pub struct Faults {
     pub stop_ignored: f64,
     /// How many workers fail when they are told to stop. Default 0.05.
     pub stop_error: f64,
-    /// Within how long of a worker's run its fault strikes, in steps of 64 ms. Default 30 s.
+    /// Within how long of a worker's run its fault strikes, in steps of 64 ms. Default 30 s; a year at
+    /// most.
     pub within: Duration,
-    /// How long what is slow takes at most, in steps of 64 ms. Default 5 s.
+    /// How long what is slow takes at most, in steps of 64 ms. Default 5 s; a year at most.
     pub slow: Duration,
     /// How many times each step of a worker lets others go first, at most: it shuffles the order of
     /// tasks. Default 3.
     pub yields: u32,
     /// The mean time between two control calls: bounce, park and unpark, uninstall and install,
-    /// replacements by the same manifold with another input, and groups of them. Default 5 s; zero is
-    /// never.
+    /// replacements by the same manifold with another input, and groups of them. Default 5 s; zero and
+    /// what is longer than a year are never, here and in the next two.
     pub calls_every: Duration,
-    /// The mean time between two new values of [inputs](super::Setup::input). Default 3 s; zero is
-    /// never.
+    /// The mean time between two new values of [inputs](super::Setup::input). Default 3 s.
     pub values_every: Duration,
-    /// The mean time between two jumps of the clock. Default 2 min; zero is never.
+    /// The mean time between two jumps of the clock. Default 2 min.
     pub jumps_every: Duration,
-    /// How far the clock jumps at most. Default 10 min.
+    /// How far the clock jumps at most. Default 10 min; a year at most.
     pub jump: Duration,
 }
 
@@ -103,6 +109,12 @@ impl Faults {
         }
     }
 
+    /// Whether nothing strikes.
+    pub(super) fn are_none(&self) -> bool {
+        let Self { within, slow, jump, yields, .. } = *self;
+        *self == Self { within, slow, jump, yields, ..Self::none() }
+    }
+
     /// Checks every field.
     ///
     /// # Errors
@@ -124,6 +136,13 @@ impl Faults {
             if sum > 1.0 {
                 let expected = "a share that with the others of its moment is at most 1";
                 return Err(ConfigError::new(first, sum, expected));
+            }
+        }
+        // Those between disturbances may be of any length: it is never for what is longer.
+        for (field, time) in [("within", self.within), ("slow", self.slow), ("jump", self.jump)] {
+            if time > LONGEST {
+                let (value, expected) = (format!("{time:?}"), "a year at most");
+                return Err(ConfigError::new(field, value, expected));
             }
         }
         Ok(())
@@ -162,7 +181,7 @@ impl Faults {
         for byte in path.bytes() {
             key = (key ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        let mut random = SmallRng::seed_from_u64(key);
+        let mut random = Random::seed_from_u64(key);
         let start = match pick(&mut random, &self.at_start()) {
             Some(0) => Start::Error,
             Some(1) => Start::Panic,
@@ -228,7 +247,7 @@ pub(super) enum Stop {
 }
 
 /// Picks one of the shares, or none of them.
-fn pick(random: &mut SmallRng, shares: &[(&str, f64)]) -> Option<usize> {
+fn pick(random: &mut Random, shares: &[(&str, f64)]) -> Option<usize> {
     let mut left: f64 = random.random();
     shares.iter().position(|(_, share)| {
         left -= share;
@@ -236,11 +255,12 @@ fn pick(random: &mut SmallRng, shares: &[(&str, f64)]) -> Option<usize> {
     })
 }
 
-fn up_to(random: &mut SmallRng, most: Duration) -> Duration {
+fn up_to(random: &mut Random, most: Duration) -> Duration {
     most.mul_f64(random.random())
 }
 
 /// Returns a random time whose mean is this; `None` for never.
-pub(super) fn about(random: &mut SmallRng, mean: Duration) -> Option<Duration> {
-    (!mean.is_zero()).then(|| up_to(random, mean.saturating_mul(2)))
+pub(super) fn about(random: &mut Random, mean: Duration) -> Option<Duration> {
+    let is_never = mean.is_zero() || mean > LONGEST;
+    (!is_never).then(|| up_to(random, mean.saturating_mul(2)))
 }

@@ -138,9 +138,9 @@ impl Judge {
             EventKind::Installed => {
                 (seat.is_installed, seat.was_installed) = (true, true);
                 seat.is_parked = false;
-                // An engine that is nested anew begins to count anew.
+                // Who is installed anew is counted anew.
                 if seat.phase == Phase::Idle {
-                    seat.generation = 0;
+                    seat.counted = 0;
                 }
                 self.note_idle(index);
                 self.rewired(index);

@@ -15,13 +15,12 @@ use std::time::Duration;
 
 use crankcase_engine::{Engine, Events, Report};
 use rand::SeedableRng;
-use rand::rngs::SmallRng;
 use tokio::time::timeout;
 
 use super::Simulation;
 use super::alarms::Alarms;
 use super::chaos::{Around, Chaos};
-use super::faults::Faults;
+use super::faults::{Faults, Random};
 use super::judge::{Phase, Seat};
 use super::met::Met;
 use super::record::Notes;
@@ -83,7 +82,7 @@ pub(super) struct Run {
     inputs: Vec<(String, SendValue)>,
     puts: Vec<(String, Put)>,
     bounds: Bounds,
-    random: SmallRng,
+    random: Random,
     asked: Asked,
     /// Who need not come up.
     resting: Vec<String>,
@@ -109,6 +108,9 @@ impl Run {
         let unknown = spared.iter().chain(&resting).chain(policed).cloned().collect();
         notes.judge_waits(policies);
         notes.allow(simulation.bounds.most_events);
+        if faults.are_none() {
+            notes.calm();
+        }
         let chaos = Chaos::new(seed, faults, spared, notes.clone(), alarms);
         let builder = (simulation.configure)(Engine::builder()).seed(seed).event_capacity(CAPACITY);
         let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
@@ -126,7 +128,7 @@ impl Run {
             inputs,
             puts,
             bounds: simulation.bounds,
-            random: SmallRng::seed_from_u64(seed),
+            random: Random::seed_from_u64(seed),
             asked: Asked::default(),
             resting,
             unknown,

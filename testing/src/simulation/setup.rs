@@ -2,10 +2,10 @@ use std::fmt;
 use std::ops::Range;
 
 use crankcase_engine::{Change, Changing, Manifold, Name, Policy};
-use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
+use super::faults::Random;
 use super::record::Notes;
 use super::view::View;
 
@@ -26,7 +26,7 @@ pub(super) type Put = Box<dyn Fn(Change, &dyn Fn(Manifold) -> Manifold) -> Chang
 /// It is made anew for every run, so that runs share nothing.
 pub struct Setup {
     seed: u64,
-    random: SmallRng,
+    random: Random,
     notes: Notes,
     pub(super) change: Change,
     pub(super) invariants: Vec<Invariant>,
@@ -46,7 +46,7 @@ impl Setup {
     pub(super) fn new(seed: u64, notes: Notes) -> Self {
         Self {
             seed,
-            random: SmallRng::seed_from_u64(seed),
+            random: Random::seed_from_u64(seed),
             notes,
             change: Change::new(),
             invariants: Vec::new(),

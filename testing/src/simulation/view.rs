@@ -51,7 +51,8 @@ impl<'a> View<'a> {
         self.seat(path).is_some_and(|seat| seat.phase != Phase::Idle)
     }
 
-    /// Returns which worker of its name the present or last one is; 0 before the first.
+    /// Returns which worker of its manifold the present or last one is; 0 before the first. One that is
+    /// taken out and installed again is counted anew when it is next started.
     pub fn generation(&self, path: &str) -> u32 {
         self.seat(path).map_or(0, |seat| seat.generation)
     }

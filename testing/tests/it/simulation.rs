@@ -261,3 +261,45 @@ fn every_run_is_set_up_anew() -> Result<(), Broken> {
     assert_eq!(setups.get(), 3);
     Ok(())
 }
+
+#[test]
+fn it_is_calm_where_nothing_strikes() -> Result<(), Broken> {
+    let simulation = |faults| {
+        let simulation = Simulation::new(|setup| {
+            let notes = setup.notes();
+            let noting =
+                Manifold::builder().offers::<()>().run_with(notes, |notes, (), up| async move {
+                    notes.note(format!("it is calm: {}", notes.is_calm()));
+                    up.ready(()).wait().await;
+                    Ok(())
+                });
+            setup.install(SITE, noting);
+        });
+        simulation.faults(faults).run(0, Mode::Safety)
+    };
+    // The order of tasks strikes nobody.
+    let calm = simulation(Faults { yields: 3, ..Faults::none() })?;
+    let other = simulation(Faults { run_bounce: 0.1, ..Faults::none() })?;
+
+    assert!(calm.to_string().contains("it is calm: true"), "{calm}");
+    assert!(other.to_string().contains("it is calm: false"), "{other}");
+    Ok(())
+}
+
+#[test]
+fn who_is_installed_again_keeps_its_generation_until_it_is_started() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        setup.install(TOP, add_one(BASE));
+        let mut had_one = false;
+        setup.invariant("top has a generation once it had one", move |view| {
+            had_one |= view.generation("/top") > 0;
+            !had_one || view.generation("/top") > 0
+        });
+    });
+
+    let tally = simulation.safety(0..20)?;
+
+    assert!(tally.starts > 20, "{tally:?}");
+    Ok(())
+}

@@ -19,14 +19,15 @@ impl Judge {
             seat.generation
         );
         ensure!(
-            generation > seat.generation,
+            generation > seat.counted,
             "P1: {path} has generation {generation} after {}",
-            seat.generation
+            seat.counted
         );
         ensure!(!seat.is_parked, "P7: {path} is started though it is parked");
         ensure!(seat.is_installed, "P7: {path} is started though it is not installed");
         ensure!(!is_killed, "P6: {path} is started after its engine was killed");
         (seat.phase, seat.generation, seat.began) = (Phase::Starting, generation, self.count);
+        seat.counted = generation;
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
         self.begin_life(index);
         Ok(())

@@ -73,6 +73,8 @@ pub(in crate::simulation) struct Seat {
     pub(super) is_parked: bool,
     pub(in crate::simulation) phase: Phase,
     pub(in crate::simulation) generation: u32,
+    /// Up to which generation its workers were counted since it was installed.
+    pub(super) counted: u32,
     /// When it began to start, by the number of the event.
     pub(super) began: u64,
     pub(in crate::simulation) is_told: bool,

@@ -54,7 +54,6 @@ impl Run {
     /// Runs without faults for as long as they would strike, and returns who is up then, and who is
     /// done.
     pub(in crate::simulation) async fn baseline(&mut self) -> Found<Baseline> {
-        self.notes.calm();
         let lasts = self.bounds.lasts;
         self.drive(sleep(lasts)).await?;
         // Who waits after a failure is to be tried once more.

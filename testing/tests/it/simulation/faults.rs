@@ -111,3 +111,45 @@ fn starts_that_wait_are_struck_while_they_do() -> Result<(), Broken> {
     }
     Ok(())
 }
+
+#[test]
+fn what_never_comes_and_has_no_end_is_borne() -> Result<(), Broken> {
+    let ever = Duration::MAX;
+    let faults = Faults {
+        run_bounce: 1.0,
+        calls_every: ever,
+        values_every: ever,
+        jumps_every: ever,
+        ..Faults::none()
+    };
+    let simulation = Simulation::new(|setup| setup.install(BASE, base())).faults(faults);
+
+    let trace = simulation.settles_within(ever).stops_within(ever).run(0, Mode::Liveness)?;
+
+    let is_struck = |line: &&String| line.contains("! ") && !line.contains("asks for a bounce");
+    assert_eq!(trace.lines().iter().find(is_struck), None);
+    Ok(())
+}
+
+#[test]
+fn a_run_without_an_end_ends_by_its_events() -> Result<(), &'static str> {
+    let simulation = Simulation::new(|setup| setup.install(BASE, base()));
+    let faults = Faults { run_bounce: 1.0, ..Faults::none() };
+    let simulation = simulation.faults(faults).lasts(Duration::MAX).most_events(1_000);
+
+    let broken = simulation.run(0, Mode::Safety).err().ok_or("it has ended")?;
+
+    assert_eq!(broken.what(), "there were more than 1000 events; is there a wait of zero?");
+    Ok(())
+}
+
+#[test]
+fn times_beyond_all_clocks_are_refused() -> Result<(), &'static str> {
+    let faults = Faults { jump: Duration::MAX, ..Faults::default() };
+
+    let error = faults.validate().err().ok_or("it is right")?;
+
+    let expected = "jump is 18446744073709551615.999999999s; expected a year at most";
+    assert_eq!(error.to_string(), expected);
+    Ok(())
+}
