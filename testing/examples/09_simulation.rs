@@ -62,8 +62,8 @@ fn simulation(store: fn(Held) -> Manifold) -> Simulation<'static> {
         setup.input(LIMIT, vec![1, 2, 3]);
         setup.install(STORE, store(Held::default()));
         setup.install(WEB, web());
-        setup.invariant("the web is started only after the store", |view| {
-            view.starts("/web") == 0 || view.starts("/store") > 0
+        setup.invariant("the web is up only while the store is", |view| {
+            !view.is_up("/web") || view.is_up("/store")
         });
         setup.recovered("the web is up", |view| view.is_up("/web"));
     })

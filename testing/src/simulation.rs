@@ -79,8 +79,8 @@ use seeds::Seeds;
 ///     setup.input(LIMIT, vec![1, 2, 3]);
 ///     setup.install(STORE, store());
 ///     setup.install(WEB, web());
-///     setup.invariant("no web without a store that lives", |view| {
-///         !view.is_up("/web") || view.is_live("/store") || view.last_end("/store").is_some()
+///     setup.invariant("the web is up only while the store is", |view| {
+///         !view.is_up("/web") || view.is_up("/store")
 ///     });
 /// });
 /// simulation.safety(0..20)?;

@@ -292,7 +292,7 @@ fn check(tally: Tally) -> Result<(), String> {
 
 #[test]
 fn the_agents_tree_keeps_its_promises_among_faults() -> Result<(), Box<dyn Error>> {
-    Ok(check(Manifests::new()?.simulation().safety(0..40)?)?)
+    Ok(check(Manifests::new()?.simulation().safety(0..50)?)?)
 }
 
 #[test]

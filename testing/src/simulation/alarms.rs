@@ -12,12 +12,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Of how many milliseconds the moments are multiples, but for those that come sooner.
 ///
-/// The runtime keeps what is up to four seconds away by the slots of a wheel, which are as long as
-/// this, and lets the clock go on to the begin of a slot, to look at what is in it. What is to come at
-/// the begin comes without a second look.
+/// It saves the runtime a step. Its timers lie in a wheel of slots, each as long as this for what is
+/// up to four seconds away. The paused clock first jumps to the begin of the next slot that is not
+/// empty, and then to the timers in it. A timer at the begin of a slot needs the first jump alone: one
+/// at 640 ms is met by one jump, one at 650 ms by a jump to 640 ms and another one.
 ///
-/// Two come at one moment more often so: more races are tried, and of some the judge cannot say who
-/// was first, and judges less.
+/// More moments are shared by two alarms then. So more races are tried. The judge cannot say of all
+/// of them who was first, and judges those less.
 const STEP: u64 = 64;
 
 /// When it is next looked whether someone waits, if nobody does.

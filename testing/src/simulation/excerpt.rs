@@ -53,7 +53,7 @@ fn story(trace: &Trace, about: &[String], before: usize) -> Vec<String> {
         is_start && entry.about == Some(subject)
     };
     let from = trace.last(came_up).unwrap_or(0);
-    let (mut seen, mut lines, mut left_out) = (HashMap::new(), Vec::new(), 0);
+    let (mut seen, mut lines, mut left_out) = (HashMap::new(), Vec::new(), Vec::new());
     for line in trace.shown(from).take(before.saturating_sub(from)) {
         let about = line.entry.about;
         if about.is_some_and(|about| !numbers.contains(&about)) {
@@ -62,7 +62,7 @@ fn story(trace: &Trace, about: &[String], before: usize) -> Vec<String> {
         let count = seen.entry(likeness(&line)).or_insert(0);
         *count += 1;
         if *count > ALIKE {
-            left_out += 1;
+            left_out.push(line);
             continue;
         }
         lines.extend(leave_out(&mut left_out));
@@ -88,7 +88,11 @@ fn likeness(line: &Line<'_>) -> String {
     }
 }
 
-fn leave_out(count: &mut usize) -> Option<String> {
-    let count = std::mem::take(count);
-    (count > 0).then(|| format!("             ... {count} more like these"))
+/// Returns what stands in the place of lines that are left out.
+fn leave_out(lines: &mut Vec<Line<'_>>) -> Option<String> {
+    match &*std::mem::take(lines) {
+        [] => None,
+        [line] => Some(line.to_string()),
+        lines => Some(format!("             ... {} more like these", lines.len())),
+    }
 }

@@ -174,8 +174,10 @@ impl Faults {
         ]
     }
 
-    /// Returns what is to happen to one worker. It depends on nothing but who it is, so that a
-    /// change elsewhere changes no other worker's faults.
+    /// Returns what is to happen to one worker: the one with this number of those at this path.
+    ///
+    /// It depends on nothing else. So a fault that comes sooner or later at one path changes no fault at
+    /// another one.
     pub(super) fn plan(&self, seed: u64, path: &str, nth: u64) -> Plan {
         let mut key = seed ^ nth.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for byte in path.bytes() {
@@ -213,7 +215,7 @@ impl Faults {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Plan {
     pub(super) start: Start,
-    /// Decides at which of the moments of the start its fault strikes.
+    /// At which moment of the start its fault strikes: a random number, of which the remainder counts.
     pub(super) start_at: u32,
     pub(super) run: Option<(Run, Duration)>,
     pub(super) stop: Stop,

@@ -1,7 +1,10 @@
 //! One run: an engine, its faults, and who judges it, on one thread under a paused clock.
 //!
-//! Invariant: whatever is waited for, events are entered and judged meanwhile, by who looks at the
-//! user's invariants whenever some have come, or, where there are none, by the workers' tasks.
+//! Invariant: whatever the run waits for, events are entered and judged meanwhile. With invariants of
+//! the user's the run's own task does that, which wakes for each event and then looks at them. Without
+//! any it does not wake: the workers' tasks enter the events, whenever a worker begins and every so many
+//! steps. For example, while the run sleeps until its next fault, a worker that is started too early is
+//! found by that worker's task.
 
 mod calls;
 mod looks;

@@ -135,8 +135,12 @@ impl Setup {
         self.install(name, stub);
     }
 
-    /// Demands that something always holds; the text says what. It is looked at whenever workers
-    /// have started, ended or changed.
+    /// Demands that something always holds; the text says what.
+    ///
+    /// It is looked at whenever something has happened in an engine and the tasks that were ready then
+    /// have had a turn. So what is made and unmade within one turn is not seen, nor what changes without
+    /// an event before there is one: let workers note that in a state of their own, which is looked at
+    /// here.
     pub fn invariant(
         &mut self,
         text: impl Into<String>,

@@ -187,8 +187,10 @@ impl Judge {
         Ok(())
     }
 
-    /// Judges whether an engine that says so at this moment has settled: nobody in it has been under
-    /// way since an earlier one.
+    /// Judges an engine that says at this moment that it has settled.
+    ///
+    /// Nobody in it may be starting, be stopping or wait out a bounce delay. Who has had an event at this
+    /// very moment is left out: the event may be later than the answer.
     pub(in crate::simulation) fn judge_settled(&self, engine: &str, at: Duration) -> Judged {
         let Some(engine) = self.places.number(engine) else { return Ok(()) };
         for seat in self.seats.iter().filter(|seat| seat.engine == engine && seat.turned < at) {
