@@ -18,9 +18,9 @@ pub(in crate::simulation) type Baseline = Vec<(String, Was)>;
 /// What a worker was like without faults.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::simulation) enum Was {
-    /// Up, in the end for so long.
+    /// Up, in the end for so long, and never done.
     Up(Duration),
-    /// Done, at least once.
+    /// Done, or up again after it was.
     Done,
 }
 
@@ -28,8 +28,9 @@ impl Was {
     /// What is known of a path, if it is well.
     fn of(seat: &Seat, at: Duration) -> Option<Self> {
         match seat.up_for(at) {
-            _ if seat.was_done => Some(Self::Done),
-            up_for => up_for.map(Self::Up),
+            Some(up_for) if !seat.was_done => Some(Self::Up(up_for)),
+            Some(_) => Some(Self::Done),
+            None => seat.is_done().then_some(Self::Done),
         }
     }
 

@@ -108,22 +108,44 @@ fn who_comes_up_at_the_second_try_must_be_up_again() {
     assert!(said.as_ref().is_some_and(|said| said.starts_with(begin)), "{said:?}");
 }
 
+/// Returns a manifold whose value changes once, after a while.
+fn gate(first: u32, second: u32) -> Manifold {
+    Manifold::builder().offers::<(Changing<u32>,)>().run(move |(), up| async move {
+        let (sender, receiver) = watch::channel(first);
+        let stop = up.ready((Changing::new(receiver),));
+        tokio::select! {
+            biased;
+            () = stop.wait() => return Ok(()),
+            () = sleep(Duration::from_secs(20)) => {}
+        }
+        sender.send_replace(second);
+        stop.wait().await;
+        Ok(())
+    })
+}
+
+#[test]
+fn who_was_done_and_lacks_something_later_need_not_be_done_again() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, gate(1, 0));
+        let once = Manifold::builder().inputs(BASE).run(|value, up| async move {
+            if value == 0 {
+                return Err(Exit::missing("it is too late"));
+            }
+            up.ready(());
+            Ok(())
+        });
+        setup.install(SITE, once);
+    });
+
+    simulation.liveness(0..20)?;
+    Ok(())
+}
+
 #[test]
 fn who_comes_up_after_a_while_must_be_up_again() {
     let said = said_of(|setup| {
-        let gate = Manifold::builder().offers::<(Changing<u32>,)>().run(|(), up| async move {
-            let (sender, receiver) = watch::channel(0);
-            let stop = up.ready((Changing::new(receiver),));
-            tokio::select! {
-                biased;
-                () = stop.wait() => return Ok(()),
-                () = sleep(Duration::from_secs(20)) => {}
-            }
-            sender.send_replace(1);
-            stop.wait().await;
-            Ok(())
-        });
-        setup.install(BASE, gate);
+        setup.install(BASE, gate(0, 1));
         setup.install(TOP, picky(BASE));
         setup.install(SITE, spoilt(TOP));
     });
