@@ -9,6 +9,7 @@ mod record;
 mod run;
 mod seeds;
 mod setup;
+mod starts;
 mod trace;
 mod view;
 

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 
 use super::alarms::{Alarm, Alarms};
 use super::faults::{Faults, Plan, Run, Start, Stop};
-use super::record::{Begun, Notes, SURE};
+use super::record::{Begun, Notes};
+use super::starts::SURE;
 
 /// After how many steps of workers events are entered at the latest.
 const STEPS: u32 = 64;

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::judge::{Judge, Judged, Phase};
 use super::met::Met;
+use super::starts::Starts;
 use super::trace::{About, Number, Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
@@ -61,38 +62,6 @@ pub(super) struct Begun {
     seat: usize,
     pub(super) nth: u64,
     pub(super) starts: Starts,
-}
-
-/// How often any worker is asked before it is up whether it may go on: at its beginning, and before
-/// its first poll.
-pub(super) const SURE: u32 = 2;
-
-/// Of how many starts of a path it is learnt how often they are asked.
-const LESSONS: u32 = 8;
-
-/// How often the starts of one path are asked whether they may go on.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Starts {
-    /// The least that was seen.
-    asks: u32,
-    /// How many starts were looked at.
-    lessons: u32,
-}
-
-impl Starts {
-    pub(super) fn asks(self) -> u32 {
-        self.asks.max(SURE)
-    }
-
-    /// Whether more are to be looked at.
-    pub(super) fn are_new(self) -> bool {
-        self.lessons < LESSONS
-    }
-
-    fn learn(&mut self, asks: u32) {
-        self.asks = if self.lessons == 0 { asks } else { asks.min(self.asks) };
-        self.lessons += 1;
-    }
 }
 
 /// The engine's events.

@@ -6,6 +6,7 @@
 //! steps. For example, while the run sleeps until its next fault, a worker that is started too early is
 //! found by that worker's task.
 
+mod asked;
 mod calls;
 mod looks;
 mod recover;
@@ -29,7 +30,7 @@ use super::met::Met;
 use super::record::Notes;
 use super::setup::{Invariant, Put, SendValue, Setup};
 use super::view::View;
-use calls::Asked;
+use asked::Asked;
 
 pub(super) use recover::Baseline;
 

@@ -1,13 +1,12 @@
 //! What is asked by hand in a run, and what is judged of the answers.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::collections::BTreeSet;
 
-use crankcase_engine::{Applied, Change, ChangeError, Engine, Manifold, Name, WorkerState};
+use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
 use rand::RngExt;
 use tokio::time::Instant;
 
+use super::asked::{Pending, Rewiring};
 use super::{Found, Run, Seat};
 
 /// What a name begins with that nothing is ever installed at.
@@ -37,65 +36,6 @@ enum Call {
     RewireGroup,
     PreviewBounce,
     PreviewCycle,
-}
-
-/// What was asked for by hand, and is put back when the calls end.
-#[derive(Default)]
-pub(super) struct Asked {
-    parked: VecDeque<String>,
-    /// Which manifolds are taken out or have another input, by their places in the setup; who is to
-    /// be put back next comes first.
-    away: VecDeque<usize>,
-    /// The changes of manifolds that may still be refused, in their order.
-    pending: VecDeque<Pending>,
-    /// The number of the last name that was used that nothing is installed at.
-    nobodies: u32,
-}
-
-/// A change of manifolds that was asked for.
-struct Pending {
-    applied: Applied,
-    at: Instant,
-    /// The places in the setup, and whether their manifolds are away when the change is made.
-    places: Vec<(usize, bool)>,
-}
-
-/// A change of manifolds that is not yet asked for.
-#[derive(Default)]
-struct Rewiring {
-    change: Change,
-    places: Vec<(usize, bool)>,
-}
-
-impl Asked {
-    /// Learns which changes were made. An engine refuses one in the moment in which it was asked.
-    fn learn(&mut self) {
-        let mut cx = Context::from_waker(Waker::noop());
-        while let Some(mut pending) = self.pending.pop_front() {
-            match Pin::new(&mut pending.applied).poll(&mut cx) {
-                Poll::Ready(Err(_)) => {}
-                Poll::Pending if pending.at == Instant::now() => {
-                    return self.pending.push_front(pending);
-                }
-                Poll::Ready(Ok(())) | Poll::Pending => {
-                    pending.places.into_iter().for_each(|(index, goes)| self.note(index, goes));
-                }
-            }
-        }
-    }
-
-    fn note(&mut self, index: usize, goes: bool) {
-        self.away.retain(|other| *other != index);
-        if goes {
-            self.away.push_back(index);
-        }
-    }
-
-    /// Whether a manifold may be away.
-    fn is_away(&self, index: usize) -> bool {
-        let places = self.pending.iter().flat_map(|pending| &pending.places);
-        self.away.contains(&index) || places.into_iter().any(|(other, _)| *other == index)
-    }
 }
 
 impl Run {

@@ -1,0 +1,67 @@
+//! What was asked for by hand in a run, and what has come of it.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crankcase_engine::{Applied, Change};
+use tokio::time::Instant;
+
+/// What was asked for by hand, and is put back when the calls end.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) parked: VecDeque<String>,
+    /// Which manifolds are taken out or have another input, by their places in the setup; who is to
+    /// be put back next comes first.
+    pub(super) away: VecDeque<usize>,
+    /// The changes of manifolds that may still be refused, in their order.
+    pub(super) pending: VecDeque<Pending>,
+    /// The number of the last name that was used that nothing is installed at.
+    pub(super) nobodies: u32,
+}
+
+/// A change of manifolds that was asked for.
+pub(super) struct Pending {
+    pub(super) applied: Applied,
+    pub(super) at: Instant,
+    /// The places in the setup, and whether their manifolds are away when the change is made.
+    pub(super) places: Vec<(usize, bool)>,
+}
+
+/// A change of manifolds that is not yet asked for.
+#[derive(Default)]
+pub(super) struct Rewiring {
+    pub(super) change: Change,
+    pub(super) places: Vec<(usize, bool)>,
+}
+
+impl Asked {
+    /// Learns which changes were made. An engine refuses one in the moment in which it was asked.
+    pub(super) fn learn(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Some(mut pending) = self.pending.pop_front() {
+            match Pin::new(&mut pending.applied).poll(&mut cx) {
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending if pending.at == Instant::now() => {
+                    return self.pending.push_front(pending);
+                }
+                Poll::Ready(Ok(())) | Poll::Pending => {
+                    pending.places.into_iter().for_each(|(index, goes)| self.note(index, goes));
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, index: usize, goes: bool) {
+        self.away.retain(|other| *other != index);
+        if goes {
+            self.away.push_back(index);
+        }
+    }
+
+    /// Whether a manifold may be away.
+    pub(super) fn is_away(&self, index: usize) -> bool {
+        let places = self.pending.iter().flat_map(|pending| &pending.places);
+        self.away.contains(&index) || places.into_iter().any(|(other, _)| *other == index)
+    }
+}
