@@ -268,7 +268,7 @@ fn many_that_hang() -> Result<Change, crankcase_engine::NameError> {
 
 #[tokio::test]
 async fn many_deadlines_that_end_at_once_are_met_in_slices() -> TestResult {
-    let engine = test_engine().event_capacity(8 * MANY).build()?;
+    let engine = test_engine().event_capacity(8 * MANY).grace(Duration::ZERO).build()?;
     engine.apply(many_that_hang()?).await?;
     let mut events = engine.events();
 
