@@ -174,6 +174,8 @@ pub(crate) struct EventLoop {
     slice_ends: Instant,
     /// How many nested engines were started in this slice.
     nested_started: usize,
+    /// How many messages are still to be read before the next timer.
+    ahead_of_timers: usize,
     is_finished: bool,
     /// Whether someone takes a turn: a loop that is lost meanwhile has panicked.
     is_in_turn: bool,
@@ -240,6 +242,7 @@ impl EventLoop {
             wall_now: shared.clock.wall,
             slice_ends: began,
             nested_started: 0,
+            ahead_of_timers: 0,
             is_finished: false,
             is_in_turn: false,
             is_runtime_gone: false,

@@ -23,15 +23,13 @@ type Released = Box<dyn Fn() -> Boxed<Result<(), String>> + Send + Sync>;
 ///
 /// - it starts, and goes on until it is told to stop: for a minute by the clock, or for as long as
 ///   [`runs_for`](Self::runs_for) says;
-/// - told to stop, it ends well within its grace;
-/// - told before it was run, or when an input is lost, it ends as well;
-/// - it can be dropped before it is run and while it runs, and in the middle of its start, at every
-///   await;
+/// - told to stop, once or twice, it ends well within its grace;
+/// - told before it was run, or when an input is lost before or after it is told, it ends as well;
+/// - it can be dropped before it is run, while it runs and while it stops, and in the middle of its
+///   start, at every await;
 /// - it reports while it runs, if it does at all;
 /// - after each end and drop, as soon as nothing [lingers](Stop::linger), it can be started again,
 ///   and nothing of it is left.
-///
-/// That it may be told twice need not be checked: a [`Stop`] tells a worker once.
 ///
 /// Workers with real input and output are checked on a clock that runs, others on a paused one. With
 /// a clock that runs say by [`runs_for`](Self::runs_for) how long is worth waiting.
@@ -76,7 +74,8 @@ impl Conformance<(), ()> {
     /// A drop drops the worker's future. In the middle of its start it is told to stop, as a worker
     /// is whose engine is killed. The stubs stay as they are, so that no input is lost; and the
     /// [wrap](crankcase_engine::EngineBuilder::wrap) of their engine is set by the checks. Workers that
-    /// block their threads cannot be dropped, and are to be checked by a test of their own.
+    /// block their threads cannot be dropped, and are to be checked by a test of their own; so is the
+    /// manifold's reporter, which is not asked.
     ///
     /// # Examples
     ///

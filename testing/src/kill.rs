@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Engine, EngineError, Event, EventKind, Events, Exit, Notice};
+use crankcase_engine::{Engine, EngineError, Event, EventKind, Events, Exit, Notice, WorkerState};
 use tokio::time::timeout;
 
 use crate::bare::Bare;
@@ -53,8 +53,9 @@ impl Running for Engine {
 
     async fn kill(self) -> Result<Vec<String>, EngineError> {
         let events = self.events();
+        let stops = Stops::under_way(&self).await;
         Self::kill(&self);
-        let mut wrong = bad_stops(&self, events).await;
+        let mut wrong = bad_stops(&self, (stops, events)).await;
         Self::wait(&self).await?;
         let left_behind = self.report().await.left_behind;
         wrong.extend(left_behind.iter().map(|path| format!("{path} is left behind")));
@@ -63,8 +64,7 @@ impl Running for Engine {
 }
 
 /// Follows an engine that was killed to its end, and returns which workers did not end well.
-async fn bad_stops(engine: &Engine, mut events: Events) -> Vec<String> {
-    let mut stops = Stops::default();
+async fn bad_stops(engine: &Engine, (mut stops, mut events): (Stops, Events)) -> Vec<String> {
     loop {
         let notice = tokio::select! {
             biased;
@@ -95,6 +95,26 @@ struct Stops {
 }
 
 impl Stops {
+    /// Returns who is told already in an engine and in those nested in it.
+    async fn under_way(engine: &Engine) -> Self {
+        let mut stops = Self::default();
+        for engine in engine.engines() {
+            let nodes = engine.graph().await.into_iter().flat_map(|graph| graph.nodes);
+            for node in nodes {
+                match node.state {
+                    WorkerState::Stopping => {
+                        stops.told.insert(node.path);
+                    }
+                    WorkerState::Aborting | WorkerState::Stuck => {
+                        stops.bad.push(format!("{} is {}", node.path, node.state));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        stops
+    }
+
     fn see(&mut self, event: &Event) {
         let was_told = match event.kind {
             EventKind::Stopping => {
@@ -171,12 +191,14 @@ pub async fn check_kill<R: Running>(
 /// Ends something that is to end well.
 ///
 /// An engine ends well when all its workers do, and those of engines nested in it: when they are told
-/// to stop, each ends in its grace and without an error. What they did before is not looked at.
+/// to stop, or were when this is called, each ends in its grace and without an error. What they did
+/// before is not looked at.
 ///
 /// # Errors
 ///
 /// When it ends with an error, or has not ended within ten minutes by the clock; an engine also when
-/// a worker does not end well, or is left behind.
+/// a worker does not end well, or is left behind, and when its events come faster than they are read,
+/// so that this cannot be said.
 pub async fn clean_kill<R: Running>(running: R) -> Result<(), Failure> {
     match within(not_ended, running.kill()).await? {
         Ok(wrong) if wrong.is_empty() => Ok(()),

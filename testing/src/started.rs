@@ -7,12 +7,13 @@ use crankcase_engine::{
     Panicked,
 };
 use lives::Lives;
+use tokio::time::timeout;
 
 use crate::failure::Failure;
 use crate::recorder::EventRecorder;
 use crate::stubs::Stubs;
 use crate::subject::{SUBJECT, is_about};
-use crate::wait::settled;
+use crate::wait::{LIMIT, settled};
 
 /// Starts a manifold with stubs for its inputs, in an engine of its own.
 ///
@@ -201,6 +202,17 @@ impl Started {
         if self.has_ended {
             return Err(Failure::new("the worker has ended, and how was asked for before"));
         }
+        // In all: what a worker tells on the way prolongs nothing.
+        match timeout(LIMIT, self.next_own_end()).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                let text = format!("the worker has not ended within {LIMIT:?}");
+                Err(Failure::with_seen(&text, &self.events.all_lines()))
+            }
+        }
+    }
+
+    async fn next_own_end(&mut self) -> Result<Outcome, Failure> {
         loop {
             let end = self.next_end().await?;
             if !end.was_told {
@@ -214,7 +226,8 @@ impl Started {
     ///
     /// # Errors
     ///
-    /// What the worker ends with, also when it had ended before; a failure when it has not ended within
+    /// What the worker ends with, also when it had ended before, unless [`ended`](Self::ended) has
+    /// returned that; a failure when it has not ended within
     /// its grace, and was dropped or left behind.
     pub async fn stop(mut self) -> Outcome {
         self.engine.kill();

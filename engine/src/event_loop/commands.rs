@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::slot::{LastError, Slot, WorkerSlot};
+use super::slot::{LastError, Slot, Uptime, WorkerSlot};
 use super::{EventLoop, stamp};
 use crate::context::{Context, Identity};
 use crate::event::EventKind;
@@ -40,7 +40,7 @@ impl EventLoop {
             Command::Removed(node) => {
                 self.note(node, None, || EventKind::Removed);
                 if !self.machine.view(node).is_installed {
-                    self.slots[node.index()].set_parked_by(None);
+                    self.slots[node.index()].forget_manifold();
                     let manifold = self.slots[node.index()].manifold.take();
                     self.take_out_parts(node, manifold.as_ref());
                     self.reaper.take_manifold(manifold);
@@ -59,7 +59,7 @@ impl EventLoop {
         slot.starts = slot.starts.saturating_add(1);
         self.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
-        slot.was_aborted = false;
+        slot.set_aborted(false);
         let (shared, name, starts) = (Arc::clone(&self.shared), slot.name().clone(), slot.starts);
         let (stopper, stop) = Stop::of(Identity { shared, node, generation, starts, name });
         slot.worker = Some(WorkerSlot {
@@ -68,8 +68,7 @@ impl EventLoop {
             task: None,
             outputs: Outputs::None,
             ask: None,
-            is_up: false,
-            was_up: false,
+            uptime: Uptime::None,
             is_plain: manifold.blueprint.offers().iter().all(|kind| kind.is_plain()),
             is_obsolete: false,
             is_aborted: false,
@@ -95,7 +94,7 @@ impl EventLoop {
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.slots[edge.target.index()];
-            present.push(target.worker.as_ref().is_some_and(|worker| worker.is_up));
+            present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
             gifts.push(if !edge.need.bounces() {
                 Gift::Live(target.follow(declaration.kind, &mut self.reaper))
             } else if is_held {
@@ -109,9 +108,13 @@ impl EventLoop {
 
     fn stop(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Stopping);
+        let worker = self.slots[node.index()].worker.as_ref();
+        let ran = worker.map_or(Duration::ZERO, |worker| self.ran(node, worker));
+        let is_long = ran >= self.machine.reset_after(node);
+        let uptime = if is_long { Uptime::Long } else { Uptime::None };
         let Some(worker) = self.worker(node, generation) else { return };
         let has_started = worker.stopper.stop_start();
-        worker.is_up = false;
+        worker.uptime = uptime;
         let outputs = worker.let_go();
         // A start that is not over is dropped. A closure's is over as soon as it is polled.
         if !has_started {
@@ -123,7 +126,7 @@ impl EventLoop {
 
     fn abort(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Aborted);
-        self.slots[node.index()].was_aborted = true;
+        self.slots[node.index()].set_aborted(true);
         let path = self.path(node);
         tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
         if let Some(worker) = self.worker(node, generation) {

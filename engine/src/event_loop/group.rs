@@ -195,7 +195,7 @@ impl EventLoop {
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.disown(node);
-                self.slots[node.index()].set_parked_by(None);
+                self.slots[node.index()].forget_manifold();
                 self.machine.uninstall(node);
                 let old = self.slots[node.index()].manifold.take();
                 self.reaper.take_manifold(old);

@@ -179,14 +179,15 @@ impl EventLoop {
         let left = |until: NonZeroU64| Duration::from_nanos(until.get().saturating_sub(self.now));
         let degraded = slot.degraded().map(str::to_owned);
         let up = slot.started.map(NonZeroU64::get);
-        let is_reason = |error: &&LastError| state.is_due_to_error(view.failures, error.at, up);
+        let failures = self.failures_of(node, view, slot);
+        let is_reason = |error: &&LastError| state.is_due_to_error(failures, error.at, up);
         let error = slot.last_error().filter(is_reason);
         // What was there before has no wrong name.
         let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {
             path: self.path(node),
             state,
-            failures: view.failures,
+            failures,
             error: degraded.or_else(|| error.map(|error| error.text.clone())),
             parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),

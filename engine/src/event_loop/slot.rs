@@ -36,8 +36,6 @@ pub(super) struct Slot {
     pub(super) starts: u32,
     /// Which of the first inputs were there at the last start, a bit each, from the lowest.
     present: u32,
-    /// Its last worker did not end in its grace, and was aborted.
-    pub(super) was_aborted: bool,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     /// When its present timer ends.
@@ -55,6 +53,8 @@ pub(super) struct Rare {
     parked_by: Option<Arc<Origin>>,
     /// Which inputs were there at the last start, of those for which the slot has no bit.
     present: Box<[bool]>,
+    /// Its last worker did not end in its grace, or start in its time, and was aborted.
+    was_aborted: bool,
 }
 
 pub(super) struct WorkerSlot {
@@ -63,9 +63,7 @@ pub(super) struct WorkerSlot {
     pub(super) task: Option<AbortHandle>,
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
-    pub(super) is_up: bool,
-    /// It is up, or was before it was told to stop.
-    pub(super) was_up: bool,
+    pub(super) uptime: Uptime,
     /// No foreign code runs and little memory is freed when its outputs are dropped. Known from the
     /// start, because its manifold may be replaced meanwhile.
     pub(super) is_plain: bool,
@@ -74,6 +72,23 @@ pub(super) struct WorkerSlot {
     pub(super) is_obsolete: bool,
     /// The loop has dropped the worker's future, or will have when the task is next looked at.
     pub(super) is_aborted: bool,
+}
+
+/// Whether a worker is up, and what it was when it was told to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Uptime {
+    /// It is not up, or was not for so long that its failures are forgotten.
+    None,
+    /// It is up.
+    Now,
+    /// It was up for long enough.
+    Long,
+}
+
+impl WorkerSlot {
+    pub(super) fn is_up(&self) -> bool {
+        self.uptime == Uptime::Now
+    }
 }
 
 pub(super) struct LastError {
@@ -196,7 +211,7 @@ impl Slot {
     pub(super) fn carry_present(&mut self, old: Option<&Manifold>) {
         let had = old.map_or(&[][..], |manifold| manifold.blueprint.inputs());
         if had.is_empty() {
-            return;
+            return self.note_present(&[]);
         }
         let key = |input: &Declaration| (input.name.clone(), input.kind.id());
         let had: Set<_> = had
@@ -228,6 +243,24 @@ impl Slot {
         }
     }
 
+    /// Forgets what is of no meaning to another manifold of the name.
+    pub(super) fn forget_manifold(&mut self) {
+        self.set_parked_by(None);
+        self.set_aborted(false);
+        self.note_present(&[]);
+    }
+
+    /// Remembers whether its last worker was aborted.
+    pub(super) fn set_aborted(&mut self, was_aborted: bool) {
+        if was_aborted || self.was_aborted() {
+            self.rare_mut().was_aborted = was_aborted;
+        }
+    }
+
+    pub(super) fn was_aborted(&self) -> bool {
+        self.rare().is_some_and(|rare| rare.was_aborted)
+    }
+
     pub(super) fn forget_error(&mut self) {
         if let Some(rare) = &mut self.rare {
             rare.last_error = None;
@@ -242,7 +275,7 @@ impl Slot {
     /// Returns the present value of a kind; every worker that is up offers `()`.
     pub(super) fn value(&self, kind: TypeId) -> Option<Value> {
         let worker = self.worker.as_ref()?;
-        if !worker.is_up || worker.is_obsolete {
+        if !worker.is_up() || worker.is_obsolete {
             return None;
         }
         match self.index_of(kind) {

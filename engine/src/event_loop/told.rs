@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::slot::{Ask, LastError};
+use super::slot::{Ask, LastError, Uptime, WorkerSlot};
 use super::{EventLoop, Message};
 use crate::changes::Latest;
 use crate::detail::Reporter;
@@ -43,13 +43,12 @@ impl EventLoop {
             return self.reaper.take_reporter(reporter);
         };
         worker.ask = reporter.map(Ask::new);
-        worker.was_up = true;
         // Who was told to stop offers nothing any more.
         if is_told {
             self.reaper.take(outputs);
         } else {
             worker.outputs = outputs;
-            worker.is_up = true;
+            worker.uptime = Uptime::Now;
         }
         let stamp = NonZeroU64::new(self.now);
         let slot = &mut self.slots[node.index()];
@@ -80,11 +79,8 @@ impl EventLoop {
         }
         let kind = finish.kind;
         self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
+        let ran = self.ran(node, &worker);
         let slot = &mut self.slots[node.index()];
-        let ran = match slot.started {
-            Some(started) if worker.was_up => Duration::from_nanos(self.now - started.get()),
-            _ => Duration::ZERO,
-        };
         self.reaper.take(worker.let_go());
         self.reaper.take_ask(worker.ask);
         slot.stopped = NonZeroU64::new(self.now);
@@ -105,6 +101,18 @@ impl EventLoop {
             self.note(node, None, || EventKind::Spent { failures: rest.failures });
         }
         self.waiting.on_gone(node, generation);
+    }
+
+    /// Returns how long a worker was up before it was told to stop, if it was: one that was up for long
+    /// enough for its failures to be forgotten counts as up for that long.
+    pub(super) fn ran(&self, node: NodeId, worker: &WorkerSlot) -> Duration {
+        match (worker.uptime, self.slots[node.index()].started) {
+            (Uptime::Now, Some(started)) => {
+                Duration::from_nanos(self.now.saturating_sub(started.get()))
+            }
+            (Uptime::Long, _) => self.machine.reset_after(node),
+            _ => Duration::ZERO,
+        }
     }
 
     /// Remembers and tells why a worker has ended. What one of a former manifold has come to is only
@@ -139,7 +147,7 @@ impl EventLoop {
         // Taken in any case: while a value waits here, no later one is told.
         let value = latest.take();
         self.reaper.take_latest(latest);
-        let worker = self.worker(node, generation).filter(|worker| worker.is_up);
+        let worker = self.worker(node, generation).filter(|worker| worker.is_up());
         let (Some(worker), Some(value)) = (worker, value.clone()) else {
             return self.reaper.take(value.into_iter().collect());
         };

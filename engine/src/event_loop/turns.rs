@@ -148,13 +148,17 @@ impl Shared {
                 event_loop.take_messages();
             }
             let done = act(&mut event_loop);
-            event_loop.fire_timers();
+            // Else the loop's task reads the others first.
+            if event_loop.unread.messages.is_empty() {
+                event_loop.fire_timers();
+            }
             for _ in 0..ROUNDS {
                 let brought = event_loop.end_callers_turn();
                 event_loop = match self.inbox.hand_back(brought) {
                     Some(event_loop) => event_loop,
                     None => return done,
                 };
+                event_loop.is_in_turn = true;
                 event_loop.take_messages();
             }
             self.inbox.bring_back(event_loop.end_callers_turn());
@@ -173,9 +177,15 @@ impl EventLoop {
         }
         self.begin_slice();
         self.shared.inbox.take(&mut self.unread);
-        // Before the timers: who has ended in time is not too late because the loop is.
+        if self.ahead_of_timers == 0 {
+            self.ahead_of_timers = self.unread.messages.len();
+        }
         self.take_messages();
-        self.fire_timers();
+        // Who has ended in time is not too late because the loop is. What comes from now on is not
+        // waited for, so that messages without an end hold up no timer.
+        if self.ahead_of_timers == 0 {
+            self.fire_timers();
+        }
         // After the messages, so that who asks finds what was told before.
         self.take_calls();
         self.end_turn()
@@ -229,13 +239,17 @@ impl EventLoop {
     }
 
     fn take_messages(&mut self) {
-        for _ in 0..BATCH {
+        for taken in 0..BATCH {
             if self.unread.messages.is_empty() {
                 self.shared.inbox.take(&mut self.unread);
             }
-            let Some(message) = self.unread.messages.pop_front() else { return };
+            let Some(message) = self.unread.messages.pop_front() else {
+                self.ahead_of_timers = self.ahead_of_timers.saturating_sub(taken);
+                return;
+            };
             self.take_message(message);
         }
+        self.ahead_of_timers = self.ahead_of_timers.saturating_sub(BATCH);
     }
 
     fn take_message(&mut self, message: Message) {

@@ -187,7 +187,7 @@ impl EventLoop {
             starts: slot.starts,
             failures: self.failures_of(node, view, slot),
             is_essential: settings.is_some_and(|settings| settings.is_essential),
-            was_aborted: slot.was_aborted,
+            was_aborted: slot.was_aborted(),
             started: slot.started,
             stopped: slot.stopped,
             until: self.waits_until(slot, state),
@@ -196,11 +196,10 @@ impl EventLoop {
     }
 
     /// Returns how often in a row a worker has failed; who has run well for long enough has not.
-    fn failures_of(&self, node: NodeId, view: View, slot: &Slot) -> u32 {
-        let is_up = slot.worker.as_ref().is_some_and(|worker| worker.is_up);
-        let since = slot.started.filter(|_| is_up).map_or(self.now, NonZeroU64::get);
-        let ran = Duration::from_nanos(self.now.saturating_sub(since));
-        if is_up && ran >= self.machine.reset_after(node) { 0 } else { view.failures }
+    pub(super) fn failures_of(&self, node: NodeId, view: View, slot: &Slot) -> u32 {
+        let worker = slot.worker.as_ref();
+        let ran = worker.map_or(Duration::ZERO, |worker| self.ran(node, worker));
+        if view.failures > 0 && ran >= self.machine.reset_after(node) { 0 } else { view.failures }
     }
 
     /// Returns until when a worker in this state waits: before it is started, or before it tries again

@@ -10,7 +10,7 @@ use super::{Command, EndKind, Machine};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) kind: EndKind,
-    /// How long ago it came up, whatever it ended by; zero if it never did.
+    /// How long it was up before it was told to stop, or ended; zero if it never was.
     pub(crate) ran: Duration,
     /// When it ended, since the engine began.
     pub(crate) at: Duration,

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Engine, EventKind, Exit, Intensity, Manifold, Name, Outcome, Stop, Worker, WorkerState,
+    Backoff, Change, Engine, EventKind, Exit, Intensity, Manifold, Name, Outcome, Stop, Worker,
+    WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, add_one, state};
@@ -133,6 +135,42 @@ async fn a_start_that_ended_in_time_counts_though_the_engine_hears_of_it_late() 
 
     engine.settled().await?;
     assert_eq!(state(&engine, "a").await, WorkerState::Running);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn starts_that_ended_in_time_count_however_many_the_engine_hears_of_late() -> TestResult {
+    let (engine, done) = (test_engine().build()?, watch::Sender::new(false));
+    let (began, mut begun) = mpsc::unbounded_channel();
+    let slow = Manifold::builder().offers::<(u32,)>().run_with(
+        (began, done.subscribe()),
+        |(began, mut done), (), up| async move {
+            began.send(()).map_err(|_| "the test is over")?;
+            done.wait_for(|done| *done).await.map_err(|_| "the test is over")?;
+            up.ready((1,)).wait().await;
+            Ok(())
+        },
+    );
+    let slow = slow.start_timeout(Duration::from_secs(1));
+    let mut all = Change::new();
+    for number in 0..1_000 {
+        all = all.install(Name::<u32>::parse(&format!("w{number}"))?, slow.clone());
+    }
+    engine.apply(all).await?;
+    for _ in 0..1_000 {
+        begun.recv().await.ok_or("it does not begin")?;
+    }
+
+    // Its task is woken by the first of them, and so comes after what moves the clock.
+    let mut clock = JoinSet::new();
+    done.send(true)?;
+    clock.spawn(tokio::time::advance(Duration::from_secs(2)));
+    clock.join_all().await;
+    engine.settled().await?;
+
+    let report = engine.report().await;
+    let late = report.workers.values().filter(|worker| worker.state != WorkerState::Running);
+    assert_eq!(late.count(), 0);
     Ok(clean_kill(engine).await?)
 }
 

@@ -276,7 +276,7 @@ async fn many_deadlines_that_end_at_once_are_met_in_slices() -> TestResult {
     let aborted = first_of(&mut events, &EventKind::Aborted).await?;
 
     assert!(aborted < MANY, "{aborted} in one slice");
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[test]

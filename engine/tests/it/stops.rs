@@ -72,7 +72,7 @@ async fn a_slow_worker_does_not_hold_up_unrelated_ones() -> TestResult {
     events.wait_for_kind("/b", |kind| matches!(kind, EventKind::Ended { .. })).await?;
 
     assert_eq!(began.elapsed(), Duration::ZERO);
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,7 +276,7 @@ async fn a_call_that_waits_for_a_worker_is_answered_when_the_engine_is_killed() 
 
     assert_eq!(running, Err(ChangeError::Stopped));
     assert_eq!(began.elapsed(), Duration::ZERO);
-    Ok(clean_kill(engine).await?)
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

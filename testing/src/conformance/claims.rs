@@ -21,20 +21,24 @@ pub(super) enum Claim {
     Runs,
     EndsUnrun,
     EndsWithoutInput,
+    LosesInStop,
     DropsUnrun,
     Drops,
+    DropsInStop,
     DropsInStart,
     Reports,
 }
 
 impl Claim {
     /// All, in the order in which they are checked: the plain ones first.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Runs,
         Self::EndsUnrun,
         Self::EndsWithoutInput,
+        Self::LosesInStop,
         Self::DropsUnrun,
         Self::Drops,
+        Self::DropsInStop,
         Self::DropsInStart,
         Self::Reports,
     ];
@@ -44,8 +48,10 @@ impl Claim {
             Self::Runs => "it starts and runs until it is told to stop",
             Self::EndsUnrun => "told before it is run, it ends",
             Self::EndsWithoutInput => "it ends when it has lost an input and is told to stop",
+            Self::LosesInStop => "it ends when it loses an input while it stops",
             Self::DropsUnrun => "it can be dropped before it is run",
             Self::Drops => "it can be dropped while it runs",
+            Self::DropsInStop => "it can be dropped while it stops",
             Self::DropsInStart => "its start can be dropped at every await",
             Self::Reports => "it reports while it runs",
         }
@@ -77,8 +83,10 @@ where
             Claim::Runs => self.runs().await,
             Claim::EndsUnrun => self.ends_unrun().await,
             Claim::EndsWithoutInput => self.ends_without_input().await,
+            Claim::LosesInStop => self.loses_in_stop().await,
             Claim::DropsUnrun => self.drops_unrun().await,
             Claim::Drops => self.drops().await,
+            Claim::DropsInStop => self.drops_in_stop().await,
             Claim::DropsInStart => self.drops_in_start().await,
             Claim::Reports => self.reports().await,
         }
@@ -92,6 +100,8 @@ where
             Ok(outcome) => return Err(format!("it ended by itself: {}", text(&outcome))),
             Err(_) => {}
         }
+        worker.stopper().stop();
+        // A second time means nothing more.
         worker.stopper().stop();
         self.ends(worker).await
     }
@@ -107,8 +117,15 @@ where
         worker.stopper().lose_input();
         yield_now().await;
         worker.stopper().stop();
-        // How it ends then is its own affair.
-        self.gone(end_of(&mut worker)).await.map(drop)
+        self.ends_somehow(&mut worker, "without an input").await
+    }
+
+    async fn loses_in_stop(&self) -> Result<(), String> {
+        let mut worker = self.run().await?;
+        worker.stopper().stop();
+        yield_now().await;
+        worker.stopper().lose_input();
+        self.ends_somehow(&mut worker, "without an input").await
     }
 
     async fn drops_unrun(&self) -> Result<(), String> {
@@ -126,10 +143,21 @@ where
                 yield_now().await;
             }
             worker.abort();
-            match self.gone(end_of(&mut worker)).await? {
-                Err(exit) if exit.is_panic() => return Err(format!("dropped, it {exit}")),
-                _ => {}
+            self.ends_somehow(&mut worker, "dropped").await?;
+        }
+        self.runs_again().await
+    }
+
+    /// Drops workers as an engine does whose grace is over: after some turns of their end.
+    async fn drops_in_stop(&self) -> Result<(), String> {
+        for turns in [0, 1, 2, 4, 8, 100] {
+            let mut worker = self.run().await?;
+            worker.stopper().stop();
+            for _ in 0..turns {
+                yield_now().await;
             }
+            worker.abort();
+            self.ends_somehow(&mut worker, "dropped while it stopped").await?;
         }
         self.runs_again().await
     }
@@ -199,7 +227,17 @@ where
     /// Waits for the end of a worker that was told to stop.
     async fn ends(&self, mut worker: Bare) -> Result<(), String> {
         match self.gone(end_of(&mut worker)).await? {
-            Err(exit) if !self.ends_by_itself => Err(format!("told to stop, it ended: {exit}")),
+            Err(exit) if exit.is_panic() || !self.ends_by_itself => {
+                Err(format!("told to stop, it ended: {exit}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits for the end of a worker that may end as it likes, but does not panic.
+    async fn ends_somehow(&self, worker: &mut Bare, how: &str) -> Result<(), String> {
+        match self.gone(end_of(worker)).await? {
+            Err(exit) if exit.is_panic() => Err(format!("{how}, it {exit}")),
             _ => Ok(()),
         }
     }

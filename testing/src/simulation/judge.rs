@@ -166,7 +166,7 @@ impl Judge {
             EventKind::Stopping => return self.stopping(index),
             EventKind::Aborted => {
                 seat.is_aborted = true;
-                seat.down(self.count, true);
+                seat.down((self.count, self.at), true);
                 self.owed.retain(|(user, _)| *user != index);
             }
             EventKind::Stuck => seat.is_stuck = true,

@@ -228,6 +228,68 @@ async fn a_worker_that_cannot_bear_the_loss_of_an_input_is_told() -> TestResult 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_cannot_bear_the_loss_of_an_input_while_it_stops_is_told() -> TestResult {
+    let sulks = |stop: Stop| async move {
+        stop.wait().await;
+        let was_lost = stop.is_input_lost();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if stop.is_input_lost() && !was_lost {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    };
+
+    expect(
+        Conformance::new(|_| async { Ok(Does(sulks)) }).check().await,
+        "expected: it ends when it loses an input while it stops\n\
+         happened: it has not ended within 10s",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_at_the_loss_of_an_input_is_told() -> TestResult {
+    let panics = |stop: Stop| async move {
+        stop.input_lost().await;
+        assert!(!stop.is_input_lost(), "it is closed");
+        Ok(())
+    };
+
+    expect(
+        Conformance::new(|_| async { Ok(Does(panics)) }).check().await,
+        "expected: it ends when it has lost an input and is told to stop\n\
+         happened: without an input, it panicked: it is closed",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_leaves_that_is_dropped_while_it_stops_is_told() -> TestResult {
+    let left = Arc::new(AtomicUsize::new(0));
+    let start = |_| {
+        let left = Arc::clone(&left);
+        async move {
+            Ok(Does(|stop: Stop| async move {
+                idle(stop).await?;
+                // What a guard would take care of, if it was not taken out for the sake of its end.
+                left.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                left.fetch_sub(1, Ordering::Relaxed);
+                Ok(())
+            }))
+        }
+    };
+    let remains = Arc::clone(&left);
+    let released = move || match remains.swap(0, Ordering::Relaxed) {
+        0 => std::future::ready(Ok(())),
+        left => std::future::ready(Err(format!("{left} were left"))),
+    };
+
+    expect(
+        Conformance::new(start).released(released).check().await,
+        "expected: it can be dropped while it stops\nhappened: afterwards 1 were left",
+    )
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_ends_by_itself_after_a_while_is_told() -> TestResult {
     let done = Conformance::new(|_| async {
         Ok(Does(|_| async {

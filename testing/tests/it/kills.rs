@@ -155,6 +155,24 @@ async fn a_clean_kill_fails_if_a_worker_ends_badly_when_it_is_told_to_stop() -> 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_clean_kill_fails_if_a_worker_that_stops_already_ignores_it() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.ignore_stop();
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&A).await?;
+    tokio::select! {
+        biased;
+        _ = engine.park(&A) => return Err("it has ended".into()),
+        stopping = wait_for_state(&engine, "a", WorkerState::Stopping) => stopping?,
+    }
+
+    let failure = clean_kill(engine).await.err().ok_or("it ended well")?.to_string();
+
+    assert!(failure.contains("/a did not end in time"), "{failure}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clean_kill_does_not_look_at_what_was_before() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;

@@ -40,7 +40,8 @@ impl Judge {
         seat.phase = Phase::Running;
         seat.starts += 1;
         let (since, came) = (self.count, self.at);
-        let up = Up { generation, since, came, until: None, was_told: false };
+        let went = seat.is_told.then_some(came);
+        let up = Up { generation, since, came, until: None, went, was_told: false };
         seat.ups = [Some(up), seat.ups[0]];
         self.come(index);
         Ok(())
@@ -49,10 +50,10 @@ impl Judge {
     pub(super) fn stopping(&mut self, index: usize) -> Judged {
         self.owed.retain(|(user, _)| *user != index);
         self.judge_cause(index)?;
-        let count = self.count;
+        let now = (self.count, self.at);
         let seat = &mut self.seats[index];
         seat.is_told = true;
-        seat.down(count, true);
+        seat.down(now, true);
         let seat = &self.seats[index];
         for user in seat.users.iter().map(|user| &self.seats[*user]) {
             ensure!(
@@ -92,9 +93,9 @@ impl Judge {
         if self.seats[index].next != Next::Whatever {
             self.due.push(index);
         }
-        let count = self.count;
+        let now = (self.count, self.at);
         let seat = &mut self.seats[index];
-        seat.down(count, false);
+        seat.down(now, false);
         (seat.phase, seat.end) = (Phase::Idle, Some(end));
         seat.was_done |= end == EndKind::Done;
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);

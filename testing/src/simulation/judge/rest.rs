@@ -85,8 +85,7 @@ impl Judge {
             self.leave(index);
         }
         let seat = &mut self.seats[index];
-        let ran = seat.came().filter(|_| seat.phase == Phase::Running);
-        let ran = ran.map_or(Duration::ZERO, |came| at.saturating_sub(came));
+        let ran = if seat.phase == Phase::Running { seat.ran(at) } else { Duration::ZERO };
         let reset_after = seat.policy.as_ref().map(|policy| policy.backoff.reset_after);
         if reset_after.is_some_and(|after| ran >= after) {
             seat.failures = 0;

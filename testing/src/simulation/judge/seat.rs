@@ -49,6 +49,7 @@ pub(super) struct Up {
     pub(super) came: Duration,
     /// When it was told to stop, or has ended.
     pub(super) until: Option<u64>,
+    pub(super) went: Option<Duration>,
     pub(super) was_told: bool,
 }
 
@@ -200,11 +201,11 @@ impl Seat {
         self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
     }
 
-    pub(super) fn down(&mut self, at: u64, was_told: bool) {
+    pub(super) fn down(&mut self, (at, moment): (u64, Duration), was_told: bool) {
         if let Some(up) = &mut self.ups[0]
             && up.until.is_none()
         {
-            (up.until, up.was_told) = (Some(at), was_told);
+            (up.until, up.went, up.was_told) = (Some(at), Some(moment), was_told);
         }
     }
 
@@ -212,6 +213,12 @@ impl Seat {
     pub(super) fn up_at(&self, at: u64) -> Option<Up> {
         let covers = |up: &Up| up.since < at && up.until.is_none_or(|until| until > at);
         self.ups.into_iter().flatten().find(covers)
+    }
+
+    /// Returns how long its live worker was up before it was told to stop, or is up.
+    pub(super) fn ran(&self, now: Duration) -> Duration {
+        let up = self.ups[0].filter(|up| up.generation == self.generation);
+        up.map_or(Duration::ZERO, |up| up.went.unwrap_or(now).saturating_sub(up.came))
     }
 
     /// Returns when its live worker came up.

@@ -220,23 +220,21 @@ async fn a_symlink_under_the_temporary_name_is_not_written_through() -> TestResu
 }
 
 #[tokio::test]
-async fn nobody_else_can_hold_the_temporary_name() -> TestResult {
-    if !rustix::process::geteuid().is_root() {
-        // Nobody else's file can be made.
-        return Ok(());
-    }
-    let folder = shared()?;
-    let path = folder.path().join("page");
-    let temporary = folder.path().join(".page.crankcase-tmp");
-    let file = std::fs::File::create(&temporary)?;
-    std::os::unix::fs::chown(&temporary, Some(12_345), None)?;
+async fn nobody_can_hold_the_temporary_name_where_others_write() -> TestResult {
+    let held = shared()?;
+    let file = std::fs::File::create(held.path().join(".page.crankcase-tmp"))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    let taken = shared()?;
+    std::fs::create_dir(taken.path().join(".page.crankcase-tmp"))?;
 
-    let account = write(&path).await?;
+    for folder in [held, taken] {
+        let path = folder.path().join("page");
+        let account = write(&path).await?;
 
-    assert_eq!(account.failures(), 0, "{account}");
-    assert_eq!(std::fs::read_to_string(&path)?, "new");
-    assert_eq!(names(folder.path())?, [".page.crankcase-tmp", "page"]);
+        assert_eq!(account.failures(), 0, "{account}");
+        assert_eq!(std::fs::read_to_string(&path)?, "new");
+        assert_eq!(names(folder.path())?, [".page.crankcase-tmp", "page"]);
+    }
     Ok(())
 }
 

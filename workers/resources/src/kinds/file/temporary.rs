@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Each target has one usual temporary name, so that what a killed agent has left is found and
 //!    removed by the next write to the same target. In a folder that others write to, too, it may be
-//!    somebody else's and there to stay; a name that nobody can guess is used then.
+//!    there to stay; a name that nobody can guess is used then, and what a killed agent leaves under
+//!    such a name stays.
 //! 2. Who writes, renames or removes the temporary file holds its lock, and has then seen that the
 //!    name still stands for the file that it has locked. The kernel frees the lock of a dead agent.
 use std::fs::File;
@@ -36,10 +37,20 @@ pub(super) struct Temporary<'a> {
 impl<'a> Temporary<'a> {
     /// Creates the file, for the agent's user alone, after removing what a dead agent has left.
     pub(super) fn create(folder: &'a OwnedFd, target: &EntryPath) -> Result<Self, FileError> {
-        let mut name = usual_name(&target.name);
+        let usual = Self::create_as(usual_name(&target.name), folder, target);
+        match usual {
+            // Whoever can write to the folder may have put something in the way, even what is ours.
+            Err(_) if is_shared(folder) => {
+                Self::create_as(secret_name(&target.name), folder, target)
+            }
+            usual => usual,
+        }
+    }
+
+    fn create_as(name: String, folder: &'a OwnedFd, target: &EntryPath) -> Result<Self, FileError> {
+        let path = target.parent.join(&name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         for _ in 0..ATTEMPTS {
-            let path = target.parent.join(&name);
             let mode = Mode::RUSR | Mode::WUSR;
             match rustix::fs::openat(folder, &name, flags | OFlags::CLOEXEC, mode) {
                 Ok(file) if lock(folder, &name, &file, &path)? => {
@@ -47,15 +58,11 @@ impl<'a> Temporary<'a> {
                     return Ok(Self { folder, name, path, file, is_renamed: false });
                 }
                 Ok(_) => {}
-                Err(Errno::EXIST) => match remove_leftover(folder, &name, &path) {
-                    Ok(()) => {}
-                    Err(_) if is_foreign(folder, &name) => name = secret_name(&target.name),
-                    Err(error) => return Err(error),
-                },
+                Err(Errno::EXIST) => remove_leftover(folder, &name, &path)?,
                 Err(err) => return Err(FileError::io("create", &path)(err)),
             }
         }
-        Err(FileError::Busy { path: target.parent.join(&name) })
+        Err(FileError::Busy { path })
     }
 
     /// Returns the file.
@@ -99,10 +106,13 @@ fn digest(target: &str) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns whether what has a name belongs to another user.
-fn is_foreign(folder: &OwnedFd, name: &str) -> bool {
-    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-        .is_ok_and(|found| found.st_uid != rustix::process::geteuid().as_raw())
+/// Returns whether others than root and the agent's user can write to a folder.
+fn is_shared(folder: &OwnedFd) -> bool {
+    const OTHERS: u32 = 0o022;
+    rustix::fs::fstat(folder).is_ok_and(|found| {
+        let is_own = found.st_uid == 0 || found.st_uid == rustix::process::geteuid().as_raw();
+        !is_own || found.st_mode & OTHERS != 0
+    })
 }
 
 /// Locks the file and returns whether `name` still stands for it.
