@@ -18,6 +18,7 @@ mod flaws;
 mod inputs;
 mod nested;
 mod outputs;
+mod outside;
 mod panics;
 mod previews;
 mod refusals;

@@ -1,17 +1,17 @@
-//! Outputs: several of them, changing ones, and those that are read and handed in from outside.
+//! Outputs: several of them, and changing ones.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    ChangeError, Changing, EngineGone, EventKind, Exit, Manifold, Name, Offers, Outcome, Stop,
-    Worker, WorkerState,
+    Changing, Engine, EventKind, Exit, Manifold, Name, Offers, Outcome, OutputWatch, Stop, Worker,
+    WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 
-use crate::{A, B, C, TestResult, add_one};
+use crate::{A, B, TestResult};
 
 #[derive(Debug, Clone, PartialEq)]
 struct Stats(u64);
@@ -104,15 +104,23 @@ async fn a_changed_output_is_news_only_to_those_who_follow_its_type() -> TestRes
     Ok(clean_kill(engine).await?)
 }
 
-#[tokio::test(start_paused = true)]
-async fn who_follows_a_worker_that_closes_sees_its_last_value() -> TestResult {
-    let engine = test_engine().build()?;
-    let (load, slow) = (watch::Sender::new(1), Script::new());
+/// Returns an engine with a poller that closes for 20 s once it is to stop, and what follows its load.
+async fn slowly_used(
+    load: &watch::Sender<u32>,
+) -> Result<(Engine, OutputWatch<u32>), Box<dyn std::error::Error>> {
+    let (engine, slow) = (test_engine().build()?, Script::new());
     slow.stop_after(Duration::from_secs(20));
-    engine.install(A, poller(&load)).await?;
+    engine.install(A, poller(load)).await?;
     engine.install(B, slow.manifold(A)).await?;
     engine.running(&B).await?;
-    let mut loads = engine.output(A).follow().await?;
+    let loads = engine.output(A).follow().await?;
+    Ok((engine, loads))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_worker_that_closes_sees_its_last_value() -> TestResult {
+    let load = watch::Sender::new(1);
+    let (engine, mut loads) = slowly_used(&load).await?;
     assert_eq!(loads.value().await?, 1);
 
     let (bounced, seen) = tokio::join!(engine.bounce(&A), async {
@@ -130,13 +138,8 @@ async fn who_follows_a_worker_that_closes_sees_its_last_value() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_value_of_a_worker_that_closes_for_good_reaches_nobody() -> TestResult {
-    let engine = test_engine().build()?;
-    let (load, slow) = (watch::Sender::new(1), Script::new());
-    slow.stop_after(Duration::from_secs(20));
-    engine.install(A, poller(&load)).await?;
-    engine.install(B, slow.manifold(A)).await?;
-    engine.running(&B).await?;
-    let mut loads = engine.output(A).follow().await?;
+    let load = watch::Sender::new(1);
+    let (engine, mut loads) = slowly_used(&load).await?;
 
     let (uninstalled, sent) = tokio::join!(engine.uninstall(&A), async {
         wait_for_state(&engine, "a", WorkerState::Closing)
@@ -309,169 +312,6 @@ async fn a_closure_that_is_ready_in_another_task_can_offer_a_changing_value() ->
         },
     );
     check_it_changes(closure, &load).await
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
-    engine.provide(A, 1).await?;
-    engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
-
-    engine.provide(A, 2).await?;
-    engine.settled().await?;
-
-    assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 2"]);
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_that_is_handed_in_takes_no_manifolds_place() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
-    engine.install(A, journal.manifold(())).await?;
-    engine.running(&A).await?;
-
-    let refused = engine.provide(A, 7).await;
-
-    let text = refused.err().ok_or("it was taken")?.to_string();
-    assert_eq!(text, "cannot provide \"a\": a manifold is installed there");
-    assert_eq!(engine.output(A).await?, 1);
-    assert_eq!(journal.lines(), ["start a"]);
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_can_be_handed_in_where_a_manifold_was() -> TestResult {
-    let engine = test_engine().build()?;
-    engine.install(A, Script::new().manifold(())).await?;
-    // The name stays, because it is used.
-    engine.install(B, add_one(A)).await?;
-    engine.uninstall(&A).await?;
-
-    engine.provide(A, 7).await?;
-
-    assert_eq!(engine.output(B).await?, 8);
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn output_waits_for_a_worker_that_is_not_installed_yet() -> TestResult {
-    let engine = test_engine().build()?;
-
-    let (value, installed) = tokio::join!(engine.output(B), async {
-        engine.install(B, add_one(A)).await?;
-        engine.provide(A, 1).await
-    });
-
-    installed?;
-    assert_eq!(value?, 2);
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_followed_output_is_none_while_no_worker_offers_it() -> TestResult {
-    let engine = test_engine().build()?;
-    engine.provide(A, 1).await?;
-    let mut watch = engine.output(A).follow().await?;
-    assert_eq!(watch.value().await, Ok(1));
-
-    engine.uninstall(&A).await?;
-
-    assert_eq!(watch.get(), None);
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn who_follows_a_value_can_tell_that_it_is_absent_from_that_the_engine_is_gone() -> TestResult
-{
-    let engine = test_engine().build()?;
-    engine.provide(A, 1).await?;
-    let mut watch = engine.output(A).follow().await?;
-    assert_eq!(watch.value().await, Ok(1));
-
-    engine.uninstall(&A).await?;
-    assert_eq!(watch.changed().await, Ok(None));
-    clean_kill(engine).await?;
-
-    assert_eq!(watch.changed().await, Err(EngineGone));
-    assert_eq!(watch.value().await, Err(EngineGone));
-    assert_eq!(watch.get(), None);
-    Ok(())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_name_that_is_no_longer_followed_is_forgotten() -> TestResult {
-    let engine = test_engine().build()?;
-    let watch = engine.output(A).follow().await?;
-    assert_eq!(engine.graph().await.ok_or("it ended")?.nodes.len(), 1);
-
-    drop(watch);
-    engine.settled().await?;
-
-    assert!(engine.graph().await.ok_or("it ended")?.nodes.is_empty());
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_question_that_is_given_up_leaves_no_name_behind() -> TestResult {
-    let (engine, b) = (test_engine().build()?, B);
-
-    for _ in 0..3 {
-        tokio::select! {
-            biased;
-            _ = engine.output(A) => {}
-            _ = engine.running(&b) => {}
-            () = std::future::ready(()) => {}
-        }
-    }
-    engine.settled().await?;
-
-    assert!(engine.graph().await.ok_or("it ended")?.nodes.is_empty());
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn running_waits_for_its_own_name_and_no_other() -> TestResult {
-    let engine = test_engine().build()?;
-    let (name, other) = (C, Name::<u32>::new("other"));
-
-    let waits = engine.running(&name);
-    let installed = async {
-        engine.settled().await?;
-        engine.provide(other, 1).await?;
-        engine.settled().await
-    };
-    let is_first = tokio::select! {
-        biased;
-        _ = waits => true,
-        installed = installed => { installed?; false }
-    };
-
-    assert!(!is_first);
-    Ok(clean_kill(engine).await?)
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_output_of_an_engine_that_ends_is_an_error() -> TestResult {
-    let engine = test_engine().build()?;
-
-    let (output, ended) = tokio::join!(engine.output(A), engine.stop());
-
-    ended?;
-    assert_eq!(output, Err(ChangeError::Stopped));
-    Ok(())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_that_is_not_on_offer_is_refused_to_those_outside() -> TestResult {
-    let engine = test_engine().build()?;
-    engine.install(A, Script::new().manifold(())).await?;
-
-    let refused = engine.output(A.output::<String>()).await;
-
-    let text = refused.err().ok_or("it was offered")?.to_string();
-    assert_eq!(text, "cannot follow \"a\" as String: it offers u32");
-    Ok(clean_kill(engine).await?)
 }
 
 /// Returns how many more tasks a runtime has after a worker with these outputs was bounced.

@@ -291,8 +291,10 @@ fn was_dropped(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Ended { end: EndKind::Dropped, .. })
 }
 
-#[tokio::test]
-async fn an_engine_whose_workers_runtime_is_gone_says_that_it_stops() -> TestResult {
+/// Returns an engine whose workers' runtime has gone, as its events have told, and which does not end
+/// before its kill deadline unless the sender is dropped.
+async fn lost_workers()
+-> Result<(Engine, EventRecorder, mpsc::Sender<()>), Box<dyn std::error::Error>> {
     let workers = WorkerRuntime::new(1)?;
     let engine = test_engine().workers_on(workers.handle()?).kill_deadline(SHORT).build()?;
     let mut events = EventRecorder::new(&engine);
@@ -305,6 +307,13 @@ async fn an_engine_whose_workers_runtime_is_gone_says_that_it_stops() -> TestRes
 
     drop(workers);
     events.wait_for_kind("/b", was_dropped).await?;
+    Ok((engine, events, release))
+}
+
+#[tokio::test]
+async fn an_engine_whose_workers_runtime_is_gone_says_that_it_stops() -> TestResult {
+    let (engine, mut events, release) = lost_workers().await?;
+
     let is_stopping = tokio::select! {
         biased;
         () = engine.stopping() => true,
@@ -321,17 +330,8 @@ async fn an_engine_whose_workers_runtime_is_gone_says_that_it_stops() -> TestRes
 
 #[tokio::test]
 async fn an_engine_whose_workers_runtime_is_gone_keeps_its_kill_deadline() -> TestResult {
-    let workers = WorkerRuntime::new(1)?;
-    let engine = test_engine().workers_on(workers.handle()?).kill_deadline(SHORT).build()?;
-    let mut events = EventRecorder::new(&engine);
-    let (deaf, release) = deaf();
-    engine.install(A, deaf).await?;
-    engine.install(B, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    let (engine, _events, release) = lost_workers().await?;
 
-    drop(workers);
-    events.wait_for_kind("/b", was_dropped).await?;
     let error = engine.stop().await.err().ok_or("it ended well")?;
 
     assert_eq!(error.to_string(), "the runtime of engine / was shut down");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, WorkerState};
+use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker};
 use crankcase_testing::{Bare, Journal, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle};
 use tokio::sync::mpsc;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use crate::asking::Asking;
 use crate::events::Events;
 use crate::gone::Gone;
+use crate::owning::check_held;
 use crate::running::{TestResult, guarded};
 
 fn catacomb() -> (Catacomb, CatacombHandle) {
@@ -297,17 +298,8 @@ async fn a_start_that_is_stopped_half_way_has_not_ended_before_its_children_are_
     });
     let engine = test_engine().build()?;
     engine.install(OWNER, owner.build()).await?;
-    let linger = held.recv().await;
+    check_held(&engine, &OWNER, &mut held).await?;
 
-    let (bounced, seen) = tokio::join!(async { engine.bounce(&OWNER).await }, async {
-        sleep(Duration::from_secs(600)).await;
-        let owner = engine.report().await.workers.remove("owner");
-        drop(linger);
-        owner.map(|owner| (owner.state, owner.starts))
-    });
-
-    bounced?;
-    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
     assert!(held.recv().await.is_some(), "the next begins then");
     Ok(clean_kill(engine).await?)
 }
@@ -347,17 +339,8 @@ async fn an_engine_does_not_start_it_again_before_its_children_are_gone() -> Tes
         .build();
     let engine = test_engine().build()?;
     engine.install(OWNER, owner).await?;
-    let linger = held.recv().await;
+    check_held(&engine, &OWNER, &mut held).await?;
 
-    let (bounced, seen) = tokio::join!(async { engine.bounce(&OWNER).await }, async {
-        sleep(Duration::from_secs(600)).await;
-        let owner = engine.report().await.workers.remove("owner");
-        drop(linger);
-        owner.map(|owner| (owner.state, owner.starts))
-    });
-
-    bounced?;
-    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
     engine.running(&OWNER).await?;
     drop(held.recv().await);
     Ok(clean_kill(engine).await?)

@@ -14,6 +14,7 @@ mod heartbeat;
 mod holding;
 mod locks;
 mod losing;
+mod owning;
 mod periodic;
 mod process;
 mod runner;

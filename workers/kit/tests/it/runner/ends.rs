@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker, WorkerState};
+use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker};
 use crankcase_testing::{check_alive, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{ChildSpec, Ending, Runner, RunnerConfig, RunnerError, RunnerHandle};
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Idle, deaf, idle, policy, run};
 use crate::asking::Asking;
+use crate::owning::check_held;
 use crate::running::{TestResult, guarded};
 
 #[tokio::test(start_paused = true)]
@@ -136,17 +137,8 @@ async fn a_start_that_is_stopped_half_way_has_not_ended_before_its_workers_are_g
     });
     let engine = test_engine().build()?;
     engine.install(OWNER, owner.build()).await?;
-    let linger = held.recv().await;
+    check_held(&engine, &OWNER, &mut held).await?;
 
-    let (bounced, seen) = tokio::join!(async { engine.bounce(&OWNER).await }, async {
-        sleep(Duration::from_secs(600)).await;
-        let owner = engine.report().await.workers.remove("owner");
-        drop(linger);
-        owner.map(|owner| (owner.state, owner.starts))
-    });
-
-    bounced?;
-    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
     assert!(held.recv().await.is_some(), "the next begins then");
     Ok(clean_kill(engine).await?)
 }
@@ -164,17 +156,8 @@ async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestRes
     let workers = engine.output(RUNNER).await?;
     let (sender, mut held) = mpsc::unbounded_channel();
     workers.start("a", stubborn(sender)).await?;
-    let linger = held.recv().await;
+    check_held(&engine, &RUNNER, &mut held).await?;
 
-    let (bounced, seen) = tokio::join!(async { engine.bounce(&RUNNER).await }, async {
-        sleep(Duration::from_secs(600)).await;
-        let runner = engine.report().await.workers.remove("runner");
-        drop(linger);
-        runner.map(|runner| (runner.state, runner.starts))
-    });
-
-    bounced?;
-    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
     assert!(workers.names().is_empty());
     Ok(clean_kill(engine).await?)
 }

@@ -1,0 +1,29 @@
+//! Owners whose workers linger, in an engine.
+
+use std::time::Duration;
+
+use crankcase_engine::{Engine, Linger, Name, WorkerState};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use crate::running::TestResult;
+
+/// Checks that the bounce of an owner has not ended it before what is held of it is let go.
+pub(crate) async fn check_held<T>(
+    engine: &Engine,
+    owner: &Name<T>,
+    held: &mut mpsc::UnboundedReceiver<Linger>,
+) -> TestResult {
+    let linger = held.recv().await;
+
+    let (bounced, seen) = tokio::join!(async { engine.bounce(owner).await }, async {
+        sleep(Duration::from_secs(600)).await;
+        let owner = engine.report().await.workers.remove(owner.as_str());
+        drop(linger);
+        owner.map(|owner| (owner.state, owner.starts))
+    });
+
+    bounced?;
+    assert_eq!(seen, Some((WorkerState::Stuck, 1)));
+    Ok(())
+}
