@@ -73,6 +73,7 @@ mod printable;
 mod process;
 mod readiness;
 mod runner;
+mod seed;
 mod service;
 mod signal;
 mod value;

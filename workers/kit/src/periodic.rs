@@ -1,8 +1,6 @@
 //! Work that is done again and again.
 
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::time::Duration;
 
 use crankcase_engine::{ConfigError, Outcome, Stop, Worker};
@@ -11,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use self::schedule::Schedule;
+use crate::seed::any_seed;
 
 mod schedule;
 
@@ -83,7 +82,7 @@ impl PeriodicConfig {
             jitter: 0.1,
             first: FirstTurn::default(),
             missed: MissedTurns::default(),
-            seed: RandomState::new().hash_one(0),
+            seed: any_seed(),
         }
     }
 

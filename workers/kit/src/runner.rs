@@ -14,7 +14,6 @@
 //!    time.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crankcase_engine::{ConfigError, Outcome, Policy, Stop, Worker};
@@ -29,6 +28,7 @@ pub use self::stay::Ending;
 use self::table::Shared;
 use crate::child::{caught, passing_on_loss};
 use crate::left_behind::LeftBehind;
+use crate::seed::any_seed;
 
 mod body;
 mod error;
@@ -53,7 +53,7 @@ pub struct RunnerConfig {
 
 impl Default for RunnerConfig {
     fn default() -> Self {
-        Self { policy: Policy::default(), seed: RandomState::new().hash_one(0) }
+        Self { policy: Policy::default(), seed: any_seed() }
     }
 }
 

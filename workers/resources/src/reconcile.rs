@@ -12,7 +12,6 @@
 //!    that is written all the time must not either.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -65,7 +64,7 @@ impl Reconcile {
     /// Returns the defaults with these kinds.
     pub fn new(kinds: Kinds) -> Self {
         let backoff = Backoff::default();
-        let seed = RandomState::new().hash_one(0);
+        let seed = rand::random();
         Self { kinds, backoff, look_every: FULL_LOOK, ledger: None, seed }
     }
 }

@@ -7,7 +7,6 @@
 //!    makes a socket in the folder.
 
 use std::fs::{self, DirBuilder, Permissions};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram as Unregistered;
@@ -19,6 +18,7 @@ use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 
 use crate::printable::printable;
+use crate::seed::any_seed;
 
 const EXTENSION: &str = "notify";
 
@@ -31,7 +31,7 @@ const MAX_STATUS: usize = 256;
 /// Tells the names of this process from those of any other. Its pid does not: the first process of a
 /// container has that of the one before; nor does its start time, which counts in hundredths of a
 /// second after the boot.
-static OWN: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(()));
+static OWN: LazyLock<u64> = LazyLock::new(any_seed);
 
 /// Makes names unique within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
