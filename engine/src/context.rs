@@ -199,8 +199,9 @@ impl Journal {
             return;
         }
         let kind = EventKind::Noted { text: text.into() };
-        let record = Record::new(kind, Some(Arc::new(origin)), Some(name.clone()));
-        log.push(shared.clock.now().0, &shared.path, &mut vec![record]);
+        let mut records = Vec::new();
+        Record::push(&mut records, kind, Some(&Arc::new(origin)), Some(name));
+        log.push(shared.clock.now(), &shared.path, &mut records);
     }
 }
 

@@ -32,9 +32,8 @@ mod walk;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
-use std::iter;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -46,8 +45,8 @@ use names::Names;
 use reaper::Reaper;
 pub(crate) use remains::LastReport;
 use slice::STEPS;
+use slot::Slot;
 pub(crate) use slot::{Ask, Unasked};
-use slot::{Slot, Stamp};
 use timers::Timers;
 pub(crate) use turns::LoopTask;
 use waiting::Waiting;
@@ -57,6 +56,7 @@ pub(crate) use walk::{Asking, Snapshot};
 use crate::change::{ChangeError, Ops, Preview};
 use crate::changes::Latest;
 use crate::chunks::Chunks;
+use crate::clock::{Stamp, Wall};
 use crate::detail::Reporter;
 use crate::engine::Life;
 use crate::event::{EventKind, Origin};
@@ -169,8 +169,6 @@ pub(crate) struct EventLoop {
     has_parts: bool,
     began: Instant,
     now: Stamp,
-    /// The same moment by the wall clock.
-    wall_now: SystemTime,
     slice_ends: Instant,
     /// How many nested engines were started in this slice.
     nested_started: usize,
@@ -239,7 +237,6 @@ impl EventLoop {
             has_parts: false,
             began,
             now: 1,
-            wall_now: shared.clock.wall,
             slice_ends: began,
             nested_started: 0,
             ahead_of_timers: 0,
@@ -340,8 +337,8 @@ impl EventLoop {
         self.shared.path_of(self.slots[node.index()].name().as_str())
     }
 
-    fn wall(&self, stamp: Stamp) -> SystemTime {
-        brief::wall_at(self.shared.clock.wall, stamp)
+    fn wall(&self, stamp: Stamp) -> Wall {
+        self.shared.clock.wall.at(stamp)
     }
 
     /// Makes an event about a worker, if anyone follows them.
@@ -354,25 +351,18 @@ impl EventLoop {
         if !self.shared.log.is_followed() {
             return;
         }
-        let name = &self.slots[node.index()].name;
-        // Made where it will stand: to make it and move it there takes twice as long.
-        let make = || Record::new(kind(), origin.cloned(), name.clone());
-        self.events.extend(iter::once_with(make));
+        let name = self.slots[node.index()].name.as_ref();
+        Record::push(&mut self.events, kind(), origin, name);
     }
 
     /// Makes an event about the engine itself.
     fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        self.events.push(Record::new(kind, origin.cloned(), None));
+        Record::push(&mut self.events, kind, origin, None);
     }
 
     /// Hands over what was made and taken in this slice.
     fn flush(&mut self) {
-        self.shared.log.push(self.wall_now, &self.shared.path, &mut self.events);
+        self.shared.log.push(self.wall(self.now), &self.shared.path, &mut self.events);
         self.reaper.flush();
     }
-}
-
-/// Converts a duration since the engine began; it saturates after 584 years.
-fn stamp(duration: Duration) -> Stamp {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX - 1) + 1
 }

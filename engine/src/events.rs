@@ -5,7 +5,6 @@ mod record;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -14,7 +13,8 @@ use tokio::task::coop::consume_budget;
 pub(crate) use record::Record;
 use record::Whole;
 
-use crate::event::{Event, Timestamp};
+use crate::clock::Wall;
+use crate::event::Event;
 
 /// For how many events room is made at once.
 const AT_ONCE: usize = 4096;
@@ -53,7 +53,7 @@ impl Events {
     pub fn try_next(&mut self) -> Option<Notice> {
         match self.taken.take() {
             Some(event) => Some(self.hand_out(event)),
-            None => self.look().ok(),
+            None => self.look(false).ok(),
         }
     }
 
@@ -64,8 +64,9 @@ impl Events {
         Notice::Event(event)
     }
 
-    /// Looks into the ring. Who follows alone is given what is there, not copies of it.
-    fn look(&mut self) -> Result<Notice, Nothing> {
+    /// Looks into the ring. Who follows alone is given what is there, not copies of it. Who finds
+    /// nothing is told of the next event if it is to wait.
+    fn look(&mut self, is_to_wait: bool) -> Result<Notice, Nothing> {
         let mut ring = self.log.ring.lock();
         let first = ring.kept.first();
         if self.next < first {
@@ -73,6 +74,7 @@ impl Events {
             self.next = first;
             return Ok(Notice::Missed(missed));
         }
+        ring.is_awaited |= is_to_wait && self.next == ring.kept.next;
         let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
         // Who subscribes from now on begins with what is not in the ring yet.
         let is_alone = self.log.followers.load(Ordering::Relaxed) == 1;
@@ -104,7 +106,7 @@ impl Events {
             if let Some(event) = self.taken.take() {
                 return Some(self.hand_out(event));
             }
-            match self.look() {
+            match self.look(true) {
                 Ok(notice) => return Some(notice),
                 Err(Nothing::Ever) => return None,
                 Err(Nothing::Yet) => {}
@@ -136,7 +138,7 @@ pub(crate) struct Log {
 struct Moment {
     /// The sequence number of its first event.
     first: u64,
-    at: SystemTime,
+    at: Wall,
     engine: Arc<str>,
 }
 
@@ -156,6 +158,8 @@ struct Ring {
     kept: Kept,
     capacity: usize,
     is_closed: bool,
+    /// Someone waits for the next event, or did.
+    is_awaited: bool,
 }
 
 /// What a subscriber finds where there is no event.
@@ -175,7 +179,7 @@ impl Kept {
         let index = usize::try_from(sequence - self.first()).ok()?;
         let Whole { kind, origin, name } = self.records.get(index)?.copy();
         let Moment { at, engine, .. } = self.moment_of(sequence)?;
-        let (at, engine) = (Timestamp(*at), Arc::clone(engine));
+        let (at, engine) = ((*at).into(), Arc::clone(engine));
         Some(Event { sequence, at, kind, origin, engine, name })
     }
 
@@ -188,7 +192,7 @@ impl Kept {
             self.moments.pop_front();
         }
         let Moment { at, engine, .. } = self.moments.front()?;
-        let (at, engine) = (Timestamp(*at), Arc::clone(engine));
+        let (at, engine) = ((*at).into(), Arc::clone(engine));
         let Whole { kind, origin, name } = record.open();
         Some(Event { sequence, at, kind, origin, engine, name })
     }
@@ -266,7 +270,7 @@ impl Ring {
 
 impl Log {
     pub(crate) fn new(capacity: usize) -> Self {
-        let ring = Ring { kept: Kept::default(), capacity, is_closed: false };
+        let ring = Ring { kept: Kept::default(), capacity, is_closed: false, is_awaited: false };
         Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
     }
 
@@ -282,7 +286,7 @@ impl Log {
     }
 
     /// Enters what happened in one engine at one moment, the oldest first.
-    pub(crate) fn push(&self, at: SystemTime, engine: &Arc<str>, records: &mut Vec<Record>) {
+    pub(crate) fn push(&self, at: Wall, engine: &Arc<str>, records: &mut Vec<Record>) {
         if records.is_empty() {
             return;
         }
@@ -295,8 +299,11 @@ impl Log {
         ring.kept.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
         ring.push(records);
         ring.kept.forget_moments();
+        let is_awaited = std::mem::take(&mut ring.is_awaited);
         drop(ring);
-        self.pushed.notify_waiters();
+        if is_awaited {
+            self.pushed.notify_waiters();
+        }
     }
 
     /// Says that no more events will come.

@@ -52,6 +52,7 @@ mod bare;
 mod change;
 mod changes;
 mod chunks;
+mod clock;
 mod context;
 mod detail;
 mod engine;

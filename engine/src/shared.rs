@@ -1,14 +1,12 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
+use crate::clock::Clock;
 use crate::engine::Life;
-use crate::event::Timestamp;
 use crate::event_loop::{EventLoop, LastReport, Message};
 use crate::events::Log;
 use crate::inbox::Inbox;
@@ -46,19 +44,6 @@ pub(crate) struct Shared {
     pub(crate) has_left_behind: AtomicBool,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
-}
-
-/// When an engine began, by both clocks. Wall times are counted from it by tokio's clock, so that
-/// they stand still when that does.
-pub(crate) struct Clock {
-    pub(crate) began: Instant,
-    pub(crate) wall: SystemTime,
-}
-
-impl Clock {
-    pub(crate) fn now(&self) -> Timestamp {
-        Timestamp(self.wall + self.began.elapsed())
-    }
 }
 
 impl Shared {

@@ -2,7 +2,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::nested::NestedEngine;
 use super::{Caller, Engine, Life};
 use crate::backoff::{Backoff, Intensity};
+use crate::clock::{Clock, Wall};
 use crate::context::Context;
 use crate::error::ConfigError;
 use crate::event_loop::{Beginning, EventLoop, LastReport, LoopTask};
@@ -21,7 +22,7 @@ use crate::manifold::{Classifier, Filter, Severity, Wrap, no_classifier};
 use crate::name::Name;
 use crate::observe::Metrics;
 use crate::policy::Policy;
-use crate::shared::{Clock, Shared};
+use crate::shared::Shared;
 use crate::stop::Stop;
 use crate::tree::Tree;
 
@@ -54,7 +55,7 @@ struct Outer {
     driver: Handle,
     wrap: Option<Arc<dyn Wrap>>,
     /// What the outer engine takes for the time of day.
-    wall: SystemTime,
+    wall: Wall,
     root_life: watch::Receiver<Life>,
     stop: Stop,
 }
@@ -205,7 +206,7 @@ impl EngineBuilder {
             None => Arc::from(prefix),
         };
         let outer = self.outer;
-        let wall = outer.as_ref().map_or_else(wall_clock, |outer| outer.wall);
+        let wall = outer.as_ref().map_or_else(Wall::now, |outer| outer.wall);
         let seed = self.seed.or_else(|| outer.as_ref().map(|outer| outer.seed));
         let shared = Arc::new(Shared {
             inbox: Inbox::default(),
@@ -282,7 +283,7 @@ impl EngineBuilder {
             workers: shared.workers.clone(),
             driver: shared.driver.clone(),
             wrap: shared.wrap.clone(),
-            wall: shared.clock.now().0,
+            wall: shared.clock.now(),
             root_life: shared.root_life.clone(),
             stop: ctx.stop().clone(),
         });
@@ -304,10 +305,4 @@ impl fmt::Debug for EngineBuilder {
 /// Returns a seed that is another one each time.
 fn any_seed() -> u64 {
     RandomState::new().hash_one(0)
-}
-
-/// Reads the wall clock, once for each tree of engines.
-#[expect(clippy::disallowed_methods, reason = "the one place where the wall clock comes in")]
-fn wall_clock() -> SystemTime {
-    SystemTime::now()
 }

@@ -133,7 +133,7 @@ async fn last_report(engine: &Engine) -> Report {
             Life::Ended(verdict) => verdict.text(),
             Life::Running | Life::Stopping => None,
         };
-        Report::of_lost(engine.path().to_owned(), engine.shared.clock.now(), error)
+        Report::of_lost(engine.path().to_owned(), engine.shared.clock.now().into(), error)
     })
 }
 

@@ -1,9 +1,8 @@
 //! What a report says of a worker, kept small: most of it is made of this when it is asked for.
 
 use std::num::NonZeroU64;
-use std::time::{Duration, SystemTime};
 
-use super::slot::Stamp;
+use crate::clock::Wall;
 use crate::event::{Origin, Timestamp};
 use crate::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
 
@@ -40,8 +39,8 @@ impl RareBrief {
 
 impl Brief {
     /// Makes the report of the worker with this path, in an engine that began at this moment.
-    pub(super) fn into_report(self, path: String, wall: SystemTime) -> WorkerReport {
-        let at = |stamp: NonZeroU64| Timestamp(wall_at(wall, stamp.get()));
+    pub(super) fn into_report(self, path: String, wall: Wall) -> WorkerReport {
+        let at = |stamp: NonZeroU64| -> Timestamp { wall.at(stamp.get()).into() };
         let RareBrief { degraded, parked_by, inputs, error } =
             self.rare.map(|rare| *rare).unwrap_or_default();
         WorkerReport {
@@ -63,9 +62,4 @@ impl Brief {
             reporter: None,
         }
     }
-}
-
-/// Returns a moment by the wall clock, of an engine that began at this one.
-pub(super) fn wall_at(began: SystemTime, stamp: Stamp) -> SystemTime {
-    began + Duration::from_nanos(stamp)
 }

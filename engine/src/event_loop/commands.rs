@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::EventLoop;
 use super::slot::{LastError, Slot, Uptime, WorkerSlot};
-use super::{EventLoop, stamp};
+use crate::clock::stamp;
 use crate::context::{Context, Identity};
 use crate::event::EventKind;
 use crate::input::{FEW, Gift, Gifts};

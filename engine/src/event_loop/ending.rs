@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::remains::Remains;
-use super::{Call, EventLoop, Question, stamp};
+use super::{Call, EventLoop, Question};
 use crate::change::ChangeError;
+use crate::clock::stamp;
 use crate::engine::{Life, Verdict};
 use crate::event::{EventKind, Origin};
 use crate::exit::BoxError;
@@ -100,7 +101,7 @@ impl EventLoop {
         };
         // Who waits is woken by code of others, and the loop may be going because of a panic.
         let told = catch_unwind(AssertUnwindSafe(|| {
-            self.shared.log.push(self.wall_now, &self.shared.path, &mut self.events);
+            self.shared.log.push(self.wall(self.now), &self.shared.path, &mut self.events);
             self.end_events();
             self.life.send_replace(Life::Ended(verdict));
         }));

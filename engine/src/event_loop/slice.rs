@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{EventLoop, stamp};
+use super::EventLoop;
+use crate::clock::stamp;
 use crate::inbox::{Inbox, Unread};
 use crate::machine::Step;
 
@@ -28,7 +29,6 @@ impl EventLoop {
         self.nested_started = 0;
         self.is_in_turn = true;
         self.now = stamp(now.duration_since(self.began));
-        self.wall_now = self.wall(self.now);
     }
 
     pub(super) fn is_slice_over(&self) -> bool {

@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::reaper::Reaper;
+use crate::clock::Stamp;
 use crate::context::Degraded;
 use crate::detail::Reporter;
 use crate::event::Origin;
@@ -21,9 +22,6 @@ use crate::manifold::Manifold;
 use crate::name::Text;
 use crate::stop::Stopper;
 use crate::value::{Kind, Outputs, Value};
-
-/// Nanoseconds since the engine began, and one more: never zero.
-pub(super) type Stamp = u64;
 
 /// The values of one name and type, for those who follow them.
 pub(super) type Channel = (&'static Kind, follow::Sender<Option<Value>>);

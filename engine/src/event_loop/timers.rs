@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use super::slot::Stamp;
+use crate::clock::Stamp;
 use crate::machine::{Machine, NodeId, Token};
 
 /// How many stale timers are borne before the queue is cleaned.

@@ -10,8 +10,9 @@ use super::brief::{Brief, RareBrief};
 use super::remains::{Last, Summary};
 use super::slot::{Ask, Slot};
 use super::waiting::answer;
-use super::{EventLoop, Reply, stamp};
-use crate::event::{Origin, Timestamp};
+use super::{EventLoop, Reply};
+use crate::clock::stamp;
+use crate::event::Origin;
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
 use crate::name::Text;
@@ -119,7 +120,7 @@ impl EventLoop {
             path: self.shared.own_path().to_owned(),
             state,
             is_healthy: error.is_none(),
-            at: Timestamp(self.wall_now),
+            at: self.wall(self.now).into(),
             error,
             left_behind: Vec::new(),
             workers: std::collections::BTreeMap::new(),
@@ -166,7 +167,7 @@ impl EventLoop {
                 workers.push(Last { name, is_live, brief });
             }
         }
-        Summary { at: Timestamp(self.wall_now), error, workers }
+        Summary { at: self.wall(self.now).into(), error, workers }
     }
 
     fn brief(&self, node: NodeId, view: View, slot: &Slot) -> Brief {
@@ -175,7 +176,7 @@ impl EventLoop {
         let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
             is_panic: error.is_panic,
-            at: Timestamp(self.wall(error.at)),
+            at: self.wall(error.at).into(),
         });
         let degraded = slot.degraded().map(str::to_owned);
         let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));

@@ -1,5 +1,6 @@
 //! What is kept of an event until somebody asks for it.
 
+use std::iter;
 use std::sync::Arc;
 
 use crate::event::{EventKind, Origin};
@@ -21,6 +22,7 @@ pub(crate) enum Usual {
     Installed,
     Starting { generation: u32 },
     Started { generation: u32 },
+    InputLost,
     Stopping,
     Ended { end: EndKind },
     Removed,
@@ -36,14 +38,29 @@ pub(crate) struct Whole {
 }
 
 impl Record {
-    /// Returns the record of an event. Where the kind is known at compile time, nothing is left to
-    /// find out if this is inlined; the compiler does not see that by itself.
+    /// Adds the record of an event. Where the kind is known at compile time, nothing is left to find
+    /// out if this is inlined; the compiler does not see that by itself.
     #[inline(always)]
-    pub(crate) fn new(kind: EventKind, origin: Option<Arc<Origin>>, name: Option<Text>) -> Self {
+    pub(crate) fn push(
+        records: &mut Vec<Self>,
+        kind: EventKind,
+        origin: Option<&Arc<Origin>>,
+        name: Option<&Text>,
+    ) {
         match (Usual::of(&kind), origin, name) {
-            (Some(kind), None, Some(name)) => Self::Usual { name, kind },
-            (_, origin, name) => Self::Other(Box::new(Whole { kind, origin, name })),
+            (Some(kind), None, Some(name)) => {
+                // Made where it will stand: to make it and move it there takes twice as long.
+                let make = || Self::Usual { name: name.clone(), kind };
+                records.extend(iter::once_with(make));
+            }
+            _ => records.push(Self::other(kind, origin, name)),
         }
+    }
+
+    #[cold]
+    fn other(kind: EventKind, origin: Option<&Arc<Origin>>, name: Option<&Text>) -> Self {
+        let (origin, name) = (origin.cloned(), name.cloned());
+        Self::Other(Box::new(Whole { kind, origin, name }))
     }
 
     pub(super) fn copy(&self) -> Whole {
@@ -72,6 +89,7 @@ impl Usual {
             EventKind::Installed => Self::Installed,
             EventKind::Starting { generation } => Self::Starting { generation },
             EventKind::Started { generation } => Self::Started { generation },
+            EventKind::InputLost => Self::InputLost,
             EventKind::Stopping => Self::Stopping,
             EventKind::Ended { end, error: None, is_panic: false } => Self::Ended { end },
             EventKind::Removed => Self::Removed,
@@ -86,6 +104,7 @@ impl From<Usual> for EventKind {
             Usual::Installed => Self::Installed,
             Usual::Starting { generation } => Self::Starting { generation },
             Usual::Started { generation } => Self::Started { generation },
+            Usual::InputLost => Self::InputLost,
             Usual::Stopping => Self::Stopping,
             Usual::Ended { end } => Self::Ended { end, error: None, is_panic: false },
             Usual::Removed => Self::Removed,
@@ -103,7 +122,9 @@ mod tests {
 
     /// Says whether an event is kept without a box, and that it is given as it was entered.
     fn is_small(kind: &EventKind, origin: Option<&Arc<Origin>>, name: Option<&str>) -> bool {
-        let record = Record::new(kind.clone(), origin.cloned(), name.map(Text::new));
+        let mut records = Vec::new();
+        Record::push(&mut records, kind.clone(), origin, name.map(Text::new).as_ref());
+        let record = records.pop().expect("it was added");
         let is_small = matches!(record, Record::Usual { .. });
         let whole = record.open();
         assert_eq!(whole.kind, *kind);
@@ -119,6 +140,7 @@ mod tests {
             EventKind::Installed,
             EventKind::Starting { generation: 1 },
             EventKind::Started { generation: 2 },
+            EventKind::InputLost,
             EventKind::Stopping,
             ended(EndKind::Stopped),
             ended(EndKind::Done),

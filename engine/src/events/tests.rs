@@ -6,10 +6,12 @@ use crate::event::EventKind;
 
 /// Enters events of an engine that are told apart by their generations.
 fn push(log: &Log, seconds: u64, engine: &str, generations: std::ops::Range<u32>) {
-    let started = |generation| EventKind::Started { generation };
-    let records = generations.map(|generation| Record::new(started(generation), None, None));
-    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    log.push(at, &Arc::from(engine), &mut records.collect());
+    let mut records = Vec::new();
+    for generation in generations {
+        Record::push(&mut records, EventKind::Started { generation }, None, None);
+    }
+    let at = (SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).into();
+    log.push(at, &Arc::from(engine), &mut records);
 }
 
 fn all(events: &mut Events) -> Vec<String> {
