@@ -15,14 +15,22 @@ use crate::value::Kind;
 /// What a group is to the graph.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// The node of each op.
-    pub(super) nodes: SmallVec<[NodeId; 1]>,
-    /// The inputs of each op that installs; empty for others.
-    pub(super) edges: SmallVec<[Box<[Edge]>; 1]>,
-    /// Which op changes a node, where there is more than one.
-    changed: Changed,
+    /// What each op is about.
+    pub(super) planned: SmallVec<[Planned; 1]>,
+    /// How many of the first ops are about a node with a higher number than the one before, as new
+    /// ones mostly have: they need no table.
+    ascending: usize,
+    /// The ops of the other nodes.
+    others: Map<NodeId, usize>,
     /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
     pub(super) linked: Vec<usize>,
+}
+
+/// What an op is about.
+pub(super) struct Planned {
+    pub(super) node: NodeId,
+    /// The inputs that it gives its node; none if it does not install.
+    pub(super) edges: Box<[Edge]>,
 }
 
 impl EventLoop {
@@ -34,11 +42,9 @@ impl EventLoop {
         ops: &mut [Op],
         at: usize,
     ) -> Result<(), ChangeError> {
-        let is_group = ops.len() > 1;
         let Op { name, action } = &mut ops[at];
         let node = self.intern_taking(name);
-        plan.nodes.push(node);
-        let is_first = !is_group || plan.changed.insert(node, at);
+        let is_first = plan.op_of(node).is_none();
         self.check_made_up(node, action, is_first)?;
         if !is_first {
             return Err(ChangeError::NamedTwice { name: self.name(node) });
@@ -47,7 +53,7 @@ impl EventLoop {
         // One that will use nothing counts too: it no longer uses what it does now.
         let is_linked = self.machine.inputs(node).len() > 0;
         let Action::Install { manifold: Some(manifold), expected, mode } = &*action else {
-            plan.edges.push(Box::default());
+            plan.push(Planned { node, edges: Box::default() });
             if is_linked && matches!(action, Action::Uninstall { .. }) {
                 plan.linked.push(at);
             }
@@ -76,7 +82,7 @@ impl EventLoop {
         if is_linked || !edges.is_empty() || self.machine.users(node).next().is_some() {
             plan.linked.push(at);
         }
-        plan.edges.push(edges);
+        plan.push(Planned { node, edges });
         Ok(())
     }
 
@@ -150,15 +156,16 @@ impl EventLoop {
         let Action::Install { manifold: Some(manifold), .. } = &ops[at].action else {
             return Ok(());
         };
-        let name = self.slots[plan.nodes[at].index()].name();
-        for (input, edge) in manifold.blueprint.inputs().iter().zip(&plan.edges[at]) {
+        let Planned { node, edges } = &plan.planned[at];
+        let name = self.slots[node.index()].name();
+        for (input, edge) in manifold.blueprint.inputs().iter().zip(edges) {
             if let Some(offers) = self.offers_after(plan, ops, edge.target) {
                 let asked = Asked { user: name, input: &input.name, kind: input.kind };
                 asked.compare(name, offers)?;
             }
         }
-        for (user, index) in self.machine.users(plan.nodes[at]) {
-            if plan.op_of(user, at).is_some() {
+        for (user, index) in self.machine.users(*node) {
+            if plan.op_of(user).is_some() {
                 continue;
             }
             let slot = &self.slots[user.index()];
@@ -178,7 +185,7 @@ impl EventLoop {
         ops: &'a [Op],
         node: NodeId,
     ) -> Option<&'a [&'static Kind]> {
-        let change = plan.changed.get(node).map(|at| &ops[at].action);
+        let change = plan.op_of(node).map(|at| &ops[at].action);
         match change {
             Some(Action::Install { manifold, .. }) => {
                 manifold.as_ref().map(|manifold| manifold.blueprint.offers())
@@ -195,8 +202,8 @@ impl EventLoop {
         if plan.linked.is_empty() {
             return Ok(());
         }
-        let linked = plan.linked.iter();
-        let rewirings: Vec<_> = linked.map(|at| (plan.nodes[*at], &*plan.edges[*at])).collect();
+        let linked = plan.linked.iter().map(|at| &plan.planned[*at]);
+        let rewirings: Vec<_> = linked.map(|planned| (planned.node, &*planned.edges)).collect();
         let Some(mut cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
         // It is told from what is being installed, which closes it.
         let first = cycle.iter().position(|node| {
@@ -217,17 +224,17 @@ impl EventLoop {
         if self.machine.view(asker).generation != generation {
             return Ok(());
         }
-        let stopped = |(op, _): &(&Op, &NodeId)| !matches!(op.action, Action::Unpark);
-        let ops = || ops.iter().zip(&plan.nodes).filter(stopped);
-        let roots: Vec<_> = ops().map(|(_, node)| *node).collect();
+        let stopped = |(op, _): &(&Op, NodeId)| !matches!(op.action, Action::Unpark);
+        let ops = || ops.iter().zip(plan.nodes()).filter(stopped);
+        let roots: Vec<_> = ops().map(|(_, node)| node).collect();
         if !self.machine.ending_before(&roots).contains(&asker) {
             return Ok(());
         }
         for (op, node) in ops() {
-            if self.machine.ending_before(&[*node]).contains(&asker) {
+            if self.machine.ending_before(&[node]).contains(&asker) {
                 return Err(ChangeError::OwnEnd {
                     action: op.action.verb(),
-                    name: self.name(*node),
+                    name: self.name(node),
                     asker: self.name(asker),
                 });
             }
@@ -239,58 +246,38 @@ impl EventLoop {
 impl Plan {
     /// Makes room for a group of so many ops.
     pub(super) fn reserve(&mut self, count: usize) {
-        self.nodes.reserve(count);
-        self.edges.reserve(count);
-        self.changed.reserve(count);
+        self.planned.reserve(count);
     }
 
-    /// Takes the inputs that an op gives its node.
-    pub(super) fn take_edges(&mut self, at: usize) -> Box<[Edge]> {
-        std::mem::take(&mut self.edges[at])
-    }
-
-    /// Returns the op that changes a node's manifold, in a group whose op `at` is looked at.
-    fn op_of(&self, node: NodeId, at: usize) -> Option<usize> {
-        if self.nodes[at] == node { Some(at) } else { self.changed.get(node) }
-    }
-}
-
-/// The nodes that a group changes, each with its op.
-#[derive(Default)]
-struct Changed {
-    /// Those that have a higher number than all before them, as new ones mostly have: they need no
-    /// table.
-    ascending: Vec<(NodeId, usize)>,
-    others: Map<NodeId, usize>,
-}
-
-impl Changed {
-    /// Makes room for so many, so that no step moves all that are there already.
-    fn reserve(&mut self, count: usize) {
-        self.ascending.reserve(count);
-    }
-
-    /// Enters a node, and returns whether it is the first time.
-    fn insert(&mut self, node: NodeId, at: usize) -> bool {
-        if self.ascending.last().is_none_or(|(last, _)| *last < node) {
-            self.ascending.push((node, at));
-            return true;
+    /// Adds what the next op is about.
+    fn push(&mut self, planned: Planned) {
+        let at = self.planned.len();
+        let is_above = self.planned.last().is_none_or(|last| last.node < planned.node);
+        if self.ascending == at && is_above {
+            self.ascending += 1;
+        } else {
+            if self.others.is_empty() {
+                // So that no step moves all that are there already.
+                self.others.reserve(self.planned.capacity() - at);
+            }
+            self.others.insert(planned.node, at);
         }
-        if self.others.is_empty() {
-            self.others.reserve(self.ascending.capacity() - self.ascending.len());
-        }
-        self.place(node).is_err() && self.others.insert(node, at).is_none()
+        self.planned.push(planned);
     }
 
-    fn get(&self, node: NodeId) -> Option<usize> {
-        match self.place(node) {
-            Ok(place) => Some(self.ascending[place].1),
-            Err(_) => self.others.get(&node).copied(),
+    /// Returns the op that changes a node, of those that were added.
+    fn op_of(&self, node: NodeId) -> Option<usize> {
+        let ascending = &self.planned[..self.ascending];
+        if ascending.last().is_none_or(|last| last.node < node) && self.others.is_empty() {
+            return None;
         }
+        let found = ascending.binary_search_by_key(&node, |planned| planned.node);
+        found.ok().or_else(|| self.others.get(&node).copied())
     }
 
-    fn place(&self, node: NodeId) -> Result<usize, usize> {
-        self.ascending.binary_search_by_key(&node, |(node, _)| *node)
+    /// Returns the node of each op.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.planned.iter().map(|planned| planned.node)
     }
 }
 

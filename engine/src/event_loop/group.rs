@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::check::Plan;
+use super::check::{Plan, Planned};
 use super::slice::STEPS;
 use super::waiting::answer;
 use super::{ChangeReply, EventLoop};
@@ -48,7 +48,8 @@ impl Default for Stage {
 
 impl Job {
     pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
-        Self { ops, caller, ..Self::default() }
+        let (plan, ending, stage) = (Plan::default(), Vec::new(), Stage::default());
+        Self { ops, caller, reply: None, plan, ending, stage }
     }
 
     /// Lets someone wait for the answer.
@@ -96,24 +97,13 @@ impl EventLoop {
 
     /// Works on a group for one slice at most; returns what has come of it if there is no more to do.
     pub(super) fn advance_job(&mut self, job: &mut Job) -> Option<Changed> {
-        let mut steps = 0;
-        loop {
-            match self.advance(job) {
-                Ok(true) => {
-                    self.end_job(job);
-                    return Some(Ok(()));
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    self.end_job(job);
-                    return Some(Err(Box::new(error)));
-                }
-            }
-            steps += 1;
-            if steps % STEPS == 0 && self.is_slice_over() {
-                return None;
-            }
-        }
+        let changed = match self.advance(job) {
+            Ok(false) => return None,
+            Ok(true) => Ok(()),
+            Err(error) => Err(Box::new(error)),
+        };
+        self.end_job(job);
+        Some(changed)
     }
 
     /// Ends the work on a group. If it was refused, the names that were only made for it are forgotten
@@ -136,36 +126,52 @@ impl EventLoop {
         }
     }
 
-    /// Takes one step of a group; returns whether it was the last.
+    /// Takes the steps of a group until the slice is over; returns whether the last was among them.
     fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
-        let Job { ops, caller, .. } = job;
-        job.stage = match job.stage {
-            Stage::Resolve(at) if at < ops.len() => {
-                self.resolve(&mut job.plan, ops, at)?;
-                Stage::Resolve(at + 1)
+        let Job { ops, caller, plan, ending, stage, .. } = job;
+        let mut steps = 0;
+        let mut is_enough = |event_loop: &Self| {
+            steps += 1;
+            steps % STEPS == 0 && event_loop.is_slice_over()
+        };
+        if let Stage::Resolve(first) = *stage {
+            for at in first..ops.len() {
+                self.resolve(plan, ops, at)?;
+                if is_enough(self) {
+                    *stage = Stage::Resolve(at + 1);
+                    return Ok(false);
+                }
             }
-            Stage::Resolve(_) => Stage::Check(0),
-            Stage::Check(at) if at < job.plan.linked.len() => {
-                self.check(&job.plan, ops, job.plan.linked[at])?;
-                Stage::Check(at + 1)
+            *stage = Stage::Check(0);
+        }
+        if let Stage::Check(first) = *stage {
+            for at in first..plan.linked.len() {
+                self.check(plan, ops, plan.linked[at])?;
+                if is_enough(self) {
+                    *stage = Stage::Check(at + 1);
+                    return Ok(false);
+                }
             }
-            Stage::Check(_) => {
-                self.check_cycles(&job.plan)?;
-                self.check_own_end(&job.plan, ops, caller)?;
-                Stage::Apply(0)
-            }
-            Stage::Apply(at) if at < ops.len() => {
-                let (node, edges) = (job.plan.nodes[at], job.plan.take_edges(at));
+            self.check_cycles(plan)?;
+            self.check_own_end(plan, ops, caller)?;
+            *stage = Stage::Apply(0);
+        }
+        if let Stage::Apply(first) = *stage {
+            for at in first..ops.len() {
+                let Planned { node, edges } = &mut plan.planned[at];
+                let (node, edges) = (*node, mem::take(edges));
                 self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
                 let view = self.machine.view(node);
                 if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
-                    job.ending.push((node, view.generation));
+                    ending.push((node, view.generation));
                 }
-                Stage::Apply(at + 1)
+                if is_enough(self) {
+                    *stage = Stage::Apply(at + 1);
+                    return Ok(false);
+                }
             }
-            Stage::Apply(_) => return Ok(true),
-        };
-        Ok(false)
+        }
+        Ok(true)
     }
 
     fn apply(

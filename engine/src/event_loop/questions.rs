@@ -61,32 +61,32 @@ impl EventLoop {
         self.machine.begin_group();
         let plan = self.check_all(ops);
         self.machine.end_group();
-        let Plan { nodes, edges, .. } = plan?;
+        let plan = plan?;
         let mut preview = Preview::default();
         let mut gone = BTreeSet::new();
         let mut roots = Vec::new();
-        for (op, node) in ops.iter().zip(&nodes) {
-            let path = self.path(*node);
+        for (op, node) in ops.iter().zip(plan.nodes()) {
+            let path = self.path(node);
             match op.action {
                 Action::Install { .. } => preview.installed.push(path),
                 Action::Uninstall { .. } => preview.uninstalled.push(path),
                 Action::Bounce | Action::Park | Action::Unpark => {}
             }
             if matches!(op.action, Action::Uninstall { .. } | Action::Park) {
-                gone.insert(*node);
+                gone.insert(node);
             }
             if !matches!(op.action, Action::Unpark) {
-                roots.push(*node);
+                roots.push(node);
             }
-            if !gone.contains(node) {
-                roots.extend(self.users_without(*node));
+            if !gone.contains(&node) {
+                roots.extend(self.users_without(node));
             }
         }
         let stopping = self.machine.bounced_with(&roots);
-        let puts = ops.iter().zip(nodes.iter().zip(&edges));
+        let puts = ops.iter().zip(&plan.planned);
         let rewired = puts.filter(|(op, _)| matches!(op.action, Action::Install { .. }));
-        let rewired = rewired.map(|(_, (node, edges))| (*node, &**edges)).collect();
-        self.add_bereft(&mut gone, &stopping, &nodes, &rewired);
+        let rewired = rewired.map(|(_, planned)| (planned.node, &*planned.edges)).collect();
+        self.add_bereft(&mut gone, &stopping, plan.nodes().collect(), &rewired);
         for node in stopping {
             let path = self.path(node);
             let list =
@@ -122,10 +122,9 @@ impl EventLoop {
         &self,
         gone: &mut BTreeSet<NodeId>,
         stopping: &[NodeId],
-        changed: &[NodeId],
+        changed: BTreeSet<NodeId>,
         rewired: &BTreeMap<NodeId, &[Edge]>,
     ) {
-        let changed: BTreeSet<_> = changed.iter().copied().collect();
         let mut users: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (user, edges) in rewired {
             for edge in edges.iter().filter(|edge| edge.need.gates()) {
