@@ -255,6 +255,9 @@ impl EventLoop {
 
     /// Fires the timers that are due, until the slice is over.
     fn fire_timers(&mut self) {
+        if !self.timers.is_due(self.now) && self.killed_until.is_none() {
+            return;
+        }
         let mut fired = 0;
         while let Some((node, token)) = self.timers.pop_due(self.now) {
             if self.machine.is_armed(node, token) {

@@ -120,7 +120,8 @@ impl Stop {
 
     #[inline]
     fn pair_of(identity: Option<Identity>) -> (Stopper, Self) {
-        let cell = Arc::new(Cell { identity, ..Cell::default() });
+        let (flags, state) = (AtomicU8::default(), Mutex::default());
+        let cell = Arc::new(Cell { flags, state, identity });
         (Stopper { cell: Arc::clone(&cell) }, Self { cell })
     }
 

@@ -5,6 +5,7 @@
 //! 2. The worker's future is dropped before its end is told.
 //! 3. The end is told exactly once, also when the task is dropped.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::changes::{Changes, Late};
 use crate::context::{Context, Health, Identity};
@@ -57,12 +58,6 @@ impl Born {
     }
 }
 
-/// How a worker begins: with a start that returns it, or with its run.
-pub(crate) enum Begun<F, R> {
-    Start(F),
-    Run(R),
-}
-
 /// The steps of a worker's life, as functions of its manifold.
 pub(crate) struct Steps<M, B, P, N> {
     pub(crate) manifold: Arc<M>,
@@ -77,20 +72,20 @@ impl Launch {
         mut self,
         shared: &Shared,
         steps: Steps<M, B, P, N>,
-    ) -> Option<AbortHandle>
+    ) -> Option<JoinHandle<()>>
     where
         M: Blueprint + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
-        B: Fn(&M, Gifts, Context, &mut Late) -> Begun<F, R> + Send + 'static,
+        B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>) + Send + 'static,
         P: Fn(&M, &W, &Identity, &mut Changes) -> Born + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
         let runtime = shared.runtime_of(guard.settings.as_deref());
-        let stage = Stage::New { launch: Some((self.gifts, self.ctx)) };
+        let stage = Stage::New { gifts: self.gifts, ctx: Some(self.ctx) };
         let task = Task { stage, steps, beside: None, guard };
-        Some(runtime.spawn(task).abort_handle())
+        Some(runtime.spawn(task))
     }
 
     /// Runs a worker on a thread of its own.
@@ -98,7 +93,7 @@ impl Launch {
         mut self,
         manifold: Arc<dyn Blueprint>,
         run: impl FnOnce(Gifts, Context) -> Outcome + Send + 'static,
-    ) -> Option<AbortHandle> {
+    ) -> Option<JoinHandle<()>> {
         let mut guard = Guard::new(&mut self);
         let (gifts, ctx) = (self.gifts, self.ctx);
         let runtime = guard.identity().shared.workers.clone();
@@ -267,9 +262,11 @@ struct Beside {
 }
 
 pin_project! {
+    /// How far a worker's life has come. It begins with a start that returns the worker, or with
+    /// its run.
     #[project = StageProjection]
-    enum Stage<F, R> {
-        New { launch: Option<(Gifts, Context)> },
+    pub(crate) enum Stage<F, R> {
+        New { gifts: Gifts, ctx: Option<Context> },
         Start { #[pin] start: F },
         Run { #[pin] run: R },
         Ended,
@@ -291,7 +288,7 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Gifts, Context, &mut Late) -> Begun<F, R>,
+    B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>),
     P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
@@ -327,7 +324,7 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Gifts, Context, &mut Late) -> Begun<F, R>,
+    B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>),
     P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
     N: Fn(W, Stop) -> R,
 {
@@ -335,7 +332,7 @@ where
     fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let this = self.project();
         let step = match &*this.stage {
-            Stage::New { launch: Some((gifts, ctx)) } => {
+            Stage::New { gifts, ctx: Some(ctx) } => {
                 let beside = this.beside.get_or_insert_default();
                 if beside.wrapped.is_none() {
                     beside.wrapped = this.guard.wrap(ctx, gifts, &*this.steps.manifold);
@@ -344,7 +341,7 @@ where
             }
             Stage::Start { .. } => Step::Start,
             Stage::Run { .. } => Step::Run,
-            Stage::New { launch: None } | Stage::Ended => return Poll::Ready(None),
+            Stage::New { ctx: None, .. } | Stage::Ended => return Poll::Ready(None),
         };
         let wrapped = this.beside.as_mut().and_then(|beside| beside.wrapped.as_mut());
         wrapped.map_or(Poll::Ready(None), |wrapped| wrapped.before(step, cx))
@@ -359,22 +356,21 @@ where
             }
             let mut this = self.as_mut().project();
             match this.stage.as_mut().project() {
-                StageProjection::New { launch } => {
-                    let Some((gifts, ctx)) = launch.take() else { return Poll::Pending };
+                StageProjection::New { gifts, ctx } => {
+                    let Some(ctx) = ctx.take() else { return Poll::Pending };
+                    let gifts = mem::take(gifts);
                     if let Err(exit) = this.guard.enter(&ctx) {
                         return Poll::Ready(Err(exit));
                     }
                     let mut late = Late::default();
-                    let begun = (this.steps.begin)(&this.steps.manifold, gifts, ctx, &mut late);
+                    let (manifold, stage) = (&this.steps.manifold, this.stage.as_mut());
+                    (this.steps.begin)(manifold, gifts, ctx, &mut late, stage);
                     if late.is_awaited() {
                         this.beside.get_or_insert_default().late = late;
                     }
-                    match begun {
-                        Begun::Start(start) => this.stage.set(Stage::Start { start }),
-                        Begun::Run(_) if this.guard.stop.start_ended() => {
-                            return Poll::Ready(Ok(()));
-                        }
-                        Begun::Run(run) => this.stage.set(Stage::Run { run }),
+                    let has_started = matches!(*this.stage, Stage::Run { .. });
+                    if has_started && this.guard.stop.start_ended() {
+                        return Poll::Ready(Ok(()));
                     }
                 }
                 StageProjection::Start { start } => match ready!(start.poll(cx)) {

@@ -17,9 +17,6 @@ use crate::stop::Stop;
 use crate::task::Launch;
 use crate::value::Outputs;
 
-/// Which inputs are there.
-type Present = SmallVec<[bool; FEW]>;
-
 impl EventLoop {
     pub(super) fn execute(&mut self, command: Command) {
         match command {
@@ -54,44 +51,46 @@ impl EventLoop {
 
     fn start(&mut self, node: NodeId, generation: Generation) {
         let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
-        let (gifts, present) = self.gifts(node, &manifold);
+        let gifts = self.gifts(node, &manifold);
         let slot = &mut self.slots[node.index()];
-        slot.note_present(&present);
         slot.starts = slot.starts.saturating_add(1);
         self.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
         slot.set_aborted(false);
         let (shared, name, starts) = (Arc::clone(&self.shared), slot.name().clone(), slot.starts);
         let (stopper, stop) = Stop::of(Identity { shared, node, generation, starts, name });
-        slot.worker = Some(WorkerSlot {
+        self.note(node, None, || EventKind::Starting { generation: starts });
+        let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());
+        let ctx = Context::new(stop);
+        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
+        // What it tells is looked at after this turn's own work.
+        let task = manifold.blueprint.launch(launch, &self.shared);
+        let slot = &mut self.slots[node.index()];
+        // Made where it will stand, for which there must be nothing to drop there.
+        slot.worker = None;
+        slot.worker.get_or_insert_with(|| WorkerSlot {
             generation,
             stopper,
-            task: None,
+            task,
             outputs: Outputs::None,
             ask: None,
             uptime: Uptime::None,
-            is_plain: manifold.blueprint.offers().iter().all(|kind| kind.is_plain()),
+            is_plain,
             is_obsolete: false,
             is_aborted: false,
         });
-        self.note(node, None, || EventKind::Starting { generation: starts });
-        let ctx = Context::new(stop);
-        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
-        let task = manifold.blueprint.launch(launch, &self.shared);
-        if let Some(worker) = &mut self.slots[node.index()].worker {
-            worker.task = task;
-        }
     }
 
-    /// Returns what a worker is started with, and which of it was there.
-    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> (Gifts, Present) {
+    /// Returns what a worker is started with, and remembers which of it was there.
+    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> Gifts {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
-            return (Gifts::new(), Present::new());
+            self.slots[node.index()].note_present(&[]);
+            return Gifts::new();
         }
         let edges: SmallVec<[_; FEW]> = self.machine.inputs(node).collect();
         let mut gifts = Gifts::with_capacity(edges.len());
-        let mut present = Present::new();
+        let mut present: SmallVec<[bool; FEW]> = SmallVec::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.slots[edge.target.index()];
@@ -104,7 +103,8 @@ impl EventLoop {
                 Gift::Absent
             });
         }
-        (gifts, present)
+        self.slots[node.index()].note_present(&present);
+        gifts
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {

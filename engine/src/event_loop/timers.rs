@@ -49,6 +49,12 @@ impl Queue {
         }
     }
 
+    /// Returns when the first one ends.
+    fn first_at(&self) -> Option<Stamp> {
+        let other = self.others.peek().map(|Reverse(timer)| timer.at);
+        self.in_order.front().map(|timer| timer.at).into_iter().chain(other).min()
+    }
+
     fn first(&self) -> Option<Timer> {
         let other = self.others.peek().map(|Reverse(timer)| timer);
         self.in_order.front().into_iter().chain(other).min().copied()
@@ -104,7 +110,7 @@ impl Timers {
 
     /// Whether there is a timer whose time has come; it may be stale.
     pub(super) fn is_due(&self, now: Stamp) -> bool {
-        self.queue.first().is_some_and(|first| first.at <= now)
+        self.queue.first_at().is_some_and(|at| at <= now)
     }
 
     /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
@@ -130,8 +136,12 @@ impl Timers {
         machine: &Machine,
         deadline: Option<Stamp>,
     ) -> Option<Stamp> {
-        let at = self.first(machine).into_iter().chain(deadline).min()?;
-        self.sleeps_until.is_none_or(|until| at < until).then_some(at)
+        let sleeps_until = self.sleeps_until;
+        let is_sooner = |at: &Stamp| sleeps_until.is_none_or(|until| *at < until);
+        // Most timers end later than the sleep does, armed or not.
+        let may_be_sooner = self.queue.first_at().as_ref().is_some_and(is_sooner);
+        let first = if may_be_sooner { self.first(machine) } else { None };
+        first.into_iter().chain(deadline).min().filter(is_sooner)
     }
 
     /// Remembers that the loop's task sleeps until then.

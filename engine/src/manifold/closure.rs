@@ -4,12 +4,13 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::Pending;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
@@ -19,7 +20,7 @@ use crate::exit::{Exit, Outcome};
 use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
-use crate::task::{Begun, Born, Launch, Steps};
+use crate::task::{Born, Launch, Stage, Steps};
 use crate::value::{Kind, Value};
 
 /// What a closure worker offers: a tuple of up to eight values, each of another type.
@@ -268,18 +269,24 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
         let steps = Steps {
             manifold: plan,
-            begin: |plan: &Plan<Self>, gifts: Gifts, ctx: Context, late: &mut Late| {
-                let mut given = Given::new(gifts, ctx);
-                let values = plan.body.inputs.take(&mut given);
-                if O::CHANGES {
-                    *late = Late::new();
-                }
-                let up = Up::new(given.into_context(), Follower::Task(late.clone()));
-                Begun::<Pending<Result<Infallible, Exit>>, F>::Run((plan.body.run)(values, up))
-            },
+            begin:
+                |plan: &Plan<Self>,
+                 gifts: Gifts,
+                 ctx: Context,
+                 late: &mut Late,
+                 mut stage: Pin<&mut Stage<Pending<Result<Infallible, Exit>>, F>>| {
+                    let mut given = Given::new(gifts, ctx);
+                    let values = plan.body.inputs.take(&mut given);
+                    if O::CHANGES {
+                        *late = Late::new();
+                    }
+                    let up = Up::new(given.into_context(), Follower::Task(late.clone()));
+                    let run = (plan.body.run)(values, up);
+                    stage.set(Stage::Run { run });
+                },
             bear: |_: &Plan<Self>, worker: &Infallible, _: &Identity, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
         };
@@ -317,7 +324,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<JoinHandle<()>> {
         launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |gifts, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));

@@ -1,10 +1,11 @@
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use super::{Body, Kinds, Manifold, Plan};
 use crate::changes::{Changes, Late};
@@ -14,7 +15,7 @@ use crate::exit::Exit;
 use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
-use crate::task::{Begun, Born, Launch, Steps};
+use crate::task::{Born, Launch, Stage, Steps};
 use crate::value::{Kind, Value};
 use crate::worker::Worker;
 
@@ -153,13 +154,18 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
         let steps = Steps {
             manifold: plan,
-            begin: |plan: &Plan<Self>, gifts: Gifts, ctx: Context, _: &mut Late| {
+            begin: |plan: &Plan<Self>,
+                    gifts: Gifts,
+                    ctx: Context,
+                    _: &mut Late,
+                    mut stage: Pin<&mut Stage<_, _>>| {
                 let mut given = Given::new(gifts, ctx);
                 let values = plan.body.inputs.take(&mut given);
-                Begun::Start(plan.body.start.start(values, given.into_context()))
+                let start = plan.body.start.start(values, given.into_context());
+                stage.set(Stage::Start { start });
             },
             bear: |plan: &Plan<Self>, worker: &W, identity: &Identity, changes: &mut Changes| {
                 let Self { outputs, reporter, .. } = &plan.body;
