@@ -9,7 +9,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::sync::{Notify, watch};
 
-use crate::{A, B, C, TestResult, add_one};
+use crate::{A, B, C, TestResult, add_one, stop_all};
 
 const OPEN: Name<bool> = Name::new("open");
 
@@ -136,7 +136,7 @@ async fn a_wrapped_manifold_keeps_inputs_outputs_reporter_and_settings() -> Test
     let names: Vec<_> =
         report["inputs"].as_array().into_iter().flatten().map(|i| &i["name"]).collect();
     assert_eq!(names, ["a", "b", "open"]);
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{A, B, C, TestResult};
+use crate::{A, B, C, TestResult, stop_all};
 
 const SITE: Name<Engine> = Name::new("site");
 const FACT: Name<u32> = Name::new("fact");
@@ -69,7 +69,7 @@ async fn a_kill_during_a_bounce_inside_waits_for_the_users_outside() -> TestResu
     let engine = used_slowly(&journal).await?;
     let _bounced = engine.output(SITE).await?.bounce(&PAGE);
     sleep(Duration::from_millis(100)).await;
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     check_order(&journal, ["end c", "stop page"])
 }
@@ -99,7 +99,7 @@ async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
     timeout(Duration::from_secs(60), engine.bounce(&A)).await??;
 
     drop(release);
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test]

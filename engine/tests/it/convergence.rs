@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
-use crate::TestResult;
+use crate::{TestResult, stop_all};
 
 const SOURCES: usize = 2;
 const COUNT: usize = 9;
@@ -192,7 +192,7 @@ async fn converges(seed: u64) -> TestResult {
         return Err(text.into());
     }
     waited??;
-    engine.stop().await?;
+    stop_all(&engine).await?;
     Ok(())
 }
 

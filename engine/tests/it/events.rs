@@ -7,7 +7,7 @@ use crankcase_engine::{EndKind, EventKind, Exit, Manifold, Metrics, Name, Notice
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 
-use crate::{A, C, TestResult};
+use crate::{A, C, TestResult, stop_all};
 
 #[tokio::test(start_paused = true)]
 async fn health_that_is_told_in_a_loop_is_one_message() -> TestResult {
@@ -83,7 +83,7 @@ async fn a_subscriber_that_lags_is_told_how_much_it_missed() -> TestResult {
     let Notice::Missed(missed) = notice else { return Err("nothing was missed".into()) };
     let Some(Notice::Event(next)) = events.next().await else { return Err("no event".into()) };
     assert_eq!((missed, next.sequence), (5, 5));
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
 
-use crate::{A, B, C, Idle, TestResult, add_one};
+use crate::{A, B, C, Idle, TestResult, add_one, stop_all};
 
 #[tokio::test(start_paused = true)]
 async fn a_first_bounce_waits_the_whole_bounce_delay() -> TestResult {
@@ -57,7 +57,7 @@ async fn a_kill_during_a_delay_asks_no_classifier_and_is_no_error() -> TestResul
     engine.install(A, script.manifold(())).await?;
     wait_for_state(&engine, "a", WorkerState::Delayed).await?;
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     assert_eq!(asked.load(Ordering::Relaxed), 0);
     Ok(())

@@ -12,7 +12,7 @@ use crankcase_testing::{
 };
 use parking_lot::Mutex;
 
-use crate::{A, Idle, TestResult};
+use crate::{A, Idle, TestResult, stop_all};
 
 const SITE: Name<Engine> = Name::new("site");
 const PAGE: Name<u32> = Name::new("page");
@@ -233,7 +233,7 @@ async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
     page.never_yield();
     page.blocked().await?;
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     page.release();
     assert_eq!(nested.report().await.left_behind, ["/site/page"]);

@@ -14,7 +14,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine};
 use tokio::sync::watch;
 
-use crate::{A, Idle, TestResult};
+use crate::{A, Idle, TestResult, stop_all};
 
 /// Waits until `/a` has panicked, and returns the error's text; the engine lives on.
 async fn panic_of(engine: &Engine, manifold: Manifold) -> Result<String, Failure> {
@@ -283,7 +283,7 @@ async fn a_worker_whose_drop_panics_when_it_is_dropped_after_its_grace_is_over()
     engine.install(A, closure).await?;
     engine.running(&A).await?;
 
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::{A, B, TestResult};
+use crate::{A, B, TestResult, stop_all};
 
 /// Enough for the last report to take a while to be made.
 const MANY: usize = 1_000;
@@ -43,7 +43,7 @@ async fn all_who_ask_for_the_last_report_get_the_same() -> TestResult {
         });
     }
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
     let last = engine.report().await;
     let reports = asking.join_all().await;
 
@@ -65,7 +65,7 @@ async fn the_last_report_tells_of_each_worker_what_the_one_before_told() -> Test
     engine.settled().await?;
     let mut told = engine.report().await.workers;
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
     let last = engine.report().await;
 
     // What has changed is that two have stopped.

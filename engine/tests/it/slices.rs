@@ -13,7 +13,7 @@ use crankcase_engine::{
 };
 use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 
-use crate::{A, B, C, TestResult, state};
+use crate::{A, B, C, TestResult, state, stop_all};
 
 /// Takes many slices to be checked, and many to be applied.
 const MANY: usize = 20_000;
@@ -276,7 +276,7 @@ async fn many_deadlines_that_end_at_once_are_met_in_slices() -> TestResult {
     let aborted = first_of(&mut events, &EventKind::Aborted).await?;
 
     assert!(aborted < MANY, "{aborted} in one slice");
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[test]

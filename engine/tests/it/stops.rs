@@ -8,7 +8,7 @@ use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine,
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::{A, B, C, TestResult, add_one, state};
+use crate::{A, B, C, TestResult, add_one, state, stop_all};
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_stops_dependents_before_what_they_depend_on() -> TestResult {
@@ -50,7 +50,7 @@ async fn a_worker_that_ignores_its_stop_is_dropped_after_its_grace() -> TestResu
     engine.running(&A).await?;
     let began = Instant::now();
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(30));
     events.finish().await?;
@@ -72,7 +72,7 @@ async fn a_slow_worker_does_not_hold_up_unrelated_ones() -> TestResult {
     events.wait_for_kind("/b", |kind| matches!(kind, EventKind::Ended { .. })).await?;
 
     assert_eq!(began.elapsed(), Duration::ZERO);
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_manifolds_grace_takes_the_place_of_the_engines() -> TestResult {
     engine.running(&A).await?;
     let began = Instant::now();
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(2));
     Ok(())
@@ -130,7 +130,7 @@ async fn who_did_not_end_in_its_grace_is_named_in_the_final_report() -> TestResu
     engine.install(B, Script::new().manifold(())).await?;
     engine.running(&A).await?;
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
     let report = engine.report().await;
 
     let aborted = ["a", "b"].map(|name| report.workers[name].was_aborted);
@@ -276,7 +276,7 @@ async fn a_call_that_waits_for_a_worker_is_answered_when_the_engine_is_killed() 
 
     assert_eq!(running, Err(ChangeError::Stopped));
     assert_eq!(began.elapsed(), Duration::ZERO);
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -334,7 +334,7 @@ async fn who_asks_an_engine_that_has_just_ended_is_answered_before_its_last_repo
     engine.install(A, Script::new().manifold(())).await?;
     engine.running(&A).await?;
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     // Nothing else has run on this thread since the engine has ended.
     tokio::select! {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crankcase_engine::{Change, Detail, Engine, Manifold, Name, Nested};
 use tokio::time::timeout;
 
+use crate::stop_all;
+
 const SITE: Name<()> = Name::new("site");
 const PAGE: Name<()> = Name::new("page");
 const NAME: Name<()> = Name::new("agent");
@@ -42,7 +44,7 @@ async fn an_engine_finds_those_nested_in_it() -> Result<(), Box<dyn Error>> {
     assert_eq!(paths, ["/agent", "/agent/site"]);
     assert!(engine.engine_at("/agent/site/page").is_none());
     assert!(nested.engine_at("/agent").is_none());
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test]
@@ -59,7 +61,7 @@ async fn a_nested_engine_that_was_bounced_is_found_anew() -> Result<(), Box<dyn 
 
     let after = engine.engine_at("/agent/site").ok_or("it is not found")?;
     after.running(&PAGE).await?;
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test]
@@ -89,7 +91,7 @@ async fn an_engine_that_has_ended_is_not_listed_though_a_stop_of_it_is_kept()
     assert!(kept.is_stopped());
     assert_eq!(engine.engines().iter().map(Engine::path).collect::<Vec<_>>(), ["/"]);
     assert!(engine.engine_at("/site").is_none());
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[test]
@@ -110,7 +112,7 @@ fn a_nested_engine_beside_its_engine_reports_while_no_worker_yields() -> Result<
         timeout(Duration::from_secs(60), engine.running(&SITE)).await??;
         let report = engine.report().await;
         drop(release);
-        engine.stop().await?;
+        stop_all(&engine).await?;
         Ok::<_, Box<dyn Error>>(report)
     })?;
 

@@ -11,7 +11,7 @@ use crankcase_engine::{ChangeError, Engine, EngineError, Events, Manifold, Notic
 use crankcase_testing::{Script, clean_kill, test_engine};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{A, B, TestResult};
+use crate::{A, B, TestResult, stop_all};
 
 /// Polls something once.
 fn poll<F: Future>(future: F) -> Poll<F::Output> {
@@ -82,7 +82,7 @@ async fn a_ping_of_an_engine_that_has_ended_is_refused() -> TestResult {
     let engine = test_engine().build()?;
     engine.ping().await?;
 
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     assert!(engine.ping().await.is_err());
     Ok(())

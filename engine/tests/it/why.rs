@@ -7,7 +7,7 @@ use crankcase_engine::{Change, Engine, EventKind, Exit, Manifold, Name, Nested, 
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 
-use crate::{A, B, C, TestResult, add_one};
+use crate::{A, B, C, TestResult, add_one, stop_all};
 
 #[tokio::test(start_paused = true)]
 async fn why_leads_to_the_root_cause() -> TestResult {
@@ -109,7 +109,7 @@ async fn a_closure_that_cannot_come_up_any_more_says_so() -> TestResult {
                   never come up";
     assert_eq!(why("a").await.as_deref(), Some(forgot));
     assert_eq!(why("b").await.as_deref(), Some("/b failed once: no luck; next try in 1.0 s"));
-    Ok(engine.stop().await?)
+    stop_all(&engine).await
 }
 
 #[tokio::test(start_paused = true)]

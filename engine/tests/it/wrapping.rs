@@ -10,7 +10,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
 
-use crate::TestResult;
+use crate::{TestResult, stop_all};
 
 const BASE: Name<u32> = Name::new("base");
 const TOP: Name<u32> = Name::new("top");
@@ -168,7 +168,7 @@ async fn a_worker_that_is_held_up_when_it_is_told_to_stop_is_dropped_after_its_g
     let began = tokio::time::Instant::now();
 
     *held.lock() = true;
-    engine.stop().await?;
+    stop_all(&engine).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(30));
     assert_eq!(journal.lines(), ["start base"]);
