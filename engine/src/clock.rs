@@ -14,7 +14,8 @@ pub(crate) fn stamp(duration: Duration) -> Stamp {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX - 1) + 1
 }
 
-/// A moment by the wall clock, as nanoseconds since 1970 in UTC; it saturates in the year 2554.
+/// A moment by the wall clock, as nanoseconds since 1970 in UTC. It saturates in the year 2554, and
+/// at 1970 for a clock that is before.
 ///
 /// A number, because every turn of the loop enters one with its events: a [`SystemTime`] is made of
 /// two, and to reckon with it and to move it costs several times as much.

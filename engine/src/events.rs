@@ -65,7 +65,7 @@ impl Events {
     }
 
     /// Looks into the ring. Who follows alone is given what is there, not copies of it. Who finds
-    /// nothing is told of the next event if it is to wait.
+    /// nothing is woken by the next event if it is to wait.
     fn look(&mut self, is_to_wait: bool) -> Result<Notice, Nothing> {
         let mut ring = self.log.ring.lock();
         let first = ring.kept.first();
@@ -158,7 +158,9 @@ struct Ring {
     kept: Kept,
     capacity: usize,
     is_closed: bool,
-    /// Someone waits for the next event, or did.
+    /// Someone waits for the next event, or did. It is set under the lock under which nothing was
+    /// found, after `pushed` has counted who waits, and taken under that by which something comes:
+    /// so nobody waits unseen, and an event that nobody waits for wakes nobody.
     is_awaited: bool,
 }
 

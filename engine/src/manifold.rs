@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
@@ -93,7 +93,7 @@ trait Body: Sized + Send + Sync + 'static {
     fn inputs(&self) -> &Self::Inputs;
 
     /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>>;
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
 }
 
 impl<B: Body> Blueprint for Plan<B> {
@@ -105,7 +105,7 @@ impl<B: Body> Blueprint for Plan<B> {
         &self.offers
     }
 
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         B::launch(self, launch, shared)
     }
 }
@@ -118,7 +118,7 @@ pub(crate) trait Blueprint: Send + Sync {
 
     /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
     /// A thread cannot be aborted.
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>>;
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
 
     /// Whether it only hands in a value from outside.
     fn is_provided(&self) -> bool {
@@ -138,7 +138,7 @@ impl Blueprint for Provided {
         self.0.offers()
     }
 
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
+    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         Arc::clone(&self.0).launch(launch, shared)
     }
 

@@ -37,7 +37,6 @@ const LINGERED: u8 = 8;
 /// What says that a closure worker is up was dropped: it will never be. Cleared when that was told.
 const UNREADY: u8 = 16;
 
-#[derive(Default)]
 struct Cell {
     flags: AtomicU8,
     state: Mutex<State>,

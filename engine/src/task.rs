@@ -13,7 +13,7 @@ use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 use crate::changes::{Changes, Late};
 use crate::context::{Context, Health, Identity};
@@ -72,7 +72,7 @@ impl Launch {
         mut self,
         shared: &Shared,
         steps: Steps<M, B, P, N>,
-    ) -> Option<JoinHandle<()>>
+    ) -> Option<AbortHandle>
     where
         M: Blueprint + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
@@ -85,7 +85,7 @@ impl Launch {
         let runtime = shared.runtime_of(guard.settings.as_deref());
         let stage = Stage::New { gifts: self.gifts, ctx: Some(self.ctx) };
         let task = Task { stage, steps, beside: None, guard };
-        Some(runtime.spawn(task))
+        Some(runtime.spawn(task).abort_handle())
     }
 
     /// Runs a worker on a thread of its own.
@@ -93,7 +93,7 @@ impl Launch {
         mut self,
         manifold: Arc<dyn Blueprint>,
         run: impl FnOnce(Gifts, Context) -> Outcome + Send + 'static,
-    ) -> Option<JoinHandle<()>> {
+    ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
         let (gifts, ctx) = (self.gifts, self.ctx);
         let runtime = guard.identity().shared.workers.clone();

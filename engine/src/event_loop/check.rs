@@ -17,8 +17,8 @@ use crate::value::Kind;
 pub(super) struct Plan {
     /// What each op is about.
     pub(super) planned: SmallVec<[Planned; 1]>,
-    /// How many of the first ops are about a node with a higher number than the one before, as new
-    /// ones mostly have: they need no table.
+    /// How many of the first ops are each about a node with a higher number than the one before, as
+    /// new ones mostly are: they need no table. Behind the first that is not, all do.
     ascending: usize,
     /// The ops of the other nodes.
     others: Map<NodeId, usize>,

@@ -63,7 +63,7 @@ impl EventLoop {
         let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());
         let ctx = Context::new(stop);
         let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
-        // What it tells is looked at after this turn's own work.
+        // Nothing it tells is looked at before its slot is filled: who would look has the loop.
         let task = manifold.blueprint.launch(launch, &self.shared);
         let slot = &mut self.slots[node.index()];
         // Made where it will stand, for which there must be nothing to drop there.

@@ -60,6 +60,19 @@ impl Job {
     }
 }
 
+/// Counts the steps of a slice, to look at the clock now and then.
+#[derive(Default)]
+struct Steps {
+    taken: usize,
+}
+
+impl Steps {
+    fn are_enough(&mut self, event_loop: &EventLoop) -> bool {
+        self.taken += 1;
+        self.taken.is_multiple_of(STEPS) && event_loop.is_slice_over()
+    }
+}
+
 impl EventLoop {
     /// Takes the next group from the queue.
     pub(super) fn begin_next_job(&mut self) -> Option<Box<Job>> {
@@ -128,50 +141,50 @@ impl EventLoop {
 
     /// Takes the steps of a group until the slice is over; returns whether the last was among them.
     fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
-        let Job { ops, caller, plan, ending, stage, .. } = job;
-        let mut steps = 0;
-        let mut is_enough = |event_loop: &Self| {
-            steps += 1;
-            steps % STEPS == 0 && event_loop.is_slice_over()
-        };
-        if let Stage::Resolve(first) = *stage {
-            for at in first..ops.len() {
-                self.resolve(plan, ops, at)?;
-                if is_enough(self) {
-                    *stage = Stage::Resolve(at + 1);
+        let mut steps = Steps::default();
+        if let Stage::Resolve(first) = job.stage {
+            for at in first..job.ops.len() {
+                self.resolve(&mut job.plan, &mut job.ops, at)?;
+                if steps.are_enough(self) {
+                    job.stage = Stage::Resolve(at + 1);
                     return Ok(false);
                 }
             }
-            *stage = Stage::Check(0);
+            job.stage = Stage::Check(0);
         }
-        if let Stage::Check(first) = *stage {
-            for at in first..plan.linked.len() {
-                self.check(plan, ops, plan.linked[at])?;
-                if is_enough(self) {
-                    *stage = Stage::Check(at + 1);
+        if let Stage::Check(first) = job.stage {
+            for at in first..job.plan.linked.len() {
+                self.check(&job.plan, &job.ops, job.plan.linked[at])?;
+                if steps.are_enough(self) {
+                    job.stage = Stage::Check(at + 1);
                     return Ok(false);
                 }
             }
-            self.check_cycles(plan)?;
-            self.check_own_end(plan, ops, caller)?;
-            *stage = Stage::Apply(0);
+            self.check_cycles(&job.plan)?;
+            self.check_own_end(&job.plan, &job.ops, &job.caller)?;
+            job.stage = Stage::Apply(0);
         }
-        if let Stage::Apply(first) = *stage {
-            for at in first..ops.len() {
-                let Planned { node, edges } = &mut plan.planned[at];
-                let (node, edges) = (*node, mem::take(edges));
-                self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
-                let view = self.machine.view(node);
-                if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
-                    ending.push((node, view.generation));
-                }
-                if is_enough(self) {
-                    *stage = Stage::Apply(at + 1);
+        if let Stage::Apply(first) = job.stage {
+            for at in first..job.ops.len() {
+                self.apply_op(job, at);
+                if steps.are_enough(self) {
+                    job.stage = Stage::Apply(at + 1);
                     return Ok(false);
                 }
             }
         }
         Ok(true)
+    }
+
+    fn apply_op(&mut self, job: &mut Job, at: usize) {
+        let Job { ops, caller, plan, ending, .. } = job;
+        let Planned { node, edges } = &mut plan.planned[at];
+        let (node, edges) = (*node, mem::take(edges));
+        self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
+        let view = self.machine.view(node);
+        if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
+            ending.push((node, view.generation));
+        }
     }
 
     fn apply(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::reaper::Reaper;
@@ -58,8 +58,7 @@ pub(super) struct Rare {
 pub(super) struct WorkerSlot {
     pub(super) generation: Generation,
     pub(super) stopper: Stopper,
-    /// Kept, though nobody joins it: to let go of it as the task begins costs more.
-    pub(super) task: Option<JoinHandle<()>>,
+    pub(super) task: Option<AbortHandle>,
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) uptime: Uptime,

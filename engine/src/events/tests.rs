@@ -178,3 +178,32 @@ async fn all_who_wait_are_woken_each_time_and_at_the_end() {
     let (one, two, ()) = tokio::join!(first.next(), second.next(), async { log.close() });
     assert!(one.is_none() && two.is_none());
 }
+
+#[tokio::test]
+async fn who_waits_is_woken_whoever_else_follows() {
+    let log = Arc::new(Log::new(2));
+    let (mut waiting, mut looking) = (log.subscribe(), log.subscribe());
+    let (one, ()) = tokio::join!(waiting.next(), async {
+        // Who only looks takes nobody's turn, nor does one that waits no more.
+        assert!(looking.try_next().is_none());
+        let mut gone = log.subscribe();
+        tokio::select! {
+            biased;
+            _ = gone.next() => panic!("there is an event"),
+            () = std::future::ready(()) => {}
+        }
+        assert!(looking.try_next().is_none());
+        push(&log, 1, "/a", 0..1);
+    });
+    assert!(one.is_some());
+
+    push(&log, 2, "/a", 1..5);
+    assert!(matches!(waiting.next().await, Some(Notice::Missed(2))));
+    assert!(waiting.try_next().is_some() && waiting.try_next().is_some());
+    drop(looking);
+    for round in 5..8 {
+        let (one, ()) =
+            tokio::join!(waiting.next(), async { push(&log, 3, "/a", round..round + 1) });
+        assert!(one.is_some(), "alone, in round {round}");
+    }
+}

@@ -10,7 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 use super::{Blueprint, Manifold};
 use crate::context::Context;
@@ -154,7 +154,7 @@ where
         self.inner.offers()
     }
 
-    fn launch(self: Arc<Self>, mut launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
+    fn launch(self: Arc<Self>, mut launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let entry = launch.entry.get_or_insert_default();
         if shared.wrap.is_some() && entry.outermost.is_none() {
             let present = launch.gifts.iter().map(Gift::is_present).collect();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
@@ -269,7 +269,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
             begin:
@@ -324,7 +324,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<JoinHandle<()>> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
         launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |gifts, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 
 use super::{Body, Kinds, Manifold, Plan};
 use crate::changes::{Changes, Late};
@@ -154,7 +154,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<JoinHandle<()>> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
             begin: |plan: &Plan<Self>,

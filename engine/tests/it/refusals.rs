@@ -199,6 +199,47 @@ async fn a_manifold_that_is_its_own_input_is_refused() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replacement_that_uses_itself_is_held_against_what_it_offers_itself() -> TestResult {
+    const TEXT: Name<String> = Name::new("a");
+    let engine = test_engine().build()?;
+    engine.install(A, idle()).await?;
+    let texts = |own: Manifold| engine.apply(Change::new().replace(TEXT, own));
+    let offers_text = |up: crankcase_engine::Up<(String,)>| async move {
+        up.ready((String::new(),)).wait().await;
+        Ok(())
+    };
+    let of_text = Manifold::builder().inputs(TEXT).offers::<(String,)>();
+    let of_number = Manifold::builder().inputs(A).offers::<(String,)>();
+
+    let asks_new = texts(of_text.run(move |_, up| offers_text(up))).await;
+    let asks_old = texts(of_number.run(move |_, up| offers_text(up))).await;
+
+    assert!(matches!(asks_new, Err(ChangeError::Cycle { .. })), "{asks_new:?}");
+    assert!(matches!(asks_old, Err(ChangeError::InputMismatch { .. })), "{asks_old:?}");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_stands_twice_is_found_wherever_the_others_stand() -> TestResult {
+    let names: Vec<Name<u32>> =
+        ["n0", "n1", "n2", "n3", "n4", "n5"].into_iter().map(Name::new).collect();
+    let engine = test_engine().build()?;
+    let installs = names.iter().cloned();
+    engine.apply(installs.fold(Change::new(), |all, name| all.install(name, idle()))).await?;
+    // The first three are in the order of their installs.
+    let order = [1, 2, 4, 0, 3, 5].map(|index: usize| &names[index]);
+
+    for twice in order {
+        let bounces = order.into_iter().chain([twice]);
+        let refused = refusal(&engine, bounces.fold(Change::new(), Change::bounce)).await?;
+        assert_eq!(refused, format!("cannot apply the group: it names manifold \"{twice}\" twice"));
+    }
+
+    engine.apply(order.into_iter().fold(Change::new(), Change::bounce)).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_group_that_turns_a_dependency_round_is_no_cycle() -> TestResult {
     let engine = test_engine().build()?;
     engine.apply(Change::new().install(A, idle()).install(B, add_one(A))).await?;
