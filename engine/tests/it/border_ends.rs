@@ -99,7 +99,7 @@ async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
     timeout(Duration::from_secs(60), engine.bounce(&A)).await??;
 
     drop(release);
-    stop_all(&engine).await
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test]
