@@ -136,9 +136,7 @@ impl Timers {
         machine: &Machine,
         deadline: Option<Stamp>,
     ) -> Option<Stamp> {
-        if machine.armed() == 0 {
-            self.queue.clear();
-        }
+        self.clean(machine);
         let sleeps_until = self.sleeps_until;
         let is_sooner = |at: &Stamp| sleeps_until.is_none_or(|until| *at < until);
         // Most timers end later than the sleep does, armed or not.
