@@ -8,7 +8,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::machine::{
-    Command, Edge, End, EndKind, Generation, Machine, Need, NodeId, Phase, Port, Step, Token,
+    Command, Edge, End, EndKind, Generation, Left, Machine, Need, NodeId, Phase, Port, Scope, Step,
+    Token,
 };
 use crate::policy::Policy;
 
@@ -61,7 +62,7 @@ fn carry_out(
     waits: &mut VecDeque<(NodeId, Token)>,
 ) {
     loop {
-        match machine.step() {
+        match machine.step(Scope::All) {
             Step::Idle => return,
             Step::Command(Command::Start(node, generation)) => {
                 next.push_back(Event::Started(node, generation));
@@ -76,7 +77,8 @@ fn carry_out(
 }
 
 fn end(machine: &mut Machine, node: NodeId, generation: Generation, kind: EndKind) {
-    machine.ended(node, generation, End { kind, ran: Duration::ZERO, at: Duration::ZERO });
+    let zero = Duration::ZERO;
+    machine.ended(node, generation, End { kind, ran: zero, at: zero, left: Left::Nothing });
 }
 
 /// Takes the next wait of an idle worker: the deadlines of live ones are never missed.

@@ -224,13 +224,20 @@ pub struct Preview {
     pub uninstalled: Vec<String>,
 }
 
-/// Why a change was refused. Nothing has changed then.
+/// Why a change was refused: nothing has changed then. Or why it is not over: [`Self::Stuck`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The engine has been killed or has ended.
     #[error("cannot change the engine: it is stopping or has stopped")]
     Stopped,
+    /// The change is in force, but a worker that it stops is stuck: it has outlived its graces and
+    /// has not ended. When it does, the change goes on as it should.
+    #[error("the change stands, but the worker of {name:?} is stuck and has not ended")]
+    Stuck {
+        /// The worker's name.
+        name: String,
+    },
     /// Install on a name that has a manifold: use replace.
     #[error("cannot install manifold {name:?}: already installed")]
     AlreadyInstalled {

@@ -1,6 +1,7 @@
 //! Changing outputs: values that a running worker publishes.
 
 use std::fmt;
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use crate::context::Identity;
@@ -82,40 +83,97 @@ async fn forward<T>(identity: Identity, index: usize, mut values: watch::Receive
 where
     T: Clone + PartialEq + Send + Sync + 'static,
 {
-    let latest = Arc::new(Latest::default());
-    while values.changed().await.is_ok() {
+    let publisher = Publisher::default();
+    loop {
+        tokio::select! {
+            biased;
+            () = publisher.drop_used() => continue,
+            changed = values.changed() => if changed.is_err() { break },
+        }
         let value = values.borrow_and_update().clone();
         if value == last {
             continue;
         }
         last = value.clone();
-        if latest.put(Arc::new(value)) {
+        if publisher.put(Arc::new(value)) {
             identity.shared.inbox.send(Message::Changed {
                 node: identity.node,
                 generation: identity.generation,
                 index,
-                latest: Arc::clone(&latest),
+                latest: Arc::clone(&publisher.latest),
             });
         }
     }
 }
 
-/// Holds the newest value of one output until the engine takes it: however fast values come, one
-/// message is under way.
+/// Passes values between the worker that publishes them and the engine.
+///
+/// It holds the newest value until the engine takes it: however fast values come, one message is
+/// under way. And it takes back the values that were replaced: the publisher drops them, so that a
+/// `Drop` that blocks holds up who publishes, and nobody else.
 #[derive(Default)]
 pub(crate) struct Latest {
-    value: Mutex<Option<Value>>,
+    state: Mutex<Passing>,
+    has_used: Notify,
+}
+
+#[derive(Default)]
+struct Passing {
+    value: Option<Value>,
+    used: Vec<Value>,
+    /// The publisher is gone.
+    is_closed: bool,
 }
 
 impl Latest {
+    pub(crate) fn take(&self) -> Option<Value> {
+        self.state.lock().value.take()
+    }
+
+    /// Gives values back to their publisher, or to the caller if it is gone.
+    pub(crate) fn give_back(&self, used: Vec<Value>) -> Result<(), Vec<Value>> {
+        if used.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return Err(used);
+        }
+        state.used.extend(used);
+        drop(state);
+        self.has_used.notify_one();
+        Ok(())
+    }
+}
+
+/// The publisher's end of [`Latest`].
+#[derive(Default)]
+struct Publisher {
+    latest: Arc<Latest>,
+}
+
+impl Publisher {
     /// Returns whether nothing was waiting to be taken.
     fn put(&self, value: Value) -> bool {
-        let before = self.value.lock().replace(value);
+        let before = self.latest.state.lock().value.replace(value);
         before.is_none()
     }
 
-    pub(crate) fn take(&self) -> Option<Value> {
-        self.value.lock().take()
+    /// Waits until values were given back, and drops them.
+    async fn drop_used(&self) {
+        self.latest.has_used.notified().await;
+        let used = mem::take(&mut self.latest.state.lock().used);
+        drop(used);
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let mut state = self.latest.state.lock();
+        state.is_closed = true;
+        let left = (state.value.take(), mem::take(&mut state.used));
+        drop(state);
+        drop(left);
     }
 }
 
@@ -167,7 +225,7 @@ impl Late {
         let Some(place) = &self.place else { return };
         let left = if changes.is_empty() { Place::Empty } else { Place::Left(changes) };
         let has_changes = matches!(left, Place::Left(_));
-        let before = std::mem::replace(&mut *place.lock(), left);
+        let before = mem::replace(&mut *place.lock(), left);
         if let Place::Awaited(Some(waker)) = before
             && has_changes
         {
@@ -178,7 +236,7 @@ impl Late {
     /// Takes what was left; the task that `cx` is of is woken if it is left later.
     pub(crate) fn take(&mut self, cx: &Context<'_>) -> Option<Changes> {
         let mut place = self.place.as_ref()?.lock();
-        let left = match std::mem::replace(&mut *place, Place::Empty) {
+        let left = match mem::replace(&mut *place, Place::Empty) {
             Place::Awaited(before) => {
                 let waker = before.filter(|waker| waker.will_wake(cx.waker()));
                 *place = Place::Awaited(waker.or_else(|| Some(cx.waker().clone())));

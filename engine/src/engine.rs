@@ -16,7 +16,6 @@ pub use applied::Applied;
 pub use builder::EngineBuilder;
 pub use error::{EngineError, SharedError};
 pub use nested::NestedEngine;
-pub(crate) use nested::overrun;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};

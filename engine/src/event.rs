@@ -156,6 +156,8 @@ pub enum EventKind {
         /// Whether it panicked.
         is_panic: bool,
     },
+    /// Nothing is left any more of a stuck worker that had ended before.
+    Gone,
     /// A worker waits before it is started again. Without it, it is started at once: its delay is
     /// zero, or an input has changed since it was started.
     Waiting {
@@ -213,6 +215,7 @@ impl fmt::Display for EventKind {
             Self::Stuck => f.write_str("is stuck"),
             Self::Ended { end, error: Some(error), .. } => write!(f, "ended, {end}: {error}"),
             Self::Ended { end, error: None, .. } => write!(f, "ended, {end}"),
+            Self::Gone => f.write_str("is gone"),
             Self::Waiting { delay, failures } => {
                 let delay = humantime::format_duration(Duration::from_millis(
                     u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),

@@ -2,11 +2,12 @@
 //! commands into tasks and timers.
 //!
 //! Invariants:
-//! 1. No user code runs here: values are cloned in the tasks that get them and dropped by the
-//!    reaper (or here, if they are plain), errors are judged in the tasks that end with them,
-//!    reporters run in tasks of their own.
-//! 2. Between two events all of the machine's commands have been carried out; a wave may be left
-//!    half spread, because further events only add to it.
+//! 1. No user code runs here: values are cloned in the tasks that get them and dropped in tasks of
+//!    their own or by who has published them (or here, if they are plain), errors are judged in the
+//!    tasks that end with them, reporters run in tasks of their own.
+//! 2. Between two events all of the machine's commands have been carried out, and all that is to
+//!    stop is marked: a worker that ends because of what has just happened is not taken for failed.
+//!    What is still to be stopped and started may be left for later.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
 //!    in between. So are timers that are due. What is not sliced is a preview, what goes with a
 //!    group, its check for cycles and for a worker that would wait for its own end, and what one hub
@@ -16,11 +17,11 @@ mod brief;
 mod check;
 mod commands;
 mod complete;
+mod discard;
 mod ending;
 mod group;
 mod names;
 mod questions;
-mod reaper;
 mod remains;
 mod slice;
 mod slot;
@@ -32,6 +33,7 @@ mod walk;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +44,6 @@ use complete::Orphaned;
 use ending::Fatal;
 pub(crate) use group::{Changed, Job};
 use names::Names;
-use reaper::Reaper;
 pub(crate) use remains::LastReport;
 use slice::STEPS;
 use slot::Slot;
@@ -66,7 +67,7 @@ use crate::follow;
 use crate::graph::Graph;
 use crate::hash::Map;
 use crate::inbox::Unread;
-use crate::machine::{Generation, Machine, NodeId, Port, Step};
+use crate::machine::{Generation, Machine, NodeId, Port, Scope};
 use crate::name::Text;
 use crate::nested::HandedBy;
 use crate::report::WhyStep;
@@ -104,8 +105,8 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
     },
-    /// A nested engine has ended and left workers behind, which keep it from counting as ended.
-    Overrun {
+    /// Nothing is left any more of a worker that has ended.
+    Gone {
         node: NodeId,
         generation: Generation,
     },
@@ -156,7 +157,6 @@ pub(crate) struct EventLoop {
     slots: Chunks<Slot>,
     ports: Map<TypeId, Port>,
     timers: Timers,
-    reaper: Reaper,
     /// Events that were made in this slice.
     events: Vec<Record>,
     job: Option<Box<Job>>,
@@ -199,21 +199,15 @@ pub(crate) struct Beginning {
 impl Drop for EventLoop {
     fn drop(&mut self) {
         let late = self.shared.inbox.close();
-        for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
-            worker.end();
+        for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_ref()) {
+            worker.abort(false);
         }
         self.say_if_lost();
-        let slots = std::mem::take(&mut self.slots);
-        self.reaper.take_slots(slots);
-        for job in self.job.take().into_iter().chain(self.queue.drain(..)) {
-            self.reaper.take_ops(job.ops);
-        }
-        self.reaper.take_fatal(self.fatal.take().map(|fatal| fatal.error));
-        self.reaper.take_walks(&mut self.walks);
-        for unread in [std::mem::take(&mut self.unread), late] {
-            self.reaper.take_unread(unread);
-        }
-        self.reaper.flush();
+        let slots = mem::take(&mut self.slots);
+        let calls = (self.job.take(), mem::take(&mut self.queue), mem::take(&mut self.walks));
+        let unread = (mem::take(&mut self.unread), late);
+        let fatal = self.fatal.take();
+        self.discard((slots, calls, unread, fatal));
     }
 }
 
@@ -227,7 +221,6 @@ impl EventLoop {
             slots: Chunks::default(),
             ports: Map::default(),
             timers: Timers::default(),
-            reaper: Reaper::new(&shared.workers),
             job: None,
             queue: VecDeque::new(),
             orphaned: Vec::new(),
@@ -259,13 +252,14 @@ impl EventLoop {
             return;
         }
         let mut fired = 0;
-        while let Some((node, token)) = self.timers.pop_due(self.now) {
+        while !self.carry_out(Scope::Marks)
+            && let Some((node, token)) = self.timers.pop_due(self.now)
+        {
             if self.machine.is_armed(node, token) {
                 self.slots[node.index()].until = None;
                 self.note_overdue(node);
             }
             self.machine.fired(node, token);
-            self.carry_out_commands();
             fired += 1;
             if fired % STEPS == 0 && self.is_slice_over() {
                 break;
@@ -278,50 +272,41 @@ impl EventLoop {
     }
 
     /// Goes on with what is under way for one slice; returns whether there is more.
+    ///
+    /// Calls come first: they are begun, and what they wait for is done, whatever else there is to
+    /// do. And each time the machine takes some steps, however many calls there are.
     fn work(&mut self) -> bool {
-        loop {
-            if self.carry_out() {
-                return true;
-            }
-            let Some(mut job) = self.job.take().or_else(|| self.begin_next_job()) else { break };
+        while !self.carry_out(Scope::Marks)
+            && let Some(mut job) = self.job.take().or_else(|| self.begin_next_job())
+        {
             let Some(changed) = self.advance_job(&mut job) else {
                 self.job = Some(job);
-                return true;
+                break;
             };
             self.conclude(*job, changed);
             // Also of many small ones each may have taken a walk.
             if self.is_slice_over() {
-                return true;
+                break;
             }
         }
-        self.answer_at_rest();
-        false
+        let has_more = self.carry_out(Scope::All) || self.has_calls();
+        if !has_more {
+            self.answer_at_rest();
+        }
+        has_more
     }
 
-    /// Carries out what the last event has led to at once, and leaves what it has begun to `work`.
-    fn carry_out_commands(&mut self) {
-        while self.machine.has_commands() {
-            if let Step::Command(command) = self.machine.step() {
-                self.execute(command);
-            }
-        }
+    /// Whether there are calls that were not begun, or are not done.
+    fn has_calls(&self) -> bool {
+        self.job.is_some() || !self.queue.is_empty() || !self.orphaned.is_empty()
     }
 
     /// Shows the followers of a name what it offers now.
     fn show(&mut self, node: NodeId) {
         let slot = &self.slots[node.index()];
-        if slot.is_followed() {
-            let unseen = slot.show().collect();
-            self.reaper.take(unseen);
-        }
-    }
-
-    /// Shows the followers of one of a name's values what that is now.
-    fn show_one(&mut self, node: NodeId, kind: &'static Kind) {
-        let slot = &self.slots[node.index()];
-        if slot.is_followed() {
-            let unseen = slot.show_one(kind).into_iter().collect();
-            self.reaper.take(unseen);
+        let unseen: Vec<_> = slot.show().collect();
+        if !unseen.is_empty() {
+            self.discard(unseen);
         }
     }
 
@@ -363,9 +348,8 @@ impl EventLoop {
         Record::push(&mut self.events, kind, origin, None);
     }
 
-    /// Hands over what was made and taken in this slice.
+    /// Hands over the events that were made in this slice.
     fn flush(&mut self) {
         self.shared.log.push(self.wall(self.now), &self.shared.path, &mut self.events);
-        self.reaper.flush();
     }
 }

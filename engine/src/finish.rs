@@ -1,10 +1,12 @@
-//! How the end of a worker is judged, in its own task.
+//! How the end of a worker is judged: in its own task, and nowhere else.
 
 use std::fmt;
 
 use crate::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 use crate::manifold::{Settings, Severity};
+use crate::policy::Policy;
 use crate::shared::Shared;
+use crate::stop::Stop;
 
 /// A judged end.
 #[derive(Debug)]
@@ -28,19 +30,53 @@ impl fmt::Debug for Failure {
     }
 }
 
+/// How a worker's future, or its thread, has come to its end.
+#[derive(Debug)]
+pub(crate) enum Last {
+    Outcome(Outcome),
+    /// It was dropped.
+    Dropped,
+    /// There is no thread for it.
+    NoThread,
+}
+
 impl Finish {
-    /// Applies the filters and the classifier to an outcome.
-    pub(crate) fn judge(outcome: Outcome, settings: Option<&Settings>, shared: &Shared) -> Self {
+    /// Judges an end: applies the filters and the classifier to an outcome, and says what an end
+    /// means that the engine has asked for.
+    pub(crate) fn judge(
+        last: Last,
+        stop: &Stop,
+        settings: Option<&Settings>,
+        shared: &Shared,
+    ) -> Self {
+        match last {
+            Last::Outcome(Err(exit)) => Self::of_exit(exit, stop, settings, shared),
+            Last::NoThread => Self::failed("cannot make a thread for it".to_owned()),
+            Last::Outcome(Ok(())) | Last::Dropped if stop.is_overdue() => {
+                Self::failed(overdue(settings, &shared.policy))
+            }
+            Last::Outcome(Ok(())) => Self::of_done(stop),
+            Last::Dropped if stop.is_aborted() => Self { kind: EndKind::Stopped, failure: None },
+            Last::Dropped => Self { kind: EndKind::Dropped, failure: None },
+        }
+    }
+
+    fn of_done(stop: &Stop) -> Self {
+        let kind = if stop.is_stopped() { EndKind::Stopped } else { EndKind::Done };
+        Self { kind, failure: None }
+    }
+
+    fn of_exit(exit: Exit, stop: &Stop, settings: Option<&Settings>, shared: &Shared) -> Self {
         let manifold = settings.and_then(|settings| settings.filter.as_ref());
         let outcome = [manifold, shared.filter.as_ref()].into_iter().flatten().fold(
-            outcome,
+            Err(exit),
             |outcome, filter| match outcome {
                 Err(exit) if exit.error().is_some() => filter(exit),
                 other => other,
             },
         );
         match outcome {
-            Ok(()) => Self::done(),
+            Ok(()) => Self::of_done(stop),
             Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },
             Err(Exit::Uninstall) => Self { kind: EndKind::Uninstall, failure: None },
             Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, reason, false),
@@ -50,11 +86,6 @@ impl Finish {
                 Self::of_error(exit, severity)
             }
         }
-    }
-
-    /// The end of a worker that is done: there is nothing to judge.
-    pub(crate) fn done() -> Self {
-        Self { kind: EndKind::Done, failure: None }
     }
 
     fn of_error(exit: Exit, severity: Severity) -> Self {
@@ -78,13 +109,14 @@ impl Finish {
         Self::because(EndKind::Failed, panic.to_string(), true)
     }
 
-    /// The end of a worker that failed for a reason of the engine's.
-    pub(crate) fn failed(text: String) -> Self {
+    fn failed(text: String) -> Self {
         Self::because(EndKind::Failed, text, false)
     }
+}
 
-    /// The end of a worker whose task was dropped.
-    pub(crate) fn dropped() -> Self {
-        Self { kind: EndKind::Dropped, failure: None }
-    }
+/// Returns the error of a start that took too long.
+pub(crate) fn overdue(settings: Option<&Settings>, policy: &Policy) -> String {
+    let own = settings.and_then(|settings| settings.start_timeout);
+    let timeout = humantime::format_duration(own.unwrap_or(policy.start_timeout));
+    format!("its start took longer than {timeout}")
 }

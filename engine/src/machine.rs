@@ -1,7 +1,7 @@
 //! The engine's state machine: events in, commands out.
 //!
-//! It knows no clock, task, channel or type. The driver tells it what happened, then takes steps
-//! until there is nothing left to do, and carries out each command before it tells the next event.
+//! It knows no clock, task, channel or type. The driver tells it what happened, then takes steps at
+//! least until the change has spread, and carries out each command before it tells the next event.
 //! All randomness comes from one seed.
 //!
 //! There are no wave objects. Each node shows its users whether it is up, coming or down; a change
@@ -11,7 +11,8 @@
 //! Invariants:
 //! 1. The counters of a node agree with what its inputs *show*; a node whose own status differs
 //!    from what it shows is in the queue `spread`.
-//! 2. A node that may have to be stopped, started or removed is in `acts`.
+//! 2. A node that may have to be stopped, started or removed is in `acts`, or in `urgent` if a call
+//!    waits for it.
 //! 3. Nothing is started or told to stop while `spread` holds a node or a group is open.
 //! 4. A worker is told to stop only when it is marked and no live worker holds its output.
 //! 5. A node has at most one timer: its delay or backoff while idle, its deadline to start, its
@@ -35,9 +36,10 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use acts::Acts;
-pub(crate) use ends::End;
+pub(crate) use ends::{End, Left};
 use graph::Graph;
 pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, Status, Token};
+pub(crate) use reach::{CycleSearch, Found};
 
 pub(crate) use crate::exit::EndKind;
 use crate::policy::Policy;
@@ -63,6 +65,17 @@ pub(crate) enum Command {
     Freed(NodeId),
     /// Every worker has ended or is stuck after a kill.
     Finished,
+}
+
+/// How far the machine goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Until a change has spread: who is to stop is marked.
+    Marks,
+    /// Until the nodes that calls wait for were looked at, too.
+    Calls,
+    /// Until nothing is left to do.
+    All,
 }
 
 /// What one step of the machine did.
@@ -99,6 +112,8 @@ pub(crate) struct Machine {
     commands: VecDeque<Command>,
     spread: VecDeque<NodeId>,
     acts: Acts,
+    /// The nodes to look at that calls wait for.
+    urgent: Acts,
     /// Open groups; while there is one nothing is started or stopped.
     groups: u32,
     /// Live workers that are not stuck.
@@ -106,6 +121,8 @@ pub(crate) struct Machine {
     /// Nodes that are not at rest.
     busy: usize,
     armed: usize,
+    /// A kill waits for what was under way to spread, so that it is told from the rest.
+    is_sweep_due: bool,
     /// Where the walk stands that marks all workers after a kill.
     sweep: Option<usize>,
     is_killed: bool,
@@ -121,10 +138,12 @@ impl Machine {
             commands: VecDeque::new(),
             spread: VecDeque::new(),
             acts: Acts::default(),
+            urgent: Acts::default(),
             groups: 0,
             live: 0,
             busy: 0,
             armed: 0,
+            is_sweep_due: false,
             sweep: None,
             is_killed: false,
             is_finished: false,
@@ -152,6 +171,13 @@ impl Machine {
     /// Takes one pin back.
     pub(crate) fn unpin(&mut self, id: NodeId) {
         self.graph[id].pins -= 1;
+        self.act_on(id);
+    }
+
+    /// Looks at a node before all others until what was asked of it is done: whatever else there is
+    /// to do, its caller does not wait for that.
+    pub(crate) fn hurry(&mut self, id: NodeId) {
+        self.graph[id].is_urgent = true;
         self.act_on(id);
     }
 
@@ -203,12 +229,16 @@ impl Machine {
         }
         let node = &mut self.graph[id];
         if node.is_live() {
-            if !std::mem::replace(&mut node.is_obsolete, true) {
+            let is_user = !std::mem::replace(&mut node.is_obsolete, true);
+            if is_user && node.stage < Stage::Stuck {
                 self.graph.keep_old(id, &links);
             }
             self.mark(id, true);
-        } else {
-            node.rest = Rest::Ready;
+        }
+        if !self.graph[id].is_active() {
+            self.graph[id].rest = Rest::Ready;
+        }
+        if !self.graph[id].is_live() {
             self.disarm(id);
         }
     }
@@ -236,7 +266,7 @@ impl Machine {
     pub(crate) fn kill(&mut self) {
         if !self.is_killed {
             self.is_killed = true;
-            self.sweep = Some(0);
+            self.is_sweep_due = true;
         }
     }
 
@@ -272,8 +302,8 @@ impl Machine {
             if link.edge.port != port || !link.edge.need.bounces() {
                 continue;
             }
-            // One that was started without this worker has no older value of it.
-            if target.is_live() && target.stage < Stage::Stuck && link.held != generation {
+            // A worker that was started without this one has no older value of it.
+            if target.is_active() && link.held != generation {
                 continue;
             }
             if self.graph[user.node].phase == Phase::Starting {
@@ -285,23 +315,24 @@ impl Machine {
         }
     }
 
-    /// Takes the next piece of work.
-    pub(crate) fn step(&mut self) -> Step {
+    /// Takes the next piece of work, if there is any within the scope.
+    pub(crate) fn step(&mut self, scope: Scope) -> Step {
         if let Some(command) = self.commands.pop_front() {
             return self.hand_out(command);
         }
-        // What was under way when the kill came spreads first, so that it is told from the rest.
-        if let Some(at) = self.sweep
-            && (at > 0 || self.spread.is_empty())
-        {
-            self.sweep_over(at);
-        } else if let Some(id) = self.spread.pop_front() {
+        if let Some(id) = self.spread.pop_front() {
             self.graph[id].in_spread = false;
             self.show(id);
+        } else if std::mem::take(&mut self.is_sweep_due) {
+            self.sweep = Some(0);
+        } else if scope == Scope::Marks {
+            return Step::Idle;
+        } else if let Some(at) = self.sweep {
+            self.sweep_over(at);
         } else if self.is_killed {
             return self.step_killed();
         } else if self.groups == 0
-            && let Some(id) = self.next_act()
+            && let Some(id) = self.next_act(scope)
         {
             self.act(id);
         } else {
@@ -327,7 +358,9 @@ impl Machine {
             && self.commands.is_empty()
             && self.spread.is_empty()
             && self.acts.is_empty()
+            && self.urgent.is_empty()
             && self.groups == 0
+            && !self.is_sweep_due
             && self.sweep.is_none()
     }
 
@@ -369,7 +402,8 @@ impl Machine {
 
     /// Returns a node's inputs, and whether its live worker was started with each.
     pub(crate) fn inputs(&self, id: NodeId) -> impl ExactSizeIterator<Item = (Edge, bool)> {
-        self.graph[id].inputs.iter().map(|link| (link.edge, link.held != 0))
+        let is_user = self.graph[id].stage < Stage::Stuck;
+        self.graph[id].inputs.iter().map(move |link| (link.edge, is_user && link.held != 0))
     }
 
     /// Returns who uses a node, with the index of the input; a node may use another twice.

@@ -10,7 +10,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::change::Change;
 use crate::context::Context;
-use crate::engine::{Engine, EngineBuilder, overrun};
+use crate::engine::{Engine, EngineBuilder};
 use crate::exit::{Exit, Panicked};
 use crate::input::{Declared, EngineInput, Given, Inputs};
 use crate::manifold::Manifold;
@@ -304,8 +304,7 @@ impl<T> Drop for Building<T> {
             // What has begun cannot be ended. A nested engine's grace is its workers' own, and there
             // are none yet.
             self.task.abort();
-            let worker = self.stop.identity();
-            overrun(worker, self.stop.clone(), worker.shared.policy.grace);
+            self.stop.set_linger_grace(self.stop.identity().shared.policy.grace);
         }
     }
 }

@@ -131,6 +131,8 @@ pub enum WorkerState {
     Aborting,
     /// It outlived both graces, or never yields.
     Stuck,
+    /// It has ended, and something of it is left, such as blocking work.
+    Lingering,
     /// It waits for its inputs.
     Waiting,
     /// It waits out its bounce delay.
@@ -159,6 +161,7 @@ impl WorkerState {
             Self::Stopping => "stopping",
             Self::Aborting => "aborting",
             Self::Stuck => "stuck",
+            Self::Lingering => "lingering",
             Self::Waiting => "waiting",
             Self::Delayed => "delayed",
             Self::BackingOff => "backing off",
@@ -181,7 +184,12 @@ impl WorkerState {
     ) -> bool {
         let is_over = up.is_some_and(|up| error < up);
         let can_be = match self {
-            Self::BackingOff | Self::Spent | Self::Missing | Self::Aborting | Self::Stuck => true,
+            Self::BackingOff
+            | Self::Spent
+            | Self::Missing
+            | Self::Aborting
+            | Self::Lingering
+            | Self::Stuck => true,
             Self::Starting => failures > 0,
             _ => false,
         };

@@ -35,10 +35,8 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<Log>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) life: watch::Receiver<Life>,
-    /// Whether the outermost engine runs; this one's own life if it is that.
-    pub(crate) root_life: watch::Receiver<Life>,
-    /// The worker that a nested engine is in the outer one: it has not ended before the workers
-    /// have that run in it.
+    /// The worker that a nested engine is in the outer one: it is not gone before the workers are
+    /// that run in it.
     pub(crate) outer: Option<Stop>,
     /// Whether it has ended and left workers behind, if it is a nested engine.
     pub(crate) has_left_behind: AtomicBool,

@@ -7,7 +7,8 @@
 //! 1. A flag that anyone waits for is only ever set, and is set before those who wait are woken.
 //! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte, so of a start that ends
 //!    and a stop that comes at the same moment each sees which was first.
-//! 3. A worker's end is told only when none of its lingering parts is left.
+//! 3. A worker is gone only when none of its lingering parts is left and all that waited for
+//!    that has run.
 //! 4. No foreign code runs under the lock, and nothing of users' is dropped there.
 
 mod wait;
@@ -20,11 +21,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::context::{Degraded, Identity};
 use crate::exit::Panicked;
+use crate::machine::Left;
 use wait::Wait;
 use waiters::Waiters;
 
@@ -36,6 +39,10 @@ const STARTED: u8 = 4;
 const LINGERED: u8 = 8;
 /// What says that a closure worker is up was dropped: it will never be. Cleared when that was told.
 const UNREADY: u8 = 16;
+/// The engine drops the worker's future.
+const ABORTED: u8 = 32;
+/// It does so because the start took too long.
+const OVERDUE: u8 = 64;
 
 struct Cell {
     flags: AtomicU8,
@@ -57,8 +64,8 @@ struct Rare {
     parts: usize,
     /// What is to happen once they are gone, in this order.
     at_end: Vec<Box<dyn FnOnce() + Send>>,
-    /// They are waited for no longer.
-    is_let_go: bool,
+    /// How long they have from the worker's end on, in place of its grace.
+    grace: Option<Duration>,
     /// Why the worker is degraded, or that it is not, until the engine takes it.
     health: Option<Option<Degraded>>,
 }
@@ -81,6 +88,23 @@ impl Cell {
 
     fn wait_for(&self, flags: u8) -> Wait<'_> {
         Wait::new(self, flags)
+    }
+
+    fn linger(self: &Arc<Self>) -> Linger {
+        self.flags.fetch_or(LINGERED, Ordering::AcqRel);
+        self.state.lock().rare.get_or_insert_default().parts += 1;
+        Linger { cell: Arc::clone(self) }
+    }
+
+    fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
+        let mut state = self.state.lock();
+        match state.rare.as_deref_mut() {
+            Some(rare) if rare.parts > 0 => rare.at_end.push(Box::new(at_end)),
+            _ => {
+                drop(state);
+                at_end();
+            }
+        }
     }
 }
 
@@ -161,7 +185,7 @@ impl Stop {
 
     /// Runs short blocking work on a thread for such work.
     ///
-    /// The worker does not count as ended while the work goes on, also if its future was dropped.
+    /// The worker does not count as gone while the work goes on, also if its future was dropped.
     ///
     /// # Errors
     ///
@@ -178,7 +202,7 @@ impl Stop {
         let linger = self.linger();
         let task = tokio::task::spawn_blocking(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
-            // In this order: what nobody waits for any more is dropped before the worker has ended.
+            // In this order: what nobody waits for any more is dropped before the worker is gone.
             (result, linger)
         });
         match task.await {
@@ -187,14 +211,13 @@ impl Stop {
         }
     }
 
-    /// Keeps the worker from counting as ended while the returned guard lives.
+    /// Keeps the worker from counting as gone while the returned guard lives.
     ///
     /// It is for what outlives the worker's future, such as tasks of its own that end a moment after
-    /// it was dropped: the worker is not started again before they have.
+    /// it was dropped: the worker's end is told at once, but it is not started again before they
+    /// have ended. They have the worker's grace; after that it is stuck.
     pub fn linger(&self) -> Linger {
-        self.cell.flags.fetch_or(LINGERED, Ordering::AcqRel);
-        self.cell.state.lock().rare.get_or_insert_default().parts += 1;
-        Linger { cell: Arc::clone(&self.cell) }
+        self.cell.linger()
     }
 
     /// Runs `at_end` when nothing lingers any more, which may be at once.
@@ -202,28 +225,22 @@ impl Stop {
     /// It is for those who run workers of their own: call it once the worker's future has been
     /// dropped. What it is called with by several is run in the same order.
     pub fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
-        let mut state = self.cell.state.lock();
-        match state.rare.as_deref_mut() {
-            Some(rare) if rare.parts > 0 && !rare.is_let_go => rare.at_end.push(Box::new(at_end)),
-            _ => {
-                drop(state);
-                at_end();
-            }
-        }
+        self.cell.once_gone(at_end);
     }
 
-    /// Returns whether something lingers that the worker's end waits for.
-    pub(crate) fn lingers(&self) -> bool {
-        // Most never had anything that lingers, and need no lock to say so.
-        self.cell.has(LINGERED) && {
-            let state = self.cell.state.lock();
-            state.rare.as_ref().is_some_and(|rare| rare.parts > 0 && !rare.is_let_go)
-        }
+    /// Sets how long what is left of the worker has from its end on, in place of its grace.
+    pub(crate) fn set_linger_grace(&self, grace: Duration) {
+        self.cell.state.lock().rare.get_or_insert_default().grace = Some(grace);
     }
 
-    /// Has the worker's end be told as soon as its future has ended, whatever lingers.
-    pub(crate) fn let_go(&self) {
-        self.cell.state.lock().rare.get_or_insert_default().is_let_go = true;
+    /// Returns whether the engine drops the worker's future.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.cell.has(ABORTED)
+    }
+
+    /// Returns whether it does so because the start took too long.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.cell.has(OVERDUE)
     }
 
     /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting
@@ -288,17 +305,21 @@ impl Stop {
 }
 
 /// A part of a worker that outlives its future; made by [`Stop::linger`].
-#[must_use = "the worker may count as ended when this is dropped"]
+#[must_use = "the worker may count as gone when this is dropped"]
 pub struct Linger {
     cell: Arc<Cell>,
 }
 
 impl Drop for Linger {
     fn drop(&mut self) {
-        let mut state = self.cell.state.lock();
-        let Some(left) = state.rare.as_deref_mut() else { return };
-        left.parts -= 1;
-        if left.parts == 0 {
+        loop {
+            let mut state = self.cell.state.lock();
+            let Some(left) = state.rare.as_deref_mut() else { return };
+            if left.parts > 1 || left.at_end.is_empty() {
+                left.parts -= 1;
+                return;
+            }
+            // The last part counts until all that waits for its end has run.
             let at_end = std::mem::take(&mut left.at_end);
             drop(state);
             for at_end in at_end {
@@ -352,6 +373,36 @@ impl Stopper {
     /// Tells the worker to stop, and returns whether its start had ended before.
     pub(crate) fn stop_start(&self) -> bool {
         self.cell.raise(STOPPED) & STARTED != 0
+    }
+
+    /// Tells the worker to stop, and notes that its future is dropped, and why.
+    pub(crate) fn abort(&self, is_overdue: bool) {
+        let flags = if is_overdue { ABORTED | OVERDUE } else { ABORTED };
+        // Nobody waits for these flags.
+        self.cell.flags.fetch_or(flags, Ordering::AcqRel);
+        self.stop();
+    }
+
+    /// Keeps the worker from counting as gone; see [`Stop::linger`].
+    pub(crate) fn linger(&self) -> Linger {
+        self.cell.linger()
+    }
+
+    /// Runs `at_end` when nothing lingers any more; see [`Stop::once_gone`].
+    pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
+        self.cell.once_gone(at_end);
+    }
+
+    /// Returns what is left of the worker, whose future has ended.
+    pub(crate) fn left(&self) -> Left {
+        // Most never had anything that lingers, and need no lock to say so.
+        if !self.cell.has(LINGERED) {
+            return Left::Nothing;
+        }
+        match self.cell.state.lock().rare.as_deref() {
+            Some(rare) if rare.parts > 0 => Left::Something { grace: rare.grace },
+            _ => Left::Nothing,
+        }
     }
 
     /// Takes what the worker has said last of how well it runs, if that was not taken yet.

@@ -19,8 +19,8 @@ use crate::changes::{Changes, Late};
 use crate::context::{Context, Health, Identity};
 use crate::detail::Reporter;
 use crate::event_loop::Message;
-use crate::exit::{EndKind, Exit, Outcome, Panicked};
-use crate::finish::Finish;
+use crate::exit::{Exit, Outcome, Panicked};
+use crate::finish::{Finish, Last};
 use crate::input::{FEW, Gift, Gifts};
 use crate::manifold::{Blueprint, Entry, Settings, Step, Wrapped, WrappedInput};
 use crate::observe::Observed;
@@ -98,9 +98,9 @@ impl Launch {
         let (gifts, ctx) = (self.gifts, self.ctx);
         let runtime = guard.identity().shared.workers.clone();
         let name = ctx.name().to_owned();
-        guard.if_dropped = Some(|| Finish::failed("cannot make a thread for it".to_owned()));
+        guard.if_dropped = Some(Last::NoThread);
         let body = move || {
-            guard.if_dropped = Some(Finish::dropped);
+            guard.if_dropped = Some(Last::Dropped);
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
             let entered = span.as_ref().map(|span| span.enter());
@@ -120,7 +120,8 @@ impl Launch {
             };
             // What comes of its end is not the worker's doing.
             drop(entered);
-            guard.finish(outcome.unwrap_or_else(|payload| Err(panicked(payload))));
+            let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
+            guard.finish(Last::Outcome(outcome));
         };
         // If the thread cannot be made, dropping the body drops the guard, which tells the end.
         let spawned = std::thread::Builder::new().name(name).spawn(body);
@@ -137,10 +138,10 @@ pub(crate) struct Guard {
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
     entry: Option<Box<Entry>>,
-    /// Keeps an outer engine from taking this one for ended.
+    /// Keeps an outer engine from taking this one for gone.
     linger: Option<Linger>,
-    /// What to tell if this is dropped before the worker has ended; none once that was told.
-    if_dropped: Option<fn() -> Finish>,
+    /// How the worker has ended if this is dropped before it has; none once its end was told.
+    if_dropped: Option<Last>,
 }
 
 impl Guard {
@@ -152,7 +153,7 @@ impl Guard {
             observed,
             entry: launch.entry.take(),
             linger: launch.ctx.identity().shared.outer.as_ref().map(Stop::linger),
-            if_dropped: Some(Finish::dropped),
+            if_dropped: Some(Last::Dropped),
         }
     }
 
@@ -185,54 +186,35 @@ impl Guard {
         Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
     }
 
-    /// Judges an outcome and tells it.
-    fn finish(&mut self, outcome: Outcome) {
-        if outcome.is_ok() {
-            return self.tell(Finish::done());
-        }
-        let (shared, settings) = (&self.identity().shared, self.settings.as_deref());
-        let finish = catch_unwind(AssertUnwindSafe(|| Finish::judge(outcome, settings, shared)))
-            .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
-        self.tell(finish);
-    }
-
-    fn tell(&mut self, finish: Finish) {
+    /// Judges how the worker has ended, and tells it.
+    fn finish(&mut self, last: Last) {
         self.if_dropped = None;
+        let (stop, settings) = (&self.stop, self.settings.as_deref());
+        let shared = &self.identity().shared;
+        let judge = AssertUnwindSafe(|| Finish::judge(last, stop, settings, shared));
+        let finish = catch_unwind(judge)
+            .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
         if let Some(observed) = &self.observed {
-            let kind = match finish.kind {
-                EndKind::Done | EndKind::Dropped if self.stop.is_stopped() => EndKind::Stopped,
-                kind => kind,
-            };
-            observed.ended(kind);
+            observed.ended(finish.kind);
         }
         let (entry, linger) = (self.entry.take(), self.linger.take());
-        if self.stop.lingers() {
-            let identity = self.identity().clone();
-            self.stop.once_gone(move || tell_end(&identity, finish, entry, linger));
-        } else {
-            tell_end(self.identity(), finish, entry, linger);
+        if entry.is_some() || linger.is_some() {
+            self.stop.once_gone(move || {
+                if let Some(entry) = entry {
+                    entry.leave();
+                }
+                drop(linger);
+            });
         }
+        let Identity { shared, node, generation, .. } = self.identity();
+        shared.tell(Message::Ended { node: *node, generation: *generation, finish });
     }
-}
-
-fn tell_end(
-    identity: &Identity,
-    finish: Finish,
-    entry: Option<Box<Entry>>,
-    linger: Option<Linger>,
-) {
-    if let Some(entry) = entry {
-        entry.leave();
-    }
-    let Identity { shared, node, generation, .. } = identity;
-    shared.tell(Message::Ended { node: *node, generation: *generation, finish });
-    drop(linger);
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if let Some(finish) = self.if_dropped {
-            self.tell(finish());
+        if let Some(last) = self.if_dropped.take() {
+            self.finish(last);
         }
     }
 }
@@ -314,7 +296,7 @@ where
         if let Err(payload) = dropped {
             outcome = Err(panicked(payload));
         }
-        this.guard.finish(outcome);
+        this.guard.finish(Last::Outcome(outcome));
         Poll::Ready(())
     }
 }

@@ -56,7 +56,6 @@ struct Outer {
     wrap: Option<Arc<dyn Wrap>>,
     /// What the outer engine takes for the time of day.
     wall: Wall,
-    root_life: watch::Receiver<Life>,
     stop: Stop,
 }
 
@@ -226,9 +225,6 @@ impl EngineBuilder {
                 .as_ref()
                 .map_or_else(|| Arc::new(Log::new(event_capacity)), |o| Arc::clone(&o.log)),
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
-            root_life: outer
-                .as_ref()
-                .map_or_else(|| life_receiver.clone(), |outer| outer.root_life.clone()),
             life: life_receiver,
             outer: outer.map(|outer| outer.stop),
             has_left_behind: AtomicBool::new(false),
@@ -284,11 +280,9 @@ impl EngineBuilder {
             driver: shared.driver.clone(),
             wrap: shared.wrap.clone(),
             wall: shared.clock.now(),
-            root_life: shared.root_life.clone(),
             stop: ctx.stop().clone(),
         });
-        let outer = ctx.identity().clone();
-        self.build().map(|engine| NestedEngine::new(engine, outer))
+        self.build().map(NestedEngine::new)
     }
 }
 

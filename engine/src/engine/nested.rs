@@ -3,12 +3,7 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::time::sleep;
-
-use super::{Engine, EngineError, Life};
-use crate::context::Identity;
-use crate::event_loop::Message;
+use super::{Engine, EngineError};
 use crate::exit::{Exit, Outcome};
 use crate::stop::Stop;
 use crate::worker::Worker;
@@ -17,9 +12,9 @@ use crate::worker::Worker;
 /// [`EngineBuilder::build_nested`](super::EngineBuilder::build_nested).
 ///
 /// It is stopped like any worker, and killed when it is dropped. The outer engine does not take it
-/// for ended before its last worker has, also one that is stuck: with such a worker it is stuck
-/// itself after its own graces, and is not started again before that worker really ends. When the
-/// outermost engine ends, what is stuck is left behind. A fatal error in it is an ordinary failure
+/// for gone before its last worker is, also one that is stuck: with such a worker it is stuck
+/// itself, and is not started again before that worker really ends. When the outermost engine ends,
+/// what is stuck is left behind. A fatal error in it is an ordinary failure
 /// to the outer engine. Give its manifold a grace that is longer than those of its workers
 /// together.
 ///
@@ -56,36 +51,12 @@ use crate::worker::Worker;
 #[must_use = "a nested engine is killed when it is dropped"]
 pub struct NestedEngine {
     engine: Engine,
-    /// Which worker it is in the outer engine.
-    outer: Identity,
 }
 
 impl NestedEngine {
-    pub(super) fn new(engine: Engine, outer: Identity) -> Self {
-        Self { engine, outer }
+    pub(super) fn new(engine: Engine) -> Self {
+        Self { engine }
     }
-}
-
-/// Has an engine take one of its workers for stuck so long after the stop, whatever its grace, unless
-/// nothing lingers of it any more.
-pub(crate) fn overrun(worker: &Identity, stop: Stop, after: Duration) {
-    let (alive, gone) = oneshot::channel::<()>();
-    stop.once_gone(move || drop(alive));
-    let Identity { shared, node, generation, .. } = worker.clone();
-    let driver = shared.driver.clone();
-    let over = async move {
-        stop.wait().await;
-        if !after.is_zero() {
-            sleep(after).await;
-        }
-    };
-    let told = async move {
-        tokio::select! {
-            () = over => shared.inbox.send(Message::Overrun { node, generation }),
-            _ = gone => {}
-        }
-    };
-    drop(driver.spawn(told));
 }
 
 impl Deref for NestedEngine {
@@ -109,13 +80,9 @@ impl Worker for NestedEngine {
             ended = self.engine.wait() => ended,
             () = stop.wait() => self.engine.stop().await,
         };
-        if !matches!(*self.engine.shared.root_life.borrow(), Life::Running) {
-            // No other generation will come: what is stuck is left behind, as in any engine.
-            stop.let_go();
-        }
         if self.engine.shared.has_left_behind.load(Ordering::Acquire) {
             // Its own loop has given its workers all the time they had.
-            overrun(&self.outer, stop, Duration::ZERO);
+            stop.set_linger_grace(Duration::ZERO);
         }
         ended.map_err(|error: EngineError| Exit::failed(error))
     }

@@ -6,7 +6,7 @@ use super::EventLoop;
 use crate::change::{Action, ChangeError, Mode, Op};
 use crate::engine::Caller;
 use crate::hash::{Map, Set};
-use crate::machine::{Edge, NodeId};
+use crate::machine::{CycleSearch, Edge, Found, NodeId};
 use crate::manifold::Manifold;
 use crate::name::{MAX_LEN, Text};
 use crate::policy::Policy;
@@ -198,19 +198,37 @@ impl EventLoop {
         }
     }
 
-    pub(super) fn check_cycles(&self, plan: &Plan) -> Result<(), ChangeError> {
-        if plan.linked.is_empty() {
-            return Ok(());
+    /// Takes a step of the search for a cycle; returns whether there is more to do.
+    pub(super) fn search_cycle(
+        &self,
+        plan: &Plan,
+        search: &mut CycleSearch,
+    ) -> Result<bool, ChangeError> {
+        if let Some(at) = plan.linked.get(search.len()) {
+            let Planned { node, edges } = &plan.planned[*at];
+            // Most changes of one name close no cycle, which is seen at once.
+            if plan.linked.len() == 1 && !self.machine.may_reach(*node, edges) {
+                return Ok(false);
+            }
+            search.add(*node, edges);
+            return Ok(true);
         }
-        let linked = plan.linked.iter().map(|at| &plan.planned[*at]);
-        let rewirings: Vec<_> = linked.map(|planned| (planned.node, &*planned.edges)).collect();
-        let Some(mut cycle) = self.machine.find_cycle(&rewirings) else { return Ok(()) };
+        match search.step(&self.machine) {
+            Found::Nothing => Ok(true),
+            Found::None => Ok(false),
+            Found::Cycle(cycle) => Err(self.cycle_error(plan, cycle)),
+        }
+    }
+
+    fn cycle_error(&self, plan: &Plan, mut cycle: Vec<NodeId>) -> ChangeError {
         // It is told from what is being installed, which closes it.
-        let first = cycle.iter().position(|node| {
-            rewirings.iter().any(|(rewired, edges)| rewired == node && !edges.is_empty())
-        });
+        let is_installed = |node: &NodeId| {
+            let mut linked = plan.linked.iter().map(|at| &plan.planned[*at]);
+            linked.any(|planned| planned.node == *node && !planned.edges.is_empty())
+        };
+        let first = cycle.iter().position(is_installed);
         cycle.rotate_left(first.unwrap_or(0));
-        Err(ChangeError::Cycle { path: cycle.iter().map(|node| self.name(*node)).collect() })
+        ChangeError::Cycle { path: cycle.iter().map(|node| self.name(*node)).collect() }
     }
 
     /// Refuses what would make the asking worker wait for its own end.

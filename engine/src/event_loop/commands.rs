@@ -1,5 +1,6 @@
 //! How the machine's commands are carried out.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::slot::{LastError, Slot, Uptime, WorkerSlot};
 use crate::clock::stamp;
 use crate::context::{Context, Identity};
 use crate::event::EventKind;
+use crate::finish::overdue;
 use crate::input::{FEW, Gift, Gifts};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
 use crate::manifold::Manifold;
@@ -29,7 +31,11 @@ impl EventLoop {
                 }
             }
             Command::Abort(node, generation) => self.abort(node, generation),
-            Command::Stuck(node, _) => self.name_stuck(node),
+            Command::Stuck(node, generation) => {
+                self.name_stuck(node);
+                let name = self.slots[node.index()].name();
+                self.waiting.on_stuck(node, generation, name.as_str());
+            }
             Command::Arm(node, token, after) => {
                 let at = self.now.saturating_add(stamp(after) - 1);
                 self.timers.arm(&self.machine, at, node, token);
@@ -41,7 +47,7 @@ impl EventLoop {
                     self.slots[node.index()].forget_manifold();
                     let manifold = self.slots[node.index()].manifold.take();
                     self.take_out_parts(node, manifold.as_ref());
-                    self.reaper.take_manifold(manifold);
+                    self.discard_manifold(manifold);
                 }
             }
             Command::Freed(node) => self.forget(node),
@@ -77,7 +83,6 @@ impl EventLoop {
             uptime: Uptime::None,
             is_plain,
             is_obsolete: false,
-            is_aborted: false,
         });
     }
 
@@ -96,7 +101,7 @@ impl EventLoop {
             let target: &mut Slot = &mut self.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
             gifts.push(if !edge.need.bounces() {
-                Gift::Live(target.follow(declaration.kind, &mut self.reaper))
+                Gift::Live(target.follow(declaration.kind, &self.shared))
             } else if is_held {
                 target.value(kind).map_or(Gift::Absent, Gift::Value)
             } else {
@@ -116,13 +121,31 @@ impl EventLoop {
         let Some(worker) = self.worker(node, generation) else { return };
         let has_started = worker.stopper.stop_start();
         worker.uptime = uptime;
-        let outputs = worker.let_go();
         // A start that is not over is dropped. A closure's is over as soon as it is polled.
         if !has_started {
-            worker.abort();
+            worker.abort(false);
         }
-        self.reaper.take(outputs);
-        self.show(node);
+        self.withdraw(node);
+    }
+
+    /// Takes back what the present worker of a name offers. The worker is not gone before all of it
+    /// was dropped.
+    pub(super) fn withdraw(&mut self, node: NodeId) {
+        let slot = &mut self.slots[node.index()];
+        let Some(worker) = &mut slot.worker else { return };
+        let outputs = mem::take(&mut worker.outputs);
+        // What is freed here is used again at once.
+        let outputs = if worker.is_plain { Outputs::None } else { outputs };
+        let linger = || worker.stopper.linger();
+        let mut linger = (!matches!(outputs, Outputs::None)).then(linger);
+        let unseen: Vec<_> = slot.show().collect();
+        if !unseen.is_empty() {
+            linger = linger.or_else(|| slot.worker.as_ref().map(|worker| worker.stopper.linger()));
+        }
+        if linger.is_some() {
+            // In this order.
+            self.discard((outputs, unseen, linger));
+        }
     }
 
     fn abort(&mut self, node: NodeId, generation: Generation) {
@@ -130,9 +153,9 @@ impl EventLoop {
         self.slots[node.index()].set_aborted(true);
         let path = self.path(node);
         tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
+        let is_overdue = self.machine.view(node).is_overdue;
         if let Some(worker) = self.worker(node, generation) {
-            worker.stopper.stop();
-            worker.abort();
+            worker.abort(is_overdue);
         }
     }
 
@@ -157,49 +180,33 @@ impl EventLoop {
     pub(super) fn note_overdue(&mut self, node: NodeId) {
         let view = self.machine.view(node);
         if view.phase == Phase::Starting && !view.is_marked {
-            let error = LastError { text: self.overdue(node), is_panic: false, at: self.now };
+            let manifold = self.slots[node.index()].manifold.as_ref();
+            let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
+            let text = overdue(settings, &self.shared.policy);
+            let error = LastError { text, is_panic: false, at: self.now };
             self.slots[node.index()].rare_mut().last_error = Some(error);
         }
     }
 
-    /// Returns the error of a start that took too long.
-    pub(super) fn overdue(&self, node: NodeId) -> String {
-        let settings = self.slots[node.index()].manifold.as_ref();
-        let settings = settings.and_then(|manifold| manifold.settings.as_ref());
-        let own = settings.and_then(|settings| settings.start_timeout);
-        let timeout = own.unwrap_or(self.shared.policy.start_timeout);
-        format!("its start took longer than {}", humantime::format_duration(timeout))
-    }
-
     /// Forgets a name that nothing installs, uses or pins.
     fn forget(&mut self, node: NodeId) {
-        let slot = std::mem::take(&mut self.slots[node.index()]);
+        let slot = mem::take(&mut self.slots[node.index()]);
         self.names.remove(slot.name().as_str(), node);
-        self.reaper.take_manifold(slot.manifold);
+        self.discard_manifold(slot.manifold);
     }
 
-    /// Answers those who wait for the machine to be idle, or settled.
+    /// Answers those who wait for the machine to settle, if it has.
     pub(super) fn answer_at_rest(&mut self) {
-        self.waiting.on_idle(|| self.machine.is_settled());
+        if self.machine.is_settled() {
+            self.waiting.on_rest();
+        }
     }
 }
 
 impl WorkerSlot {
-    /// Lets go of its outputs; returns those that the reaper is to drop.
-    pub(super) fn let_go(&mut self) -> Outputs {
-        let outputs = std::mem::take(&mut self.outputs);
-        // What is freed here is used again at once.
-        if self.is_plain { Outputs::None } else { outputs }
-    }
-
     /// Tells the worker to stop, and drops its future.
-    pub(super) fn end(&mut self) {
-        self.stopper.stop();
-        self.abort();
-    }
-
-    pub(super) fn abort(&mut self) {
-        self.is_aborted = true;
+    pub(super) fn abort(&self, is_overdue: bool) {
+        self.stopper.abort(is_overdue);
         if let Some(task) = &self.task {
             task.abort();
         }

@@ -34,9 +34,9 @@ impl EventLoop {
         if is_gravest {
             let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
             let before = self.fatal.replace(fatal);
-            self.reaper.take_fatal(before.map(|fatal| fatal.error));
+            self.discard(before.map(|fatal| fatal.error));
         } else {
-            self.reaper.take_fatal(Some(Arc::new(error)));
+            self.discard(error);
         }
         self.kill(None);
     }
@@ -128,19 +128,21 @@ impl EventLoop {
                 Call::Change(job) => self.queue.push_back(job),
                 Call::Ask(question) => {
                     if let Question::Preview(ops, _reply) = *question {
-                        self.reaper.take_ops(ops);
+                        self.discard_ops(ops);
                     }
                 }
                 Call::Kill(_) => {}
             }
         }
         for mut job in std::mem::take(&mut self.queue) {
-            self.reaper.take_ops(std::mem::take(&mut job.ops));
+            self.discard_ops(std::mem::take(&mut job.ops));
             self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
         }
         self.waiting.give_up();
-        self.reaper.take_walks(&mut self.walks);
-        self.reaper.flush();
+        let walks = std::mem::take(&mut self.walks);
+        if !walks.is_empty() {
+            self.discard(walks);
+        }
     }
 
     /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
@@ -153,9 +155,8 @@ impl EventLoop {
             if self.machine.view(node).stage != Stage::Stuck {
                 self.name_stuck(node);
             }
-            if let Some(worker) = &mut self.slots[node.index()].worker {
-                worker.stopper.stop();
-                worker.abort();
+            if let Some(worker) = &self.slots[node.index()].worker {
+                worker.abort(false);
             }
         }
         self.is_finished = true;

@@ -12,7 +12,7 @@ use super::{ChangeReply, EventLoop};
 use crate::change::{Action, ChangeError, Ops};
 use crate::engine::{Applied, Caller};
 use crate::event::{EventKind, Origin};
-use crate::machine::{Edge, Generation, NodeId};
+use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
 
 /// For how many workers of a group room is made that they share with others.
 const AT_ONCE: usize = 64;
@@ -33,11 +33,16 @@ pub(crate) struct Job {
     stage: Stage,
 }
 
-#[derive(Clone, Copy)]
+/// How far a group has come, with the op that is next.
 enum Stage {
     Resolve(usize),
+    /// Types are compared.
     Check(usize),
+    /// Cycles are searched for.
+    Search(CycleSearch),
     Apply(usize),
+    /// It stands in the graph, and what it can start or stop is told to.
+    Settle,
 }
 
 impl Default for Stage {
@@ -88,7 +93,7 @@ impl EventLoop {
     /// Begins a group; it is refused if the engine was killed.
     pub(super) fn begin(&mut self, job: &mut Job) -> Changed {
         if self.machine.is_killed() {
-            self.reaper.take_ops(mem::take(&mut job.ops));
+            self.discard_ops(mem::take(&mut job.ops));
             return Err(Box::new(ChangeError::Stopped));
         }
         self.complete(&mut job.ops);
@@ -122,20 +127,29 @@ impl EventLoop {
     /// Ends the work on a group. If it was refused, the names that were only made for it are forgotten
     /// by the machine.
     pub(super) fn end_job(&mut self, job: &mut Job) {
-        self.machine.end_group();
+        if !matches!(job.stage, Stage::Settle) {
+            self.machine.end_group();
+        }
         // Who has ended meanwhile is not waited for.
         job.ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
         // Letting go of a hundred thousand names takes longer than a slice.
-        self.reaper.take_ops(mem::take(&mut job.ops));
+        self.discard_ops(mem::take(&mut job.ops));
     }
 
     /// Answers who has asked for a group: at once if it was refused, and otherwise when the workers
     /// have ended that it stops, and what can start was told to.
     pub(super) fn conclude(&mut self, job: Job, changed: Changed) {
         let Some(reply) = job.reply else { return };
-        match changed {
-            Ok(()) => self.waiting.add(&job.ending, reply),
-            Err(error) => answer(reply, Err(error)),
+        let is_stuck = |(node, _): &&(NodeId, Generation)| {
+            self.machine.view(*node).stage == machine::Stage::Stuck
+        };
+        match (changed, job.ending.iter().find(is_stuck)) {
+            (Ok(()), None) => self.waiting.add(&job.ending, reply),
+            (Ok(()), Some((node, _))) => {
+                let name = self.slots[node.index()].name().as_str().to_owned();
+                answer(reply, Err(Box::new(ChangeError::Stuck { name })));
+            }
+            (Err(error), _) => answer(reply, Err(error)),
         }
     }
 
@@ -160,7 +174,14 @@ impl EventLoop {
                     return Ok(false);
                 }
             }
-            self.check_cycles(&job.plan)?;
+            job.stage = Stage::Search(CycleSearch::new(job.plan.linked.len()));
+        }
+        if let Stage::Search(search) = &mut job.stage {
+            while self.search_cycle(&job.plan, search)? {
+                if steps.are_enough(self) {
+                    return Ok(false);
+                }
+            }
             self.check_own_end(&job.plan, &job.ops, &job.caller)?;
             job.stage = Stage::Apply(0);
         }
@@ -172,17 +193,21 @@ impl EventLoop {
                     return Ok(false);
                 }
             }
+            self.machine.end_group();
+            job.stage = Stage::Settle;
         }
-        Ok(true)
+        Ok(!self.carry_out(Scope::Calls))
     }
 
     fn apply_op(&mut self, job: &mut Job, at: usize) {
         let Job { ops, caller, plan, ending, .. } = job;
         let Planned { node, edges } = &mut plan.planned[at];
         let (node, edges) = (*node, mem::take(edges));
+        self.machine.hurry(node);
         self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
         let view = self.machine.view(node);
-        if view.is_marked && !matches!(ops[at].action, Action::Unpark) {
+        let has_to_go = view.is_marked || view.phase == Phase::Lingering;
+        if has_to_go && !matches!(ops[at].action, Action::Unpark) {
             ending.push((node, view.generation));
         }
     }
@@ -204,7 +229,7 @@ impl EventLoop {
                 let slot = &mut self.slots[node.index()];
                 let old = mem::replace(&mut slot.manifold, manifold.take());
                 slot.carry_present(old.as_ref());
-                self.reaper.take_manifold(old);
+                self.discard_manifold(old);
                 self.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
                 self.note(node, origin, || kind);
@@ -217,7 +242,7 @@ impl EventLoop {
                 self.slots[node.index()].forget_manifold();
                 self.machine.uninstall(node);
                 let old = self.slots[node.index()].manifold.take();
-                self.reaper.take_manifold(old);
+                self.discard_manifold(old);
             }
             Action::Bounce => {
                 self.note(node, origin, || EventKind::Bounced);

@@ -12,7 +12,7 @@ use super::walk::{Found, state_of};
 use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::event::Origin;
-use crate::machine::{Edge, NodeId, Phase, Status};
+use crate::machine::{CycleSearch, Edge, NodeId, Phase, Status};
 use crate::name::Text;
 use crate::nested::HandedBy;
 use crate::report::{WhyStep, WorkerState};
@@ -26,7 +26,7 @@ impl EventLoop {
                 let is_killed = self.machine.is_killed();
                 let preview =
                     if is_killed { Err(ChangeError::Stopped) } else { self.preview(&mut ops) };
-                self.reaper.take_ops(ops);
+                self.discard_ops(ops);
                 answer(reply, preview);
             }
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
@@ -50,7 +50,7 @@ impl EventLoop {
             check_offered(name, kind, manifold.blueprint.offers())?;
         }
         self.machine.pin(node);
-        let receiver = self.slots[node.index()].follow(kind, &mut self.reaper);
+        let receiver = self.slots[node.index()].follow(kind, &self.shared);
         // Dropped with the answer, if nobody waits for it any more.
         let pinned = Pinned { shared: Arc::clone(&self.shared), node };
         Ok(Followed { receiver, pinned })
@@ -228,7 +228,8 @@ impl EventLoop {
         for index in 0..plan.linked.len() {
             self.check(&plan, ops, plan.linked[index])?;
         }
-        self.check_cycles(&plan)?;
+        let mut search = CycleSearch::new(plan.linked.len());
+        while self.search_cycle(&plan, &mut search)? {}
         Ok(plan)
     }
 }

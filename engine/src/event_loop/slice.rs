@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::EventLoop;
 use crate::clock::stamp;
 use crate::inbox::{Inbox, Unread};
-use crate::machine::Step;
+use crate::machine::{Scope, Step};
 
 /// How long the loop works before it lets others run and looks at its messages again: not much
 /// longer than it takes to start as many workers as the processor's cache holds, so that they are
@@ -35,12 +35,12 @@ impl EventLoop {
         Instant::now() >= self.slice_ends
     }
 
-    /// Takes the machine's steps until it is idle or the slice is over; returns whether it is not
-    /// idle. Commands are never left for later.
-    pub(super) fn carry_out(&mut self) -> bool {
+    /// Takes the machine's steps within a scope until there is none or the slice is over; returns
+    /// whether there are more. Commands are never left for later.
+    pub(super) fn carry_out(&mut self, scope: Scope) -> bool {
         let mut steps = 0;
         loop {
-            match self.machine.step() {
+            match self.machine.step(scope) {
                 Step::Idle => return false,
                 Step::Worked => {}
                 Step::Command(command) => self.execute(command),

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::reaper::Reaper;
+use super::discard::discard;
 use crate::clock::Stamp;
 use crate::context::Degraded;
 use crate::detail::Reporter;
@@ -20,6 +20,7 @@ use crate::input::Declaration;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::name::Text;
+use crate::shared::Shared;
 use crate::stop::Stopper;
 use crate::value::{Kind, Outputs, Value};
 
@@ -68,8 +69,6 @@ pub(super) struct WorkerSlot {
     /// Its manifold is no longer the one that is installed: what it offers is not what the name
     /// offers.
     pub(super) is_obsolete: bool,
-    /// The loop has dropped the worker's future, or will have when the task is next looked at.
-    pub(super) is_aborted: bool,
 }
 
 /// Whether a worker is up, and what it was when it was told to stop.
@@ -188,10 +187,6 @@ impl Slot {
         }
     }
 
-    pub(super) fn is_followed(&self) -> bool {
-        !self.channels().is_empty()
-    }
-
     /// Remembers which inputs are there.
     pub(super) fn note_present(&mut self, present: &[bool]) {
         let (first, others) = present.split_at(present.len().min(u32::BITS as usize));
@@ -282,17 +277,18 @@ impl Slot {
         }
     }
 
-    /// Returns a receiver of the values of a kind. The reaper takes what nobody follows any more.
+    /// Returns a receiver of the values of a kind. What nobody follows any more is let go.
     pub(super) fn follow(
         &mut self,
         kind: &'static Kind,
-        reaper: &mut Reaper,
+        shared: &Shared,
     ) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind.id());
         let channels = &mut self.rare_mut().channels;
         for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
-            let value = left.replace(None).filter(|_| !kind.is_plain());
-            reaper.take(value.into_iter().collect());
+            if let Some(value) = left.replace(None).filter(|_| !kind.is_plain()) {
+                discard(&shared.workers, value);
+            }
         }
         if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {
             return sender.subscribe();
@@ -302,8 +298,8 @@ impl Slot {
         receiver
     }
 
-    /// Shows the followers what the worker offers now, and returns those of the values that they no
-    /// longer see that the reaper is to drop.
+    /// Shows the followers what the worker offers now, and returns those of the values they no longer
+    /// see that must not be dropped in the loop.
     pub(super) fn show(&self) -> impl Iterator<Item = Value> {
         self.channels().iter().filter_map(|channel| self.show_in(channel))
     }

@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::machine::{Command, Step};
+    use crate::machine::{Command, Scope, Step};
     use crate::policy::Policy;
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         machine.install(node, &[], None);
         let mut started = None;
         loop {
-            match machine.step() {
+            match machine.step(Scope::All) {
                 Step::Idle => break,
                 Step::Command(Command::Start(_, generation)) => started = Some(generation),
                 Step::Command(Command::Arm(node, token, _)) => timers.arm(&machine, 1, node, token),

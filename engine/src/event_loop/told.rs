@@ -10,8 +10,8 @@ use crate::changes::Latest;
 use crate::detail::Reporter;
 use crate::event::EventKind;
 use crate::finish::Finish;
-use crate::machine::{End, EndKind, Generation, NodeId, Rest, Stage, Status};
-use crate::value::Outputs;
+use crate::machine::{End, EndKind, Generation, Left, NodeId, Rest, Stage, Status};
+use crate::value::{Outputs, Value};
 
 impl EventLoop {
     pub(super) fn receive(&mut self, message: Message) {
@@ -24,7 +24,7 @@ impl EventLoop {
                 self.on_changed(node, generation, index, latest);
             }
             Message::Health { node, generation } => self.on_health(node, generation),
-            Message::Overrun { node, generation } => self.machine.overrun(node, generation),
+            Message::Gone { node, generation } => self.on_gone(node, generation),
             Message::Unpin(node) => self.machine.unpin(node),
         }
     }
@@ -39,15 +39,14 @@ impl EventLoop {
         let view = self.machine.view(node);
         let is_told = view.stage > Stage::Free;
         let Some(worker) = self.worker(node, generation).filter(|_| !view.is_overdue) else {
-            self.reaper.take(outputs);
-            return self.reaper.take_reporter(reporter);
+            return self.discard((outputs, reporter));
         };
         worker.ask = reporter.map(Ask::new);
-        // Who was told to stop offers nothing any more.
+        worker.outputs = outputs;
+        // A worker that was told to stop offers nothing any more.
         if is_told {
-            self.reaper.take(outputs);
+            self.withdraw(node);
         } else {
-            worker.outputs = outputs;
             worker.uptime = Uptime::Now;
         }
         let stamp = NonZeroU64::new(self.now);
@@ -61,44 +60,75 @@ impl EventLoop {
         }
     }
 
-    fn on_ended(&mut self, node: NodeId, generation: Generation, mut finish: Finish) {
-        if self.worker(node, generation).is_none() {
-            return self.reaper.take_finish(finish);
-        }
+    /// A worker's future has ended: what it offers is withdrawn and its end is told at once. It is
+    /// gone when nothing of it is left.
+    fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
         let view = self.machine.view(node);
-        let Some(mut worker) = self.slots[node.index()].worker.take() else { return };
-        let was_told = view.stage > Stage::Free;
-        let is_overdue = view.is_overdue && !view.is_marked && !view.is_obsolete;
-        finish.kind = match finish.kind {
-            EndKind::Dropped if worker.is_aborted => EndKind::Stopped,
-            EndKind::Done if was_told => EndKind::Stopped,
-            kind => kind,
-        };
-        if is_overdue && finish.kind == EndKind::Stopped {
-            finish = Finish::failed(self.overdue(node));
+        let Some(worker) = self.worker(node, generation) else { return self.discard(finish) };
+        let ask = worker.ask.take();
+        let is_obsolete = worker.is_obsolete;
+        let ran = self.slots[node.index()].worker.as_ref().map(|worker| self.ran(node, worker));
+        if let Some(worker) = self.worker(node, generation) {
+            worker.uptime = Uptime::None;
         }
-        let kind = finish.kind;
-        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
-        let ran = self.ran(node, &worker);
+        if let Some(ask) = ask {
+            ask.give_up();
+            self.discard(ask);
+        }
+        self.withdraw(node);
         let slot = &mut self.slots[node.index()];
-        self.reaper.take(worker.let_go());
-        self.reaper.take_ask(worker.ask);
         slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
-        self.show(node);
-        self.note_end(node, finish, worker.is_obsolete);
+        let kind = finish.kind;
+        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
+        self.note_end(node, finish, is_obsolete);
         if kind == EndKind::Dropped {
             // Its runtime goes. The machine would stop all by itself, but only this says so.
             self.kill(None);
         }
-        let at = Duration::from_nanos(self.now);
-        self.machine.ended(node, generation, End { kind, ran, at });
-        if view.stage == Stage::Stuck {
-            tracing::info!(parent: None, worker = %self.path(node), "a stuck worker has ended after all");
-        }
+        let left = self.slots[node.index()].worker.as_ref().map(|worker| worker.stopper.left());
+        let left = left.unwrap_or(Left::Nothing);
+        let (ran, at) = (ran.unwrap_or_default(), Duration::from_nanos(self.now));
+        self.machine.ended(node, generation, End { kind, ran, at, left });
         let rest = self.machine.view(node);
         if rest.rest == Rest::Spent {
             self.note(node, None, || EventKind::Spent { failures: rest.failures });
+        }
+        match left {
+            Left::Nothing => self.let_go(node, generation, view.stage),
+            Left::Something { .. } => self.wait_until_gone(node, generation),
+        }
+    }
+
+    /// Tells what is left of a worker to stop, and has its end told.
+    fn wait_until_gone(&mut self, node: NodeId, generation: Generation) {
+        let shared = Arc::downgrade(&self.shared);
+        let Some(worker) = self.worker(node, generation) else { return };
+        worker.stopper.stop();
+        worker.stopper.once_gone(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.tell(Message::Gone { node, generation });
+            }
+        });
+    }
+
+    /// Nothing is left any more of a worker that has ended.
+    fn on_gone(&mut self, node: NodeId, generation: Generation) {
+        if self.worker(node, generation).is_some() {
+            let stage = self.machine.view(node).stage;
+            self.machine.gone(node, generation, Duration::from_nanos(self.now));
+            if stage == Stage::Stuck {
+                self.note(node, None, || EventKind::Gone);
+            }
+            self.let_go(node, generation, stage);
+        }
+    }
+
+    /// Forgets a worker that is gone, and answers those who have waited for that.
+    fn let_go(&mut self, node: NodeId, generation: Generation, stage: Stage) {
+        self.slots[node.index()].worker = None;
+        if stage == Stage::Stuck {
+            tracing::info!(parent: None, worker = %self.path(node), "a stuck worker has ended after all");
         }
         self.waiting.on_gone(node, generation);
     }
@@ -145,21 +175,19 @@ impl EventLoop {
     ) {
         let is_up = self.machine.view(node).status == Status::Up;
         // Taken in any case: while a value waits here, no later one is told.
-        let value = latest.take();
-        self.reaper.take_latest(latest);
+        let Some(value) = latest.take() else { return };
         let worker = self.worker(node, generation).filter(|worker| worker.is_up());
-        let (Some(worker), Some(value)) = (worker, value.clone()) else {
-            return self.reaper.take(value.into_iter().collect());
-        };
+        let Some(worker) = worker else { return self.give_back(&latest, vec![value]) };
         let (is_plain, is_obsolete) = (worker.is_plain, worker.is_obsolete);
         let old = worker.outputs.set(index, value).filter(|_| !is_plain);
-        self.reaper.take(old.into_iter().collect());
+        let mut used = Vec::from_iter(old);
         if is_obsolete {
             // What it offers is not what the name offers any more.
-            return;
+            return self.give_back(&latest, used);
         }
         let kind = self.slots[node.index()].kinds()[index];
-        self.show_one(node, kind);
+        used.extend(self.slots[node.index()].show_one(kind));
+        self.give_back(&latest, used);
         if !is_up {
             // It is about to stop; those of its users that a change bounces are already.
             return;
@@ -167,6 +195,13 @@ impl EventLoop {
         self.note(node, None, || EventKind::Changed { output: kind.name() });
         let port = self.port(kind.id());
         self.machine.changed(node, generation, port);
+    }
+
+    /// Gives values back to the worker that has published them, which drops them.
+    fn give_back(&self, publisher: &Latest, used: Vec<Value>) {
+        if let Err(used) = publisher.give_back(used) {
+            self.discard(used);
+        }
     }
 
     fn on_health(&mut self, node: NodeId, generation: Generation) {

@@ -28,6 +28,7 @@ use super::{BATCH, Call, Changed, EventLoop, Job, Message};
 use crate::change::{ChangeError, Ops};
 use crate::engine::{Applied, Caller};
 use crate::inbox::{Brought, Due, Taken};
+use crate::machine::Scope;
 use crate::shared::Shared;
 
 /// How often who has taken a turn looks at what was told meanwhile, before it leaves that to the
@@ -194,11 +195,7 @@ impl EventLoop {
     /// Makes a change in the turn of who asks for it; returns what has come of it, or what to wait for
     /// if there is more to do.
     fn change(&mut self, job: &mut Job) -> Result<Changed, Applied> {
-        let is_behind = self.carry_out()
-            || self.job.is_some()
-            || !self.queue.is_empty()
-            || !self.orphaned.is_empty();
-        if is_behind {
+        if self.carry_out(Scope::Marks) || self.has_calls() {
             let applied = job.applied();
             self.queue.push_back(Box::new(mem::take(job)));
             return Err(applied);
@@ -211,7 +208,7 @@ impl EventLoop {
             self.job = Some(Box::new(mem::take(job)));
             return Err(applied);
         };
-        if changed.is_err() || job.ending.is_empty() && !self.carry_out() {
+        if changed.is_err() || job.ending.is_empty() {
             return Ok(changed);
         }
         let applied = job.applied();
@@ -239,22 +236,22 @@ impl EventLoop {
     }
 
     fn take_messages(&mut self) {
-        for taken in 0..BATCH {
+        let mut taken = 0;
+        // What the last one has led to comes before the next.
+        while taken < BATCH && !self.carry_out(Scope::Marks) {
             if self.unread.messages.is_empty() {
                 self.shared.inbox.take(&mut self.unread);
             }
-            let Some(message) = self.unread.messages.pop_front() else {
-                self.ahead_of_timers = self.ahead_of_timers.saturating_sub(taken);
-                return;
-            };
-            self.take_message(message);
+            let Some(message) = self.unread.messages.pop_front() else { break };
+            self.receive(message);
+            taken += 1;
         }
-        self.ahead_of_timers = self.ahead_of_timers.saturating_sub(BATCH);
+        self.ahead_of_timers = self.ahead_of_timers.saturating_sub(taken);
     }
 
     fn take_message(&mut self, message: Message) {
         self.receive(message);
-        self.carry_out_commands();
+        self.carry_out(Scope::Marks);
     }
 
     /// Returns the loop as it is brought back to its inbox.

@@ -10,8 +10,6 @@ const SWEPT: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Changes that are applied once the machine is idle.
-    for_idle: Vec<ChangeReply>,
     for_rest: Vec<Reply<()>>,
     for_end: Map<(NodeId, Generation), Vec<u64>>,
     calls: Map<u64, Call>,
@@ -20,18 +18,17 @@ pub(super) struct Waiting {
     sweep_at: usize,
 }
 
-/// A change that is applied when a number of workers has ended.
+/// A change that is over when a number of workers is gone.
 struct Call {
     left: usize,
     reply: ChangeReply,
 }
 
 impl Waiting {
-    /// Answers a change when the workers have ended and what could start was told to.
+    /// Answers a change when these workers are gone.
     pub(super) fn add(&mut self, workers: &[(NodeId, Generation)], reply: ChangeReply) {
         if workers.is_empty() {
-            self.for_idle.push(reply);
-            return;
+            return answer(reply, Ok(()));
         }
         if self.calls.len() >= self.sweep_at.max(SWEPT) {
             self.sweep();
@@ -63,15 +60,10 @@ impl Waiting {
         self.for_rest.push(reply);
     }
 
-    /// Answers those who wait for rest, if the machine is.
-    pub(super) fn on_idle(&mut self, is_at_rest: impl FnOnce() -> bool) {
-        for reply in self.for_idle.drain(..) {
-            answer(reply, Ok(()));
-        }
-        if !self.for_rest.is_empty() && is_at_rest() {
-            for reply in self.for_rest.drain(..) {
-                answer(reply, ());
-            }
+    /// The machine is at rest.
+    pub(super) fn on_rest(&mut self) {
+        for reply in self.for_rest.drain(..) {
+            answer(reply, ());
         }
     }
 
@@ -81,7 +73,7 @@ impl Waiting {
         self.for_end.clear();
         let calls = std::mem::take(&mut self.calls);
         let calls = calls.into_values().map(|call| call.reply);
-        for reply in self.for_idle.drain(..).chain(calls) {
+        for reply in calls {
             answer(reply, Err(Box::new(ChangeError::Stopped)));
         }
     }
@@ -96,7 +88,17 @@ impl Waiting {
             if call.left == 0
                 && let Some(call) = self.calls.remove(&id)
             {
-                self.for_idle.push(call.reply);
+                answer(call.reply, Ok(()));
+            }
+        }
+    }
+
+    /// A worker is stuck: who waits for its end is told so.
+    pub(super) fn on_stuck(&mut self, node: NodeId, generation: Generation, name: &str) {
+        for id in self.for_end.remove(&(node, generation)).into_iter().flatten() {
+            if let Some(call) = self.calls.remove(&id) {
+                let name = name.to_owned();
+                answer(call.reply, Err(Box::new(ChangeError::Stuck { name })));
             }
         }
     }
@@ -129,7 +131,6 @@ mod tests {
         assert!(waiting.for_end[&hung].len() <= 2 * SWEPT);
         assert!(waiting.for_rest.len() <= 2 * SWEPT, "{}", waiting.for_rest.len());
         waiting.on_gone(hung.0, hung.1);
-        waiting.on_idle(|| true);
         assert!(matches!(stays.try_recv(), Ok(Ok(()))));
     }
 }

@@ -56,15 +56,6 @@ impl Found {
             Self::Graph(_, reply) => reply.is_closed(),
         }
     }
-
-    /// Returns what must not be dropped in the loop: it may have reporters of workers that have ended
-    /// since.
-    pub(super) fn into_snapshot(self) -> Option<Snapshot> {
-        match self {
-            Self::Report(snapshot, _) => Some(snapshot),
-            Self::Graph(..) => None,
-        }
-    }
 }
 
 impl EventLoop {
@@ -81,7 +72,7 @@ impl EventLoop {
             && let Some(mut walk) = self.walks.pop_front()
         {
             if walk.found.is_given_up() {
-                self.reaper.take_snapshot(walk.found.into_snapshot());
+                self.discard(walk.found);
                 continue;
             }
             // A small one waits for the next turn rather than show two moments.
@@ -104,7 +95,9 @@ impl EventLoop {
             }
             match walk.found {
                 Found::Report(snapshot, reply) => {
-                    self.reaper.take_snapshot(reply.send(snapshot).err());
+                    if let Err(unwanted) = reply.send(snapshot) {
+                        self.discard(unwanted);
+                    }
                 }
                 Found::Graph(graph, reply) => answer(reply, graph),
             }
@@ -256,6 +249,7 @@ impl EventLoop {
 pub(super) fn state_of(view: &View) -> WorkerState {
     match (view.phase, view.stage, view.rest) {
         (_, Stage::Stuck, _) => WorkerState::Stuck,
+        (Phase::Lingering, _, _) => WorkerState::Lingering,
         (_, Stage::Aborted, _) => WorkerState::Aborting,
         (_, Stage::Told, _) => WorkerState::Stopping,
         (Phase::Running, _, _) if view.is_marked => WorkerState::Closing,

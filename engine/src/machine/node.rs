@@ -116,6 +116,8 @@ pub(crate) enum Phase {
     Idle,
     Starting,
     Running,
+    /// Its worker has ended, and something of it is left.
+    Lingering,
 }
 
 /// What keeps an idle node from starting, besides its inputs and a park by hand.
@@ -166,6 +168,8 @@ pub(super) struct Rare {
     pub(super) policy: Option<Arc<Policy>>,
     /// When the last failures were, if an intensity is set.
     pub(super) recent: VecDeque<Duration>,
+    /// When the rest after a lingering worker's end is over, since the engine began.
+    pub(super) rests_until: Option<Duration>,
 }
 
 impl Rare {
@@ -174,6 +178,7 @@ impl Rare {
             && self.old_users.is_empty()
             && self.policy.is_none()
             && self.recent.is_empty()
+            && self.rests_until.is_none()
     }
 }
 
@@ -221,13 +226,22 @@ pub(super) struct Node {
     pub(super) is_free: bool,
     /// Counted in the machine's number of nodes that are not at rest.
     pub(super) is_busy: bool,
+    /// A call waits for what the machine does with it: it comes before all others.
+    pub(super) is_urgent: bool,
     pub(super) in_spread: bool,
     pub(super) in_acts: bool,
+    pub(super) in_urgent: bool,
 }
 
 impl Node {
+    /// Whether it has a worker of which something is left.
     pub(super) fn is_live(&self) -> bool {
         self.phase != Phase::Idle
+    }
+
+    /// Whether it has a worker that has not ended.
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.phase, Phase::Starting | Phase::Running)
     }
 
     pub(super) fn rare_mut(&mut self) -> &mut Rare {
@@ -284,7 +298,10 @@ impl Node {
     /// Whether it would start if nothing further happened, once its coming inputs are up.
     fn is_coming(&self) -> bool {
         match self.phase {
-            Phase::Idle => matches!(self.rest, Rest::Ready | Rest::Delay) && self.blocked == 0,
+            Phase::Idle | Phase::Lingering => {
+                let is_ready = matches!(self.rest, Rest::Ready | Rest::Delay);
+                is_ready && self.blocked == 0 && self.stage < Stage::Stuck
+            }
             Phase::Starting if !self.is_marked => !self.is_overdue && self.stage == Stage::Free,
             Phase::Starting | Phase::Running => self.stage < Stage::Stuck && self.blocked == 0,
         }
@@ -326,7 +343,7 @@ impl Node {
     pub(super) fn must_move(&self) -> bool {
         match self.phase {
             Phase::Idle => self.is_installed && !self.is_parked && self.rest == Rest::Delay,
-            Phase::Starting => self.stage < Stage::Stuck,
+            Phase::Starting | Phase::Lingering => self.stage < Stage::Stuck,
             Phase::Running => self.is_marked && self.stage < Stage::Stuck,
         }
     }

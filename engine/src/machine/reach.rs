@@ -4,27 +4,10 @@ use super::Machine;
 use super::node::{Age, Edge, NodeId, Stage};
 use crate::hash::{Map, Set};
 
-/// The inputs that a node would have after a change: none if it would be taken out.
-pub(crate) type Rewiring<'a> = (NodeId, &'a [Edge]);
-
 impl Machine {
-    /// Returns the path of a cycle that the rewirings would make, each node using the next and the
-    /// last the first.
-    ///
-    /// A single install costs the smaller of what it uses and what uses it; a group costs one walk
-    /// of what uses the nodes it changes.
-    pub(crate) fn find_cycle(&self, rewirings: &[Rewiring<'_>]) -> Option<Vec<NodeId>> {
-        if let [(id, edges)] = rewirings
-            && !self.may_reach(*id, edges)
-        {
-            return None;
-        }
-        Walk::new(self, rewirings).find_cycle()
-    }
-
     /// Whether a node can be reached from its own new inputs, searching from both sides by turns
     /// until the smaller side is exhausted.
-    fn may_reach(&self, id: NodeId, edges: &[Edge]) -> bool {
+    pub(crate) fn may_reach(&self, id: NodeId, edges: &[Edge]) -> bool {
         let mut above = Side::default();
         for edge in edges {
             if edge.target == id {
@@ -55,7 +38,9 @@ impl Machine {
     /// Returns the live workers that would be stopped if these nodes' workers were, themselves
     /// included.
     pub(crate) fn bounced_with(&self, roots: &[NodeId]) -> Vec<NodeId> {
-        self.reached_from(roots, &[Age::Current])
+        let mut reached = self.reached_from(roots, &[Age::Current]);
+        reached.retain(|id| self.graph[*id].is_active());
+        reached
     }
 
     /// Returns the live workers that must have ended before these nodes' workers have, themselves
@@ -103,66 +88,86 @@ impl Side {
     }
 }
 
-/// One depth-first walk along users, from every node that is rewired.
-struct Walk<'a> {
-    machine: &'a Machine,
-    rewired: Map<NodeId, &'a [Edge]>,
-    /// The users that the rewirings add.
-    added: Map<NodeId, Vec<NodeId>>,
+/// A search for a cycle on the graph as it would be with other inputs of some nodes: one depth-first
+/// walk along users, from every node that is rewired. It takes small steps, between which inputs may
+/// go, but none may come.
+#[derive(Debug, Default)]
+pub(crate) struct CycleSearch {
+    /// The nodes that are rewired, in the order in which they are walked from.
+    starts: Vec<NodeId>,
+    next_start: usize,
+    rewired: Set<NodeId>,
+    /// The users that the rewirings add to a node: the place of the last, and after each the place
+    /// of the one before.
+    last_added: Map<NodeId, usize>,
+    added: Vec<(NodeId, Option<usize>)>,
     /// Whether a node is on the path (`true`) or finished.
     on_path: Map<NodeId, bool>,
     path: Vec<(NodeId, Vec<NodeId>)>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(machine: &'a Machine, rewirings: &[Rewiring<'a>]) -> Self {
-        let mut rewired = Map::default();
-        let mut added: Map<NodeId, Vec<NodeId>> = Map::default();
-        for (id, edges) in rewirings {
-            rewired.insert(*id, *edges);
-            for edge in *edges {
-                added.entry(edge.target).or_default().push(*id);
-            }
+impl CycleSearch {
+    /// Returns a search with room for so many rewirings.
+    pub(crate) fn new(count: usize) -> Self {
+        let mut search = Self::default();
+        search.starts.reserve(count);
+        search.rewired.reserve(count);
+        search.last_added.reserve(count);
+        search.added.reserve(count);
+        search.on_path.reserve(count);
+        search
+    }
+
+    /// Adds the inputs that a node would have.
+    pub(crate) fn add(&mut self, id: NodeId, edges: &[Edge]) {
+        self.starts.push(id);
+        self.rewired.insert(id);
+        for edge in edges {
+            let before = self.last_added.insert(edge.target, self.added.len());
+            self.added.push((id, before));
         }
-        Self { machine, rewired, added, on_path: Map::default(), path: Vec::new() }
     }
 
-    fn users(&self, id: NodeId) -> Vec<NodeId> {
-        let kept = self.machine.graph[id].users.iter().map(|user| user.node);
-        let mut users: Vec<_> = kept.filter(|user| !self.rewired.contains_key(user)).collect();
-        users.extend(self.added.get(&id).into_iter().flatten());
-        users
+    /// How many rewirings were added.
+    pub(crate) fn len(&self) -> usize {
+        self.starts.len()
     }
 
-    fn find_cycle(mut self) -> Option<Vec<NodeId>> {
-        let mut starts: Vec<_> = self.rewired.keys().copied().collect();
-        starts.sort_unstable();
-        starts.into_iter().find_map(|start| self.walk_from(start))
-    }
-
-    fn walk_from(&mut self, start: NodeId) -> Option<Vec<NodeId>> {
-        if self.on_path.contains_key(&start) {
-            return None;
-        }
-        self.enter(start);
-        while let Some((id, users)) = self.path.last_mut() {
-            let Some(user) = users.pop() else {
-                self.on_path.insert(*id, false);
-                self.path.pop();
-                continue;
+    /// Takes a step; returns a cycle's path, each node using the next and the last the first.
+    pub(crate) fn step(&mut self, machine: &Machine) -> Found {
+        let Some((id, users)) = self.path.last_mut() else {
+            let Some(start) = self.starts.get(self.next_start).copied() else {
+                return Found::None;
             };
-            match self.on_path.get(&user) {
-                None => self.enter(user),
-                Some(false) => {}
-                Some(true) => return Some(self.cycle_from(user)),
+            self.next_start += 1;
+            if !self.on_path.contains_key(&start) {
+                self.enter(machine, start);
             }
+            return Found::Nothing;
+        };
+        let Some(user) = users.pop() else {
+            self.on_path.insert(*id, false);
+            self.path.pop();
+            return Found::Nothing;
+        };
+        match self.on_path.get(&user) {
+            None => self.enter(machine, user),
+            Some(false) => {}
+            Some(true) => return Found::Cycle(self.cycle_from(user)),
         }
-        None
+        Found::Nothing
     }
 
-    fn enter(&mut self, id: NodeId) {
+    fn enter(&mut self, machine: &Machine, id: NodeId) {
         self.on_path.insert(id, true);
-        let users = self.users(id);
+        let kept = machine.graph[id].users.iter().map(|user| user.node);
+        let mut users: Vec<_> = kept.filter(|user| !self.rewired.contains(user)).collect();
+        let mut last = self.last_added.get(&id).copied();
+        while let Some(at) = last {
+            let (user, before) = self.added[at];
+            users.push(user);
+            last = before;
+        }
         self.path.push((id, users));
     }
 
@@ -173,4 +178,14 @@ impl<'a> Walk<'a> {
         cycle.reverse();
         cycle
     }
+}
+
+/// What a step of a search has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing yet.
+    Nothing,
+    /// There is no cycle.
+    None,
+    Cycle(Vec<NodeId>),
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::node::{Age, Need, NodeId, Phase, Rest, Stage, Status};
-use super::{Command, Machine, Step};
+use super::node::{Age, Link, Need, NodeId, Phase, Rest, Stage, Status};
+use super::{Command, Machine, Scope, Step};
 
 impl Machine {
     /// Queues a node whose status may have changed.
@@ -41,28 +41,37 @@ impl Machine {
     /// Queues a node that may have to be stopped, started or forgotten.
     pub(super) fn act_on(&mut self, id: NodeId) {
         let node = &mut self.graph[id];
-        if !node.in_acts {
-            node.in_acts = true;
-            self.acts.push(id);
+        let (is_in, acts) = if node.is_urgent {
+            (&mut node.in_urgent, &mut self.urgent)
+        } else {
+            (&mut node.in_acts, &mut self.acts)
+        };
+        if !std::mem::replace(is_in, true) {
+            acts.push(id);
         }
     }
 
-    /// Marks a live worker to stop. One that is marked already stays as it is: waves merge.
+    /// Marks a worker to stop. One that is marked already stays as it is: waves merge.
     pub(super) fn mark(&mut self, id: NodeId, is_root: bool) {
         let node = &mut self.graph[id];
-        if node.is_live() && !node.is_marked {
+        if node.is_active() && !node.is_marked {
             node.is_marked = true;
             node.is_root = is_root;
+            // What a kill has led to waits for live users too, as what it reaches by itself.
+            node.is_swept = self.is_killed && !self.is_sweep_due;
             self.touch(id);
         }
     }
 
-    /// Ends what keeps an idle node, but not a bounce delay or a park by hand.
+    /// Ends what keeps a node whose worker has ended, but not a bounce delay or a park by hand.
     pub(super) fn end_soft_rest(&mut self, id: NodeId) {
         let node = &mut self.graph[id];
-        if node.phase == Phase::Idle && node.rest.is_soft() {
+        if !node.is_active() && node.rest.is_soft() {
             node.rest = Rest::Ready;
-            self.disarm(id);
+            // The timer of what lingers is its grace, which goes on.
+            if node.phase == Phase::Idle {
+                self.disarm(id);
+            }
             self.touch(id);
         }
     }
@@ -99,6 +108,9 @@ impl Machine {
                 self.count(user.node, need, old, new);
                 self.touch(user.node);
                 if need.bounces() && (old == Status::Up || new == Status::Up) {
+                    // Who waits for the end of this one waits for those that use it.
+                    self.graph[user.node].is_urgent |=
+                        new != Status::Up && self.graph[id].is_urgent;
                     self.input_changed(user.node, new == Status::Up);
                 }
             }
@@ -130,7 +142,14 @@ impl Machine {
     }
 
     /// Takes a random node from those to look at.
-    pub(super) fn next_act(&mut self) -> Option<NodeId> {
+    pub(super) fn next_act(&mut self, scope: Scope) -> Option<NodeId> {
+        if let Some(id) = self.urgent.next(&mut self.random) {
+            self.graph[id].in_urgent = false;
+            return Some(id);
+        }
+        if scope < Scope::All {
+            return None;
+        }
         let id = self.acts.next(&mut self.random)?;
         self.graph[id].in_acts = false;
         Some(id)
@@ -138,7 +157,9 @@ impl Machine {
 
     /// Stops, starts or forgets a node if it is time.
     pub(super) fn act(&mut self, id: NodeId) {
-        let node = &self.graph[id];
+        let node = &mut self.graph[id];
+        // Nobody waits for more than the end of its present worker.
+        node.is_urgent &= node.is_marked || node.phase == Phase::Lingering;
         if node.is_live() {
             self.tell_if_free(id);
         } else if node.can_start() {
@@ -199,7 +220,7 @@ impl Machine {
         self.arm(id, grace);
     }
 
-    /// Lets a live worker's inputs go.
+    /// Lets a live worker's inputs go: it no longer counts as their user.
     pub(super) fn release(&mut self, id: NodeId) {
         self.release_links(id, Age::Current);
         self.release_links(id, Age::Old);
@@ -208,15 +229,14 @@ impl Machine {
 
     fn release_links(&mut self, id: NodeId, age: Age) {
         for index in 0..self.graph[id].inputs(age).len() {
-            let link = &mut self.graph[id].inputs_mut(age)[index];
-            let (edge, held) = (link.edge, std::mem::take(&mut link.held));
+            let Link { edge, held, .. } = self.graph[id].inputs(age)[index];
             if held == 0 {
                 continue;
             }
             let target = &mut self.graph[edge.target];
             if !edge.need.bounces() {
                 target.followers -= 1;
-            } else if target.is_live() && target.generation == held {
+            } else if target.is_active() && target.generation == held {
                 target.holders -= 1;
             }
             self.act_on(edge.target);
@@ -248,13 +268,7 @@ impl Machine {
         self.sweep = Some(at + 1).filter(|next| *next < self.graph.bound());
         if at < self.graph.bound() {
             let id = NodeId::from_index(at);
-            let node = &mut self.graph[id];
-            node.is_swept = node.is_live() && !node.is_marked;
-            if node.is_swept {
-                node.is_marked = true;
-                node.is_root = false;
-                self.show_nobody(id);
-            }
+            self.mark(id, false);
             // One that no live worker uses any more can be told at once: nothing starts after a kill.
             self.act_killed(id);
         }
@@ -270,7 +284,7 @@ impl Machine {
 
     /// After a kill nothing starts; the live workers are told as their users end.
     pub(super) fn step_killed(&mut self) -> Step {
-        if let Some(id) = self.next_act() {
+        if let Some(id) = self.next_act(Scope::All) {
             self.act_killed(id);
         } else if self.live == 0 && !self.is_finished {
             self.is_finished = true;

@@ -74,7 +74,7 @@ async fn a_panic_in_a_blocking_worker_is_reported() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_worker_does_not_count_as_ended_while_its_blocking_work_goes_on() -> TestResult {
+async fn a_worker_is_not_gone_while_its_blocking_work_goes_on() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     let (release, held) = mpsc::channel::<()>();
     let (held, noted) = (Arc::new(Mutex::new(held)), journal.clone());
@@ -98,8 +98,8 @@ async fn a_worker_does_not_count_as_ended_while_its_blocking_work_goes_on() -> T
     engine.running(&A).await?;
 
     engine.kill();
-    events.wait_for_kind("/a", |kind| *kind == EventKind::Stopping).await?;
-    assert_eq!(state(&engine, "a").await, WorkerState::Stopping);
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+    assert_eq!(state(&engine, "a").await, WorkerState::Lingering);
     drop(release);
     engine.wait().await?;
 
@@ -159,7 +159,7 @@ impl Drop for Says {
 }
 
 #[tokio::test]
-async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestResult {
+async fn what_a_blocking_start_held_is_dropped_before_the_worker_is_gone() -> TestResult {
     let workers = WorkerRuntime::new(2)?;
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     let (go_on, waiting) = mpsc::channel::<()>();
@@ -198,7 +198,7 @@ async fn what_a_blocking_start_held_is_dropped_before_its_end_is_told() -> TestR
     let (uninstalled, looked) = tokio::join!(uninstalled, looked);
 
     uninstalled?;
-    assert_eq!(looked, (Some("future dropped"), Some("dropping"), WorkerState::Stopping));
+    assert_eq!(looked, (Some("future dropped"), Some("dropping"), WorkerState::Lingering));
     Ok(clean_kill(engine).await?)
 }
 

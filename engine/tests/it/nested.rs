@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Context, Detail, Engine, EngineBuilder, EngineState, EventKind, Exit, Manifold,
-    Metrics, Name, NestedEngine, Report, WorkerState,
+    Backoff, ChangeError, Context, Detail, Engine, EngineBuilder, EngineState, EventKind, Exit,
+    Manifold, Metrics, Name, NestedEngine, Report, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
 };
 use parking_lot::Mutex;
 
-use crate::{A, Idle, TestResult, stop_all};
+use crate::{A, Idle, TestResult};
 
 const SITE: Name<Engine> = Name::new("site");
 const PAGE: Name<u32> = Name::new("page");
@@ -215,7 +215,7 @@ async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResul
         Ok::<_, Failure>(starts)
     };
     let (bounced, starts) = tokio::join!(bounced, released);
-    bounced?;
+    assert!(matches!(bounced, Err(ChangeError::Stuck { .. })), "{bounced:?}");
     engine.running(&SITE).await?;
 
     assert_eq!(starts?, 1);
@@ -233,9 +233,11 @@ async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
     page.never_yield();
     page.blocked().await?;
 
-    stop_all(&engine).await?;
+    // The error names who was left behind.
+    drop(engine.stop().await);
 
     page.release();
+    assert_eq!(engine.report().await.left_behind, ["/site"]);
     assert_eq!(nested.report().await.left_behind, ["/site/page"]);
     Ok(())
 }

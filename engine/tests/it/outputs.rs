@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Changing, Engine, EventKind, Exit, Manifold, Name, Offers, Outcome, OutputWatch, Stop, Worker,
-    WorkerState,
+    Changing, Engine, EventKind, Exit, Manifold, Outcome, OutputWatch, Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
-use tokio::runtime::Builder;
 use tokio::sync::{Notify, watch};
 
 use crate::{A, B, TestResult};
@@ -312,44 +310,4 @@ async fn a_closure_that_is_ready_in_another_task_can_offer_a_changing_value() ->
         },
     );
     check_it_changes(closure, &load).await
-}
-
-/// Returns how many more tasks a runtime has after a worker with these outputs was bounced.
-fn tasks_for<O>(outputs: O) -> Result<usize, Box<dyn std::error::Error>>
-where
-    O: Offers + Clone + Sync,
-{
-    const OFFERS: Name<()> = Name::new("offers");
-    let manifold =
-        Manifold::builder().offers::<O>().run_with(outputs, |outputs, (), up| async move {
-            up.ready(outputs).wait().await;
-            Ok(())
-        });
-    let runtime = Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(async {
-        let engine = test_engine().build()?;
-        engine.install(OFFERS, manifold).await?;
-        engine.running(&OFFERS).await?;
-        let before = runtime.metrics().num_alive_tasks();
-
-        engine.bounce(&OFFERS).await?;
-        engine.running(&OFFERS).await?;
-
-        Ok(runtime.metrics().num_alive_tasks() - before)
-    })
-}
-
-#[test]
-fn small_outputs_with_nothing_to_drop_are_let_go_at_once() -> TestResult {
-    assert_eq!(tasks_for((1_u32,))?, 0);
-    assert_eq!(tasks_for((1_u32, Some([0_u8; 64])))?, 0);
-    Ok(())
-}
-
-#[test]
-fn outputs_that_may_take_long_to_drop_are_dropped_in_another_task() -> TestResult {
-    assert_eq!(tasks_for(("text".to_owned(),))?, 1);
-    assert_eq!(tasks_for((1_u32, "text".to_owned()))?, 1);
-    assert_eq!(tasks_for(([0_u8; 10_000],))?, 1);
-    Ok(())
 }

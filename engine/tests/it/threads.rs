@@ -8,7 +8,7 @@ use std::time::Duration;
 use crankcase_engine::{
     Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, WorkerState,
 };
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::unbounded_channel;
@@ -72,19 +72,12 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     script.blocked().await?;
     engine.provide(B, 1).await?;
 
-    let name = A;
-    let bounced = engine.bounce(&name);
-    let reported = wait_for_state(&engine, "a", WorkerState::Stuck);
-    let reported = tokio::select! {
-        biased;
-        bounced = bounced => Err(format!("it was bounced: {bounced:?}")),
-        reported = reported => reported.map_err(|failure| failure.to_string()),
-    };
+    let bounced = engine.bounce(&A).await;
 
     let report = engine.report().await;
     script.release();
-    reported?;
     engine.running(&A).await?;
+    assert_eq!(bounced, Err(ChangeError::Stuck { name: "a".to_owned() }));
     assert_eq!(report.left_behind, ["/a"]);
     Ok(clean_kill(engine).await?)
 }
@@ -108,7 +101,7 @@ async fn a_stuck_worker_is_started_again_only_when_it_has_ended() -> TestResult 
     };
     let (bounced, released) = tokio::join!(bounced, released);
 
-    bounced?;
+    assert!(matches!(bounced, Err(ChangeError::Stuck { .. })), "{bounced:?}");
     released?;
     let lines = events.lines();
     let second = lines.iter().rposition(|line| line.starts_with("/a starting"));
@@ -207,11 +200,12 @@ async fn a_value_whose_drop_blocks_holds_up_no_call() -> TestResult {
     engine.provide(heavy.clone(), Arc::new(Heavy(Arc::new(Mutex::new(held))))).await?;
     engine.running(&heavy).await?;
 
-    engine.uninstall(&heavy).await?;
+    let uninstalled = engine.uninstall(&heavy);
     engine.provide(A, 1).await?;
     let value = engine.output(A).await?;
 
     drop(release);
+    uninstalled.await?;
     assert_eq!(value, 1);
     Ok(clean_kill(engine).await?)
 }
@@ -392,7 +386,7 @@ async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestRe
         |kind: &EventKind| matches!(kind, EventKind::Stuck | EventKind::Starting { generation: 2 });
     let next = events.wait_for_kind("/site", is_next).await?;
     drop(release);
-    bounced.await?;
+    assert!(matches!(bounced.await, Err(ChangeError::Stuck { .. })));
     engine.running(&SITE).await?;
 
     assert_eq!(next.kind, EventKind::Stuck);

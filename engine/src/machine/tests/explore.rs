@@ -25,6 +25,7 @@ struct Choice {
     ends: &'static [EndKind],
     has_control: bool,
     has_groups: bool,
+    has_leftovers: bool,
 }
 
 #[derive(Debug, Default)]
@@ -85,10 +86,13 @@ fn free_events(world: &World) -> Vec<Event> {
     let places = 0..world.seats.len();
     let due = places.clone().filter_map(|place| world.next_due(place));
     let late = places.filter_map(|place| match &world.seats[place].worker {
+        Some(worker) if worker.is_stuck && worker.has_ended => Some(Event::Gone(place)),
         Some(worker) if worker.is_stuck => {
             Some(Event::Ended(place, EndKind::Stopped, Duration::ZERO))
         }
-        Some(worker) if worker.is_told && !worker.is_running => Some(Event::Started(place)),
+        Some(worker) if worker.is_told && !worker.is_running && !worker.has_ended => {
+            Some(Event::Started(place))
+        }
         None if world.seats[place].rest == Rest::Backoff => Some(Event::Fire(place)),
         _ => None,
     });
@@ -119,6 +123,13 @@ fn worker_events(world: &World, place: usize, choice: Choice, events: &mut Vec<E
         events.push(Event::Fire(place));
     }
     let end = |kind| Event::Ended(place, kind, Duration::ZERO);
+    if worker.has_ended {
+        return;
+    }
+    if choice.has_leftovers {
+        let kind = if worker.is_told { EndKind::Stopped } else { EndKind::Failed };
+        events.push(Event::Lingers(place, kind, Duration::ZERO, None));
+    }
     if worker.is_told || worker.is_overdue || worker.is_stuck {
         events.push(end(EndKind::Uninstall));
         return;
@@ -237,7 +248,8 @@ const ENDS: &[EndKind] = &[
     EndKind::Fatal,
 ];
 
-const WHOLE: Choice = Choice { surprises: 4, ends: ENDS, has_control: true, has_groups: true };
+const WHOLE: Choice =
+    Choice { surprises: 4, ends: ENDS, has_control: true, has_groups: true, has_leftovers: true };
 
 #[test]
 fn every_promise_holds_in_all_graphs_of_one_and_two() {

@@ -3,7 +3,7 @@
 use super::explore::hash;
 use super::world::{Held, Worker, World};
 use crate::machine::node::{Age, Node};
-use crate::machine::{Generation, Machine, NodeId};
+use crate::machine::{Generation, Machine, NodeId, Rest};
 
 /// Returns a number that two states share only if what can follow is the same.
 pub(super) fn fingerprint(world: &World) -> u64 {
@@ -32,7 +32,7 @@ fn node(machine: &Machine, id: NodeId) -> u64 {
 fn held(target: &Node, generation: Generation) -> u8 {
     match generation {
         0 => 0,
-        held if target.is_live() && target.generation == held => 1,
+        held if target.is_active() && target.generation == held => 1,
         _ => 2,
     }
 }
@@ -57,14 +57,17 @@ fn seat(world: &World, place: usize) -> u64 {
     let seat = &world.seats[place];
     let worker = seat.worker.as_ref().map(|worker| self::worker(world, worker));
     let kind = (seat.rest, seat.is_parked, seat.token.is_some(), seat.arrows.is_some());
-    hash(&(worker, kind, seat.id, seat.pins))
+    let waits = seat.worker.is_some() && matches!(seat.rest, Rest::Delay | Rest::Backoff);
+    let waited = waits.then(|| (world.now - seat.wait.0).min(seat.wait.1));
+    hash(&(waited, worker, kind, seat.id, seat.pins))
 }
 
 fn worker(world: &World, worker: &Worker) -> u64 {
     let input = |held: &Held| {
         let target = &world.seats[held.arrow.to];
         let value = held.value.map(|(generation, version)| {
-            let is_current = target.worker.is_some() && target.generation == generation;
+            let is_current = target.worker.as_ref().is_some_and(|worker| !worker.has_ended)
+                && target.generation == generation;
             (is_current, version == target.versions[held.arrow.port as usize])
         });
         (held.arrow, value)
@@ -80,6 +83,7 @@ fn worker(world: &World, worker: &Worker) -> u64 {
         worker.is_overdue,
         worker.is_aborted,
         worker.is_stuck,
+        worker.has_ended,
     ];
     hash(&(inputs, flags))
 }

@@ -9,8 +9,11 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
 use super::world::{Arrow, Event, PORTS, Worker, World};
-use crate::machine::{EndKind, Need, Rest};
+use crate::machine::{EndKind, Need, Rest, Scope};
 use crate::policy::Policy;
+
+/// The grace of what is left of a worker that has one of its own.
+const OWN_GRACE: Duration = Duration::from_millis(7_004);
 
 /// What kind of life a test's worlds lead.
 #[derive(Debug, Clone)]
@@ -38,7 +41,8 @@ impl Schedule {
     pub(super) fn new(life: &Life, seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let seats = random.random_range(life.seats.clone());
-        let world = World::new(seats, life.policy.clone(), seed);
+        let mut world = World::new(seats, life.policy.clone(), seed);
+        world.has_callers = random.random_bool(0.5);
         Self { world, random, life: life.clone(), queue: VecDeque::new() }
     }
 
@@ -62,7 +66,13 @@ impl Schedule {
     }
 
     fn apply(&mut self, event: Option<Event>) -> Result<(), String> {
-        event.map_or(Ok(()), |event| self.world.apply(&event))
+        let Some(event) = event else { return Ok(()) };
+        match self.random.random_range(0..8) {
+            // The next event comes before the machine has done all.
+            0 => self.world.apply_to(Scope::Marks, &event),
+            1 => self.world.apply_to(Scope::Calls, &event),
+            _ => self.world.apply(&event),
+        }
     }
 
     /// Lets happen what must, and nothing else, until the world is at rest.
@@ -144,6 +154,9 @@ impl Schedule {
             let worker = worker.clone();
             return Some(self.trouble(place, &worker));
         }
+        if worker.has_ended {
+            return Some(Event::Gone(place));
+        }
         if worker.is_told || worker.is_overdue || worker.is_stuck {
             return Some(Event::Ended(place, EndKind::Stopped, Duration::ZERO));
         }
@@ -152,11 +165,20 @@ impl Schedule {
 
     fn trouble(&mut self, place: usize, worker: &Worker) -> Event {
         let port = self.random.random_range(0..PORTS);
-        match self.random.random_range(0..10) {
+        if worker.has_ended {
+            let can_fire = self.world.seats[place].token.is_some() && self.random.random_bool(0.7);
+            return if can_fire { Event::Fire(place) } else { Event::Gone(place) };
+        }
+        match self.random.random_range(0..12) {
             0..2 if self.world.seats[place].token.is_some() => Event::Fire(place),
             2..4 if worker.is_running => Event::Changed(place, port),
             4 if !worker.is_running && !worker.is_stuck => Event::Started(place),
             5 if worker.generation > 1 => Event::EndedOld(place),
+            6..8 => {
+                let ran = u64::from(worker.is_running) * self.random.random_range(0..90);
+                let grace = self.random.random_bool(0.3).then_some(OWN_GRACE);
+                Event::Lingers(place, self.end_kind(), Duration::from_secs(ran), grace)
+            }
             _ => {
                 let ran = u64::from(worker.is_running) * self.random.random_range(0..90);
                 Event::Ended(place, self.end_kind(), Duration::from_secs(ran))
@@ -273,6 +295,7 @@ impl World {
         match &seat.worker {
             None => (seat.rest == Rest::Delay).then_some(Event::Fire(place)),
             Some(worker) if worker.is_stuck => None,
+            Some(worker) if worker.has_ended => Some(Event::Gone(place)),
             Some(worker) if worker.is_told || worker.is_overdue => {
                 Some(Event::Ended(place, EndKind::Stopped, Duration::ZERO))
             }

@@ -14,12 +14,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use cycles::find_cycle;
 pub(super) use tally::Tally;
 pub(super) use wave::Wave;
 
 use crate::backoff::{Backoff, Intensity};
 use crate::machine::{
-    Command, Edge, End, EndKind, Generation, Machine, Need, NodeId, Port, Rest, Status, Step, Token,
+    Command, Edge, End, EndKind, Generation, Left, Machine, Need, NodeId, Port, Rest, Scope,
+    Status, Step, Token,
 };
 use crate::policy::Policy;
 
@@ -57,6 +59,10 @@ pub(super) enum Event {
     Started(usize),
     /// A worker ends, having run for this long.
     Ended(usize, EndKind, Duration),
+    /// A worker ends in the same way, and something of it is left; with a grace of its own or not.
+    Lingers(usize, EndKind, Duration, Option<Duration>),
+    /// Nothing is left any more of a worker that has ended.
+    Gone(usize),
     Changed(usize, u32),
     Fire(usize),
     /// A timer fires that was taken back.
@@ -102,6 +108,10 @@ pub(super) struct Worker {
     pub(super) is_aborted: bool,
     pub(super) must_stick: bool,
     pub(super) is_stuck: bool,
+    /// It has ended, and something of it is left.
+    pub(super) has_ended: bool,
+    /// How long the graces of what is left are, if it has one of its own.
+    pub(super) own_grace: Option<Duration>,
 }
 
 /// What the world knows of one name.
@@ -111,6 +121,8 @@ pub(super) struct Seat {
     pub(super) arrows: Option<Arc<[Arrow]>>,
     pub(super) worker: Option<Worker>,
     pub(super) rest: Rest,
+    /// When a bounce delay or a backoff began, and how long it is.
+    pub(super) wait: (Duration, Duration),
     pub(super) is_parked: bool,
     pub(super) pins: u32,
     pub(super) failures: u32,
@@ -149,6 +161,8 @@ pub(super) struct World {
     pub(super) statuses: Vec<Status>,
     pub(super) losses: BTreeSet<(usize, Generation)>,
     pub(super) groups: u32,
+    /// Someone waits for the changes of every other name.
+    pub(super) has_callers: bool,
     pub(super) is_killed: bool,
     pub(super) is_finished: bool,
     pub(super) now: Duration,
@@ -196,6 +210,7 @@ impl World {
             statuses: vec![Status::Down; seats],
             losses: BTreeSet::new(),
             groups: 0,
+            has_callers: false,
             is_killed: false,
             is_finished: false,
             now: Duration::ZERO,
@@ -209,23 +224,28 @@ impl World {
 
     /// Tells the machine what happened, lets it do all it wants to, and judges that.
     pub(super) fn apply(&mut self, event: &Event) -> Checked {
+        self.apply_to(Scope::All, event)?;
+        self.check_idle()
+    }
+
+    /// Tells the machine what happened, and lets it do what is within a scope.
+    pub(super) fn apply_to(&mut self, scope: Scope, event: &Event) -> Checked {
         self.note(Entry::Event(event.clone()));
         self.steps += 1;
         let was_up = self.up_set();
         self.happen(event)?;
         self.follow(&was_up);
-        self.drain()?;
-        self.check_idle()
+        self.drain(scope)
     }
 
     pub(super) fn apply_all(&mut self, events: &[Event]) -> Checked {
         events.iter().try_for_each(|event| self.apply(event))
     }
 
-    fn drain(&mut self) -> Checked {
+    fn drain(&mut self, scope: Scope) -> Checked {
         for _ in 0..1_000_000 {
             self.steps += 1;
-            match self.machine.step() {
+            match self.machine.step(scope) {
                 Step::Idle => return Ok(()),
                 Step::Worked => {}
                 Step::Command(command) => {
@@ -242,6 +262,13 @@ impl World {
     fn note(&mut self, entry: Entry) {
         if let Some(trace) = &mut self.trace {
             trace.push(entry);
+        }
+    }
+
+    /// Has a name be looked at first, if a caller waits for it.
+    pub(super) fn hurry(&mut self, place: usize) {
+        if let Some(id) = self.seats[place].id.filter(|_| self.has_callers && place % 2 == 0) {
+            self.machine.hurry(id);
         }
     }
 
@@ -273,12 +300,17 @@ impl World {
         self.seats[place].worker.as_ref()
     }
 
-    pub(super) fn is_running(&self, place: usize) -> bool {
-        self.worker(place).is_some_and(|worker| worker.is_running && !worker.is_stuck)
+    /// Returns a name's worker, if it has not ended.
+    pub(super) fn active(&self, place: usize) -> Option<&Worker> {
+        self.worker(place).filter(|worker| !worker.has_ended)
     }
 
-    pub(super) fn end(&self, kind: EndKind, ran: Duration) -> End {
-        End { kind, ran, at: self.now }
+    pub(super) fn is_running(&self, place: usize) -> bool {
+        self.active(place).is_some_and(|worker| worker.is_running && !worker.is_stuck)
+    }
+
+    pub(super) fn end(&self, kind: EndKind, ran: Duration, left: Left) -> End {
+        End { kind, ran, at: self.now, left }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{failed, on, running};
 use crate::machine::tests::world::{Checked, Event, World};
-use crate::machine::{Command, End, EndKind, Machine, NodeId, Step};
+use crate::machine::{Command, End, EndKind, Left, Machine, NodeId, Scope, Step};
 
 /// How much the machine's queues have room for.
 fn room(world: &World) -> usize {
@@ -52,7 +52,7 @@ fn drain(machine: &mut Machine) -> (usize, Vec<Command>) {
     let (mut steps, mut commands) = (0, Vec::new());
     loop {
         steps += 1;
-        match machine.step() {
+        match machine.step(Scope::All) {
             Step::Idle => return (steps, commands),
             Step::Worked => {}
             Step::Command(command) => commands.push(command),
@@ -75,7 +75,8 @@ fn p10_a_restart_costs_the_same_among_ten_and_among_ten_thousand() {
             drain(&mut machine);
         }
         let zero = std::time::Duration::ZERO;
-        machine.ended(ids[0], 1, End { kind: EndKind::Failed, ran: zero, at: zero });
+        let end = End { kind: EndKind::Failed, ran: zero, at: zero, left: Left::Nothing };
+        machine.ended(ids[0], 1, end);
         drain(&mut machine).0
     };
 

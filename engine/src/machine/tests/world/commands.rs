@@ -15,6 +15,7 @@ impl World {
                 let place = self.place(id)?;
                 let due = self.due(place);
                 let rule = match self.seats[place].rest {
+                    _ if self.worker(place).is_some_and(|worker| worker.has_ended) => "S12",
                     // It is taken for one that has ended.
                     _ if self.seats[place].worker.is_some() => "P1",
                     _ if after == self.policy.bounce_delay => "P4",
@@ -84,6 +85,7 @@ impl World {
     fn stop(&mut self, place: usize, generation: Generation) -> Checked {
         ensure!(self.groups == 0 || self.is_killed, "P7: {place} stopped while a group is open");
         let worker = self.living(place, generation)?;
+        ensure!(!worker.has_ended, "S12: {place} stopped after its end");
         ensure!(worker.is_marked, "P4: {place} stopped without a reason");
         ensure!(!worker.is_told, "P4: {place} stopped twice");
         let rule = if worker.is_swept { "P6" } else { "P3" };
@@ -98,7 +100,8 @@ impl World {
     }
 
     fn lose(&mut self, place: usize, generation: Generation) -> Checked {
-        self.living(place, generation)?;
+        let worker = self.living(place, generation)?;
+        ensure!(!worker.has_ended, "S12: {place} told of a loss after its end");
         let is_due = self.losses.remove(&(place, generation));
         // A worker that takes two outputs of one input may be told twice.
         let uses_twice = self.worker(place).is_some_and(Worker::uses_one_twice);
@@ -109,6 +112,7 @@ impl World {
     fn abort(&mut self, place: usize, generation: Generation) -> Checked {
         self.living(place, generation)?;
         let worker = self.seats[place].worker.as_mut().expect("it lives");
+        ensure!(!worker.has_ended, "S12: {place} aborted after its end");
         ensure!(worker.must_abort, "P6: {place} aborted before its grace is over");
         worker.must_abort = false;
         worker.is_aborted = true;

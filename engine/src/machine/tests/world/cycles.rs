@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Arrow, Checked, Event, World, ensure};
+use crate::machine::{CycleSearch, Edge, Found, Machine, NodeId};
 
 /// Names with the inputs that they are to have.
 pub(in super::super) type Change = (usize, Arc<[Arrow]>);
@@ -37,8 +38,7 @@ impl World {
     pub(super) fn check_cycle(&mut self, changes: &[Change]) -> Checked {
         let new: Vec<_> =
             changes.iter().map(|(place, arrows)| (self.id(*place), self.edges(arrows))).collect();
-        let rewirings: Vec<_> = new.iter().map(|(id, edges)| (*id, edges.as_slice())).collect();
-        let found = self.machine.find_cycle(&rewirings);
+        let found = find_cycle(&self.machine, &new);
         let wiring = self.wiring(&VecDeque::new(), changes);
         let Some(cycle) = found else {
             ensure!(!is_cyclic(&wiring), "P8: a cycle is missed in {changes:?}");
@@ -52,6 +52,27 @@ impl World {
         }
         ensure!(!cycle.is_empty(), "P8: a cycle without a path");
         Ok(())
+    }
+}
+
+/// Asks the machine for a cycle that these inputs of these nodes would make, as the driver does.
+pub(in super::super) fn find_cycle(
+    machine: &Machine,
+    rewirings: &[(NodeId, Vec<Edge>)],
+) -> Option<Vec<NodeId>> {
+    if let [(id, edges)] = rewirings
+        && !machine.may_reach(*id, edges)
+    {
+        return None;
+    }
+    let mut search = CycleSearch::new(rewirings.len());
+    rewirings.iter().for_each(|(id, edges)| search.add(*id, edges));
+    loop {
+        match search.step(machine) {
+            Found::Nothing => {}
+            Found::None => return None,
+            Found::Cycle(cycle) => return Some(cycle),
+        }
     }
 }
 

@@ -4,14 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Arrow, Checked, Event, Worker, World};
-use crate::machine::{EndKind, Port, Rest};
+use crate::machine::{EndKind, Left, Port, Rest};
 
 impl World {
     pub(super) fn happen(&mut self, event: &Event) -> Checked {
         self.now += Duration::from_secs(1);
         match event {
             Event::Started(place) => self.start_done(*place),
-            Event::Ended(place, kind, ran) => self.ended(*place, *kind, *ran),
+            Event::Ended(place, kind, ran) => {
+                self.ended(*place, *kind, *ran, Left::Nothing);
+                self.gone(*place);
+            }
+            Event::Lingers(place, kind, ran, grace) => {
+                self.ended(*place, *kind, *ran, Left::Something { grace: *grace });
+                self.tally.lingers += 1;
+                self.linger(*place, *grace);
+            }
+            Event::Gone(place) => {
+                let (id, generation) = (self.id(*place), self.seats[*place].generation);
+                self.machine.gone(id, generation, self.now);
+                self.gone(*place);
+            }
             Event::Changed(place, port) => self.changed(*place, *port),
             Event::Fire(place) => self.fire(*place),
             Event::FireOld(place, token) => {
@@ -97,6 +110,8 @@ impl World {
         if worker.is_aborted {
             worker.must_stick = true;
             worker.is_stuck = true;
+        } else if worker.has_ended {
+            worker.is_aborted = true;
         } else {
             worker.must_abort = true;
             worker.is_overdue = !worker.is_told;
@@ -107,18 +122,22 @@ impl World {
     fn end_of_old(&mut self, place: usize) {
         let id = self.id(place);
         let old = self.seats[place].generation.wrapping_sub(1);
-        self.machine.ended(id, old, self.end(EndKind::Failed, Duration::ZERO));
+        self.machine.ended(id, old, self.end(EndKind::Failed, Duration::ZERO, Left::Nothing));
+        self.machine.gone(id, old, self.now);
         self.machine.started(id, old);
         self.machine.changed(id, old, Port(0));
     }
 
     /// Rule S10, in its order.
-    fn ended(&mut self, place: usize, kind: EndKind, ran: Duration) {
+    fn ended(&mut self, place: usize, kind: EndKind, ran: Duration, left: Left) {
         let id = self.id(place);
-        let was_outdated = self.worker(place).is_some_and(|worker| self.is_outdated(worker));
-        let worker = self.seats[place].worker.take().expect("a worker ends");
-        self.machine.ended(id, worker.generation, self.end(kind, ran));
-        self.drop_timer(place);
+        let worker = self.worker(place).cloned().expect("a worker ends");
+        let was_outdated = self.is_outdated(&worker);
+        self.machine.ended(id, worker.generation, self.end(kind, ran, left));
+        let ended = self.seats[place].worker.as_mut().expect("a worker ends");
+        ended.has_ended = true;
+        ended.is_running = false;
+        ended.is_marked = false;
         self.seats[place].rest = Rest::Ready;
         if ran >= self.policy.backoff.reset_after {
             self.seats[place].failures = 0;
@@ -136,9 +155,7 @@ impl World {
         if matches!(kind, EndKind::Fatal | EndKind::Dropped) {
             self.killed();
         } else if worker.is_obsolete {
-            if self.seats[place].arrows.is_none() {
-                self.seats[place].removals += 1;
-            } else {
+            if self.seats[place].arrows.is_some() {
                 self.delay_if_root(place, &worker);
             }
         } else if kind == EndKind::Uninstall {
@@ -149,13 +166,10 @@ impl World {
             self.failed(place);
         } else {
             let seat = &mut self.seats[place];
-            seat.rest = match kind {
-                EndKind::Done => Rest::Done,
-                EndKind::Missing => Rest::Missing,
-                _ => Rest::Delay,
-            };
-            if kind == EndKind::Done {
-                seat.failures = 0;
+            match kind {
+                EndKind::Done => (seat.rest, seat.failures) = (Rest::Done, 0),
+                EndKind::Missing => seat.rest = Rest::Missing,
+                _ => self.rest_for(place, Rest::Delay),
             }
         }
         if was_outdated {
@@ -163,9 +177,39 @@ impl World {
         }
     }
 
+    /// What is left of a worker has its graces, and what remains of those it was given.
+    fn linger(&mut self, place: usize, grace: Option<Duration>) {
+        let worker = self.seats[place].worker.as_mut().expect("it has ended");
+        worker.is_aborted |= worker.is_overdue;
+        let has_timer = worker.is_stuck || worker.is_aborted || (worker.is_told && grace.is_none());
+        worker.own_grace = grace;
+        worker.is_told = true;
+        if !has_timer {
+            self.drop_timer(place);
+        }
+    }
+
+    /// Nothing is left of a worker.
+    fn gone(&mut self, place: usize) {
+        self.drop_timer(place);
+        let now = self.now;
+        let seat = &mut self.seats[place];
+        let worker = seat.worker.take().expect("it has ended");
+        if worker.is_obsolete && seat.arrows.is_none() {
+            seat.removals += 1;
+        }
+        let (since, wait) = seat.wait;
+        if matches!(seat.rest, Rest::Delay | Rest::Backoff) && now > since {
+            seat.wait.1 = wait.saturating_sub(now - since);
+            if seat.wait.1.is_zero() {
+                seat.rest = Rest::Ready;
+            }
+        }
+    }
+
     fn delay_if_root(&mut self, place: usize, worker: &Worker) {
         if worker.is_root && !self.seats[place].is_parked {
-            self.seats[place].rest = Rest::Delay;
+            self.rest_for(place, Rest::Delay);
         }
     }
 
@@ -174,22 +218,27 @@ impl World {
         let seat = &mut self.seats[place];
         seat.failures += 1;
         seat.recent.push(now);
-        seat.rest = match policy.intensity {
+        let is_spent = match policy.intensity {
             Some(limit) => {
                 seat.recent.retain(|at| now - *at < limit.within);
-                let is_spent = seat.recent.len() > limit.failures as usize;
-                if is_spent { Rest::Spent } else { Rest::Backoff }
+                seat.recent.len() > limit.failures as usize
             }
             None => {
                 seat.recent.clear();
-                Rest::Backoff
+                false
             }
         };
+        if is_spent {
+            seat.rest = Rest::Spent;
+        } else {
+            self.rest_for(place, Rest::Backoff);
+        }
     }
 
     fn expect_losses(&mut self, place: usize, dead: &Worker) {
         for (user, seat) in self.seats.iter().enumerate() {
-            let Some(worker) = seat.worker.as_ref().filter(|worker| !worker.is_stuck) else {
+            let may_be_told = |worker: &&Worker| !worker.is_stuck && !worker.has_ended;
+            let Some(worker) = seat.worker.as_ref().filter(may_be_told) else {
                 continue;
             };
             if dead.is_running && worker.holds(place, dead.generation) {
@@ -203,6 +252,7 @@ impl World {
         let edges = self.edges(arrows);
         // What is lost by the replaced manifold is reached as well as what the new one reaches.
         self.cause(place);
+        self.hurry(place);
         self.machine.install(id, &edges, None);
         self.give_up_manifold(place);
         let seat = &mut self.seats[place];
@@ -215,6 +265,7 @@ impl World {
     fn uninstall(&mut self, place: usize) {
         let id = self.id(place);
         self.cause(place);
+        self.hurry(place);
         self.machine.uninstall(id);
         self.take_manifold(place);
         self.wave.spoil();
@@ -235,6 +286,9 @@ impl World {
         let seat = &mut self.seats[place];
         if let Some(worker) = &mut seat.worker {
             worker.is_obsolete = true;
+            if worker.has_ended {
+                seat.rest = Rest::Ready;
+            }
         } else {
             seat.rest = Rest::Ready;
             self.drop_timer(place);
@@ -245,6 +299,7 @@ impl World {
         let id = self.id(place);
         self.expect_wave(place);
         self.cause(place);
+        self.hurry(place);
         self.machine.bounce(id);
         self.mark_root(place);
         self.end_soft_rest(place);
@@ -254,6 +309,7 @@ impl World {
         let id = self.id(place);
         self.expect_wave(place);
         self.cause(place);
+        self.hurry(place);
         self.machine.park(id);
         self.mark_root(place);
         self.seats[place].is_parked = true;
@@ -262,6 +318,7 @@ impl World {
     fn unpark(&mut self, place: usize) {
         let id = self.id(place);
         self.cause(place);
+        self.hurry(place);
         self.machine.unpark(id);
         self.seats[place].is_parked = false;
         self.end_soft_rest(place);
@@ -276,14 +333,16 @@ impl World {
         self.is_killed = true;
         // What a wave had reached before goes on as that wave.
         self.spread_marks();
-        for worker in self.seats.iter_mut().filter_map(|seat| seat.worker.as_mut()) {
+        let workers = self.seats.iter_mut().filter_map(|seat| seat.worker.as_mut());
+        for worker in workers.filter(|worker| !worker.has_ended) {
             worker.is_swept = !worker.is_marked;
             worker.is_marked = true;
         }
     }
 
     pub(super) fn mark_root(&mut self, place: usize) {
-        let marked = self.seats[place].worker.as_mut().filter(|worker| !worker.is_marked);
+        let is_free = |worker: &&mut Worker| !worker.is_marked && !worker.has_ended;
+        let marked = self.seats[place].worker.as_mut().filter(is_free);
         if let Some(worker) = marked {
             worker.is_marked = true;
             worker.is_root = true;
@@ -294,7 +353,10 @@ impl World {
         let rest = self.seats[place].rest;
         if matches!(rest, Rest::Backoff | Rest::Missing | Rest::Done | Rest::Spent) {
             self.seats[place].rest = Rest::Ready;
-            self.drop_timer(place);
+            // The timer of what lingers is its grace.
+            if self.seats[place].worker.is_none() {
+                self.drop_timer(place);
+            }
         }
     }
 

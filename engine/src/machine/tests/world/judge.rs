@@ -39,6 +39,7 @@ impl World {
         ensure!(!worker.must_stick, "P6: {place} outlived both graces and was not named");
         let may_act = self.groups == 0 || self.is_killed;
         let is_due = worker.is_marked && !worker.is_told && !worker.is_overdue && may_act;
+        let is_due = is_due && !worker.has_ended;
         let rule = if self.is_killed { "P6" } else { "S2" };
         if is_due {
             let is_free = self.user_in_the_way(place).is_none();
@@ -63,11 +64,12 @@ impl World {
         ensure!(is_shown, "S1: {place} shows {:?}, not {status:?}", view.status);
         let phase = match &seat.worker {
             None => Phase::Idle,
+            Some(worker) if worker.has_ended => Phase::Lingering,
             Some(worker) if worker.is_running => Phase::Running,
             Some(_) => Phase::Starting,
         };
         ensure!(view.phase == phase, "S1: {place} is {:?}, not {phase:?}", view.phase);
-        let is_same = seat.worker.is_some() || view.rest == seat.rest;
+        let is_same = self.active(place).is_some() || view.rest == seat.rest;
         ensure!(is_same, "S10: {place} rests {:?}, not {:?}", view.rest, seat.rest);
         Ok(())
     }

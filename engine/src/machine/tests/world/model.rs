@@ -45,13 +45,15 @@ impl Seat {
             is_aborted: false,
             must_stick: false,
             is_stuck: false,
+            has_ended: false,
+            own_grace: None,
         });
     }
 }
 
 impl World {
     pub(super) fn is_up(&self, place: usize) -> bool {
-        self.worker(place).is_some_and(|worker| worker.is_running && !worker.is_marked)
+        self.active(place).is_some_and(|worker| worker.is_running && !worker.is_marked)
     }
 
     pub(super) fn up_set(&self) -> Vec<bool> {
@@ -102,7 +104,7 @@ impl World {
             let has_changed =
                 |arrow: &Arrow| arrow.need.bounces() && was_up[arrow.to] != self.is_up(arrow.to);
             let arrows = self.seats[user].arrows.as_deref().unwrap_or_default();
-            if self.worker(user).is_none() && arrows.iter().any(has_changed) {
+            if self.active(user).is_none() && arrows.iter().any(has_changed) {
                 self.end_soft_rest(user);
             }
         }
@@ -126,7 +128,7 @@ impl World {
     /// Marks those whose inputs have a newer value, or have come.
     fn mark_changes(&mut self) {
         for place in 0..self.seats.len() {
-            let is_outdated = self.worker(place).is_some_and(|worker| {
+            let is_outdated = self.active(place).is_some_and(|worker| {
                 worker.is_running && !worker.is_marked && self.is_outdated(worker)
             });
             if is_outdated {
@@ -139,7 +141,7 @@ impl World {
                 held.arrow.need == Need::Optional && held.value.is_none() && ups[held.arrow.to]
             };
             let is_free = |worker: &&Worker| !worker.is_marked;
-            let worker = self.worker(place).filter(is_free);
+            let worker = self.active(place).filter(is_free);
             if worker.is_some_and(|worker| worker.inputs.iter().any(has_come)) {
                 self.mark_root(place);
                 self.wave.spoil();
@@ -172,7 +174,7 @@ impl World {
                         });
                     held.arrow.need.bounces() && held.value.is_some() && !is_there
                 };
-                let worker = self.worker(place).filter(|worker| !worker.is_marked);
+                let worker = self.active(place).filter(|worker| !worker.is_marked);
                 if worker.is_some_and(|worker| worker.inputs.iter().any(is_gone)) {
                     self.seats[place].worker.as_mut().expect("it was found").is_marked = true;
                     is_done = false;
@@ -201,6 +203,10 @@ impl World {
         };
         let is_coming = match &seat.worker {
             None => matches!(seat.rest, Rest::Ready | Rest::Delay) && can_come(),
+            Some(worker) if worker.has_ended => {
+                let is_ready = matches!(seat.rest, Rest::Ready | Rest::Delay);
+                is_ready && !worker.is_stuck && can_come()
+            }
             Some(worker) if worker.is_marked => !worker.is_stuck && can_come(),
             Some(worker) => !worker.is_overdue,
         };
@@ -259,22 +265,30 @@ impl World {
         match &seat.worker {
             Some(worker) if worker.is_stuck => None,
             Some(worker) if worker.is_aborted || worker.is_overdue => Some(policy.abort_grace),
+            Some(worker) if worker.has_ended => Some(worker.own_grace.unwrap_or(policy.grace)),
             Some(worker) if worker.is_told => Some(policy.grace),
             Some(worker) => (!worker.is_running).then_some(policy.start_timeout),
-            None if seat.rest == Rest::Delay => Some(policy.bounce_delay),
-            None if seat.rest == Rest::Backoff => {
-                let wait = (1..seat.failures.min(64)).fold(policy.backoff.initial, |wait, _| {
-                    wait.mul_f64(policy.backoff.factor).min(policy.backoff.max)
-                });
-                Some(wait)
-            }
+            None if matches!(seat.rest, Rest::Delay | Rest::Backoff) => Some(seat.wait.1),
             None => None,
         }
+    }
+
+    /// Rests a name from now on for as long as the rules say.
+    pub(super) fn rest_for(&mut self, place: usize, rest: Rest) {
+        let (seat, policy) = (&mut self.seats[place], &self.policy);
+        let wait = match rest {
+            Rest::Delay => policy.bounce_delay,
+            _ => (1..seat.failures.min(64)).fold(policy.backoff.initial, |wait, _| {
+                wait.mul_f64(policy.backoff.factor).min(policy.backoff.max)
+            }),
+        };
+        (seat.rest, seat.wait) = (rest, (self.now, wait));
     }
 
     /// Whether nothing will happen without a further cause, failures that wait aside.
     pub(in super::super) fn is_at_rest(&self) -> bool {
         let is_still = |seat: &Seat| match &seat.worker {
+            Some(worker) if worker.has_ended => worker.is_stuck,
             Some(worker) => worker.is_stuck || (worker.is_running && !worker.is_marked),
             None => seat.rest != Rest::Delay || seat.is_parked || seat.arrows.is_none(),
         };

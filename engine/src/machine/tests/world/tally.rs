@@ -9,6 +9,8 @@ pub(in super::super) struct Tally {
     pub(in super::super) losses: u64,
     pub(in super::super) aborts: u64,
     pub(in super::super) stuck: u64,
+    /// Ends of workers of which something was left.
+    pub(in super::super) lingers: u64,
     pub(in super::super) freed: u64,
     pub(in super::super) kills: u64,
     /// Waves of a single cause that were followed from rest to rest and stopped more than one.
@@ -34,13 +36,14 @@ impl Tally {
         *counter += 1;
     }
 
-    fn all(&mut self) -> [&mut u64; 10] {
+    fn all(&mut self) -> [&mut u64; 11] {
         [
             &mut self.starts,
             &mut self.stops,
             &mut self.losses,
             &mut self.aborts,
             &mut self.stuck,
+            &mut self.lingers,
             &mut self.freed,
             &mut self.kills,
             &mut self.waves,

@@ -1,0 +1,180 @@
+//! What users made is dropped outside the loop, and its worker is not gone before (S12, S17).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Changing, Manifold, Name, WorkerState};
+use crankcase_testing::{clean_kill, test_engine, wait_for_state};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::threads::{SHORT, WorkerRuntime};
+use crate::{A, TestResult};
+
+/// Counts how many of its kind there are.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(alive: &Arc<AtomicUsize>) -> Self {
+        alive.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(alive))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_worker_offered_is_dropped_before_the_next_generation_starts() -> TestResult {
+    const HOLDS: Name<Arc<Counted>> = Name::new("holds");
+    let engine = test_engine().bounce_delay(Duration::ZERO).build()?;
+    let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let config = (Arc::clone(&alive), Arc::clone(&most));
+    let holds = Manifold::builder().offers::<(Arc<Counted>,)>().run_with(
+        config,
+        |(alive, most), (), up| async move {
+            most.fetch_max(alive.load(Ordering::SeqCst), Ordering::SeqCst);
+            up.ready((Arc::new(Counted::new(&alive)),)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(HOLDS, holds).await?;
+
+    for _ in 0..300 {
+        engine.running(&HOLDS).await?;
+        engine.bounce(&HOLDS).await?;
+    }
+
+    assert_eq!(most.load(Ordering::SeqCst), 0);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_can_be_bound_again_at_every_bounce() -> TestResult {
+    const WEB: Name<Arc<std::net::TcpListener>> = Name::new("web");
+    let engine = test_engine().bounce_delay(Duration::ZERO).build()?;
+    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let web = Manifold::builder().offers::<(Arc<std::net::TcpListener>,)>().run(
+        move |(), up| async move {
+            let listener = std::net::TcpListener::bind(("127.0.0.1", port))?;
+            up.ready((Arc::new(listener),)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(WEB, web).await?;
+
+    for _ in 0..100 {
+        engine.running(&WEB).await?;
+        engine.bounce(&WEB).await?;
+    }
+
+    engine.running(&WEB).await?;
+    assert_eq!(engine.report().await.workers["web"].failures, 0);
+    Ok(clean_kill(engine).await?)
+}
+
+/// A value whose drop blocks until the test lets it go.
+struct Heavy {
+    held: Arc<Mutex<mpsc::Receiver<()>>>,
+    _counted: Counted,
+}
+
+impl Drop for Heavy {
+    fn drop(&mut self) {
+        self.held.lock().recv().ok();
+    }
+}
+
+#[tokio::test]
+async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
+    const HEAVY: Name<Arc<Heavy>> = Name::new("heavy");
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let alive = Arc::new(AtomicUsize::new(0));
+    let (release, held) = mpsc::channel::<()>();
+    let config = (Arc::clone(&alive), Arc::new(Mutex::new(held)));
+    let crashes = Manifold::builder().offers::<(Arc<Heavy>,)>().run_with(
+        config,
+        |(alive, held), (), up| async move {
+            let heavy = Heavy { held, _counted: Counted::new(&alive) };
+            drop(up.ready((Arc::new(heavy),)));
+            Err("again".into())
+        },
+    );
+    let crashes = crashes.backoff(Backoff::none()).grace(SHORT).abort_grace(SHORT);
+
+    engine.install(HEAVY, crashes).await?;
+    wait_for_state(&engine, "heavy", WorkerState::Stuck).await?;
+
+    assert_eq!(alive.load(Ordering::SeqCst), 1);
+    engine.park(&HEAVY).await.expect_err("it is stuck");
+    drop(release);
+    wait_for_state(&engine, "heavy", WorkerState::Parked).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+/// A numbered value. The drop of the first says that it has begun, and blocks until the test lets it
+/// go.
+struct Numbered {
+    number: usize,
+    telling: tokio::sync::mpsc::UnboundedSender<()>,
+    held: Arc<Mutex<mpsc::Receiver<()>>>,
+    _counted: Counted,
+}
+
+impl PartialEq for Numbered {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Drop for Numbered {
+    fn drop(&mut self) {
+        if self.number == 0 {
+            self.telling.send(()).ok();
+            self.held.lock().recv().ok();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_drop_that_blocks_holds_up_who_publishes_and_nobody_else() -> TestResult {
+    const VALUE: Name<Arc<Numbered>> = Name::new("value");
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let alive = Arc::new(AtomicUsize::new(0));
+    let (release, held) = mpsc::channel::<()>();
+    let (telling, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let held = Arc::new(Mutex::new(held));
+    let value = |number| {
+        let (telling, held) = (telling.clone(), Arc::clone(&held));
+        Arc::new(Numbered { number, telling, held, _counted: Counted::new(&alive) })
+    };
+    let values = watch::Sender::new(value(0));
+    let publishes = Manifold::builder().offers::<(Changing<Arc<Numbered>>,)>().run_with(
+        values.subscribe(),
+        |values, (), up| async move {
+            up.ready((Changing::new(values),)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(VALUE, publishes).await?;
+    engine.running(&VALUE).await?;
+
+    values.send(value(1))?;
+    told.recv().await.ok_or("nothing is dropped")?;
+    for number in 2..1_000 {
+        values.send(value(number))?;
+    }
+    let kept = alive.load(Ordering::SeqCst);
+    engine.provide(A, 1).await?;
+
+    assert!(kept < 10, "{kept} values wait behind one that blocks");
+    drop(release);
+    Ok(clean_kill(engine).await?)
+}
