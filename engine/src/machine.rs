@@ -23,6 +23,7 @@ mod ends;
 mod graph;
 mod node;
 mod reach;
+mod trial;
 mod wave;
 
 #[cfg(test)]
@@ -40,6 +41,8 @@ pub(crate) use ends::{End, Left};
 use graph::Graph;
 pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, Status, Token};
 pub(crate) use reach::{CycleSearch, Found};
+#[cfg(test)]
+pub(crate) use trial::Trial;
 
 pub(crate) use crate::exit::EndKind;
 use crate::policy::Policy;

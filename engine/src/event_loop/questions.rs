@@ -1,18 +1,17 @@
 //! What is looked up without a change: chains to a cause, previews, and what begins a walk.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::check::{Plan, is_offered};
+use super::check::{Plan, Planned, is_offered};
 use super::slot::LastError;
 use super::waiting::answer;
 use super::walk::{Found, state_of};
 use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::event::Origin;
-use crate::machine::{CycleSearch, Edge, NodeId, Phase, Status};
+use crate::machine::{CycleSearch, NodeId, Status};
 use crate::name::Text;
 use crate::nested::HandedBy;
 use crate::report::{WhyStep, WorkerState};
@@ -62,94 +61,34 @@ impl EventLoop {
         let plan = self.check_all(ops);
         self.machine.end_group();
         let plan = plan?;
-        let mut preview = Preview::default();
-        let mut gone = BTreeSet::new();
-        let mut roots = Vec::new();
-        for (op, node) in ops.iter().zip(plan.nodes()) {
-            let path = self.path(node);
-            match op.action {
-                Action::Install { .. } => preview.installed.push(path),
-                Action::Uninstall { .. } => preview.uninstalled.push(path),
-                Action::Bounce | Action::Park | Action::Unpark => {}
+        let trial = self.machine.try_out(|machine| {
+            machine.begin_group();
+            for (op, Planned { node, edges }) in ops.iter().zip(&plan.planned) {
+                match op.action {
+                    Action::Install { .. } => machine.install(*node, edges, None),
+                    Action::Uninstall { .. } => machine.uninstall(*node),
+                    Action::Bounce => machine.bounce(*node),
+                    Action::Park => machine.park(*node),
+                    Action::Unpark => machine.unpark(*node),
+                }
             }
-            if matches!(op.action, Action::Uninstall { .. } | Action::Park) {
-                gone.insert(node);
-            }
-            if !matches!(op.action, Action::Unpark) {
-                roots.push(node);
-            }
-            if !gone.contains(&node) {
-                roots.extend(self.users_without(node));
-            }
-        }
-        let stopping = self.machine.bounced_with(&roots);
-        let puts = ops.iter().zip(&plan.planned);
-        let rewired = puts.filter(|(op, _)| matches!(op.action, Action::Install { .. }));
-        let rewired = rewired.map(|(_, planned)| (planned.node, &*planned.edges)).collect();
-        self.add_bereft(&mut gone, &stopping, plan.nodes().collect(), &rewired);
-        for node in stopping {
-            let path = self.path(node);
-            let list =
-                if gone.contains(&node) { &mut preview.stopped } else { &mut preview.bounced };
-            list.push(path);
-        }
-        for paths in [
-            &mut preview.installed,
-            &mut preview.uninstalled,
-            &mut preview.bounced,
-            &mut preview.stopped,
-        ] {
+            machine.end_group();
+        });
+        let paths = |nodes: &mut dyn Iterator<Item = NodeId>| {
+            let mut paths: Vec<_> = nodes.map(|node| self.path(node)).collect();
             paths.sort_unstable();
-        }
-        Ok(preview)
-    }
-
-    /// Returns the users that run without an idle node: they are bounced when it comes up.
-    fn users_without(&self, node: NodeId) -> Vec<NodeId> {
-        if self.machine.view(node).phase != Phase::Idle {
-            return Vec::new();
-        }
-        let users = self.machine.users(node);
-        let bounces = |(user, index): &(NodeId, usize)| {
-            self.machine.inputs(*user).nth(*index).is_some_and(|(edge, _)| edge.need.bounces())
+            paths
         };
-        users.filter(bounces).map(|(user, _)| user).collect()
-    }
-
-    /// Adds the workers that cannot start again without those that are gone, on the graph as it
-    /// would be: with these inputs of the nodes that are installed or replaced.
-    fn add_bereft(
-        &self,
-        gone: &mut BTreeSet<NodeId>,
-        stopping: &[NodeId],
-        changed: BTreeSet<NodeId>,
-        rewired: &BTreeMap<NodeId, &[Edge]>,
-    ) {
-        let mut users: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
-        for (user, edges) in rewired {
-            for edge in edges.iter().filter(|edge| edge.need.gates()) {
-                users.entry(edge.target).or_default().push(*user);
-                let is_down = self.machine.view(edge.target).status == Status::Down;
-                if is_down && !changed.contains(&edge.target) {
-                    gone.insert(*user);
-                }
-            }
-        }
-        let stopping: BTreeSet<_> = stopping.iter().copied().collect();
-        let mut stack: Vec<_> = gone.iter().copied().collect();
-        while let Some(node) = stack.pop() {
-            let kept = self.machine.users(node).filter(|(user, index)| {
-                let edge = self.machine.inputs(*user).nth(*index);
-                let needs = edge.is_some_and(|(edge, _)| edge.need.gates());
-                needs && stopping.contains(user) && !rewired.contains_key(user)
-            });
-            let kept = kept.map(|(user, _)| user);
-            for user in kept.chain(users.get(&node).into_iter().flatten().copied()) {
-                if gone.insert(user) {
-                    stack.push(user);
-                }
-            }
-        }
+        let about = |is_it: fn(&Action) -> bool| {
+            let with_node = ops.iter().zip(plan.nodes());
+            paths(&mut with_node.filter(|(op, _)| is_it(&op.action)).map(|(_, node)| node))
+        };
+        Ok(Preview {
+            bounced: paths(&mut trial.bounced.into_iter()),
+            stopped: paths(&mut trial.stopped.into_iter()),
+            installed: about(|action| matches!(action, Action::Install { .. })),
+            uninstalled: about(|action| matches!(action, Action::Uninstall { .. })),
+        })
     }
 
     fn why(&self, name: &str) -> Option<Chain> {

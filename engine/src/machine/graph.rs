@@ -2,12 +2,23 @@
 
 use super::node::{Age, Edge, Link, Node, NodeId, User};
 use crate::chunks::Chunks;
+use crate::hash::Map;
 
 /// All nodes, by id. An id is reused after its node was freed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
     nodes: Chunks<Node>,
     free: Vec<NodeId>,
+    /// What a trial changes is put back at its end.
+    trial: Option<Box<Undo>>,
+}
+
+/// The nodes as they were before a trial, of those that it has changed.
+#[derive(Debug, Clone, Default)]
+struct Undo {
+    nodes: Map<NodeId, Node>,
+    /// How many ids were free.
+    free: usize,
 }
 
 impl std::ops::Index<NodeId> for Graph {
@@ -20,7 +31,11 @@ impl std::ops::Index<NodeId> for Graph {
 
 impl std::ops::IndexMut<NodeId> for Graph {
     fn index_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.index()]
+        let node = &mut self.nodes[id.index()];
+        if let Some(undo) = &mut self.trial {
+            undo.nodes.entry(id).or_insert_with(|| node.clone());
+        }
+        node
     }
 }
 
@@ -50,6 +65,30 @@ impl Graph {
             ..Node::default()
         };
         self.free.push(id);
+    }
+
+    /// Begins a trial: what is changed from now on is put back by [`Self::end_trial`].
+    pub(super) fn begin_trial(&mut self) {
+        self.trial = Some(Box::new(Undo { nodes: Map::default(), free: self.free.len() }));
+    }
+
+    pub(super) fn end_trial(&mut self) {
+        let Some(undo) = self.trial.take() else { return };
+        for (id, node) in undo.nodes {
+            self[id] = node;
+        }
+        self.free.truncate(undo.free);
+    }
+
+    /// Returns the nodes that the trial has changed.
+    pub(super) fn touched(&self) -> Vec<NodeId> {
+        self.trial.iter().flat_map(|undo| undo.nodes.keys().copied()).collect()
+    }
+
+    /// Returns whether a node had a worker before the trial that had not ended.
+    pub(super) fn was_active(&self, id: NodeId) -> bool {
+        let before = self.trial.as_ref().and_then(|undo| undo.nodes.get(&id));
+        before.is_some_and(Node::is_active)
     }
 
     /// One past the highest id in use.

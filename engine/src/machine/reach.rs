@@ -1,4 +1,4 @@
-//! Questions about the graph as it would be: cycles, and whom a change would bounce.
+//! Questions about the graph as it would be: cycles, and who would have to end first.
 
 use super::Machine;
 use super::node::{Age, Edge, NodeId, Stage};
@@ -35,21 +35,9 @@ impl Machine {
         }
     }
 
-    /// Returns the live workers that would be stopped if these nodes' workers were, themselves
-    /// included.
-    pub(crate) fn bounced_with(&self, roots: &[NodeId]) -> Vec<NodeId> {
-        let mut reached = self.reached_from(roots, &[Age::Current]);
-        reached.retain(|id| self.graph[*id].is_active());
-        reached
-    }
-
-    /// Returns the live workers that must have ended before these nodes' workers have, themselves
+    /// Returns the live workers that must be gone before these nodes' workers are, themselves
     /// included: also those of manifolds that were replaced, which are stopping already.
     pub(crate) fn ending_before(&self, roots: &[NodeId]) -> Vec<NodeId> {
-        self.reached_from(roots, &[Age::Current, Age::Old])
-    }
-
-    fn reached_from(&self, roots: &[NodeId], ages: &[Age]) -> Vec<NodeId> {
         let mut side = Side::default();
         let mut found = Vec::new();
         for root in roots {
@@ -61,9 +49,9 @@ impl Machine {
                 continue;
             }
             found.push(id);
-            for age in ages {
-                for user in node.users(*age) {
-                    let link = self.graph[user.node].inputs(*age)[user.input as usize];
+            for age in [Age::Current, Age::Old] {
+                for user in node.users(age) {
+                    let link = self.graph[user.node].inputs(age)[user.input as usize];
                     if link.edge.need.bounces() && link.held == node.generation {
                         side.add(user.node);
                     }

@@ -3,6 +3,7 @@
 mod claims;
 mod explore;
 mod fingerprint;
+mod previews;
 mod properties;
 mod schedule;
 mod world;

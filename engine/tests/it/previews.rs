@@ -98,3 +98,71 @@ async fn the_preview_of_a_swap_tells_who_comes_back_on_other_inputs() -> TestRes
     }
     Ok(())
 }
+
+/// Returns an engine in which C runs without B, which waits for A.
+async fn waiting() -> Result<Engine, Box<dyn std::error::Error>> {
+    let engine = test_engine().build()?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, Script::new().manifold(B.optional())).await?;
+    engine.running(&C).await?;
+    Ok(engine)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_tells_of_what_comes_through_others() -> TestResult {
+    let change = || Change::new().install(A, idle());
+
+    let preview = waiting().await?.preview(change()).await?;
+
+    assert_eq!(preview.bounced, ["/c"]);
+    preview_comes_true(&waiting().await?, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_tells_of_no_bounce_by_what_still_waits() -> TestResult {
+    let parked = async || -> Result<Engine, Box<dyn std::error::Error>> {
+        let engine = waiting().await?;
+        engine.park(&B).await?;
+        Ok(engine)
+    };
+    for change in [|| Change::new().bounce(&B), || Change::new().replace(B, add_one(A))] {
+        let preview = waiting().await?.preview(change()).await?;
+        assert_eq!((preview.bounced, preview.stopped), (vec![], vec![]));
+        preview_comes_true(&waiting().await?, [change(), change()]).await?;
+    }
+    let change = || Change::new().unpark(&B);
+    let preview = parked().await?.preview(change()).await?;
+    assert_eq!((preview.bounced, preview.stopped), (vec![], vec![]));
+    preview_comes_true(&parked().await?, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_tells_that_a_group_starts_again_what_it_replaces() -> TestResult {
+    let engine = async || -> Result<Engine, Box<dyn std::error::Error>> {
+        let engine = test_engine().build()?;
+        engine.install(C, idle()).await?;
+        engine.running(&C).await?;
+        Ok(engine)
+    };
+    let change = || Change::new().install(A, idle()).install(B, add_one(A)).replace(C, add_one(B));
+
+    let preview = engine().await?.preview(change()).await?;
+
+    assert_eq!((preview.bounced, preview.stopped), (vec!["/c".to_owned()], vec![]));
+    preview_comes_true(&engine().await?, [change(), change()]).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_changes_nothing_whenever_it_is_taken() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(B, add_one(A)).await?;
+    let (installed, bounced) = (engine.install(A, idle()), engine.bounce(&B));
+    let preview = engine.preview(Change::new().uninstall(&A)).await?;
+    installed.await?;
+    bounced.await?;
+
+    engine.running(&B).await?;
+
+    assert_eq!(preview.uninstalled, ["/a"]);
+    Ok(clean_kill(engine).await?)
+}

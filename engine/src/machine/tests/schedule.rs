@@ -31,7 +31,7 @@ pub(super) struct Life {
 #[derive(Debug)]
 pub(super) struct Schedule {
     pub(super) world: World,
-    random: SmallRng,
+    pub(super) random: SmallRng,
     life: Life,
     /// Events that were decided on together.
     queue: VecDeque<Event>,
@@ -48,8 +48,14 @@ impl Schedule {
 
     /// Lives the whole life: installs, storms and calms by turns, and a kill at the end.
     pub(super) fn run(&mut self) -> Result<(), String> {
+        self.live_for(self.life.events)?;
+        self.shut_down()
+    }
+
+    /// Lives for so many events, storms and calms by turns.
+    pub(super) fn live_for(&mut self, events: usize) -> Result<(), String> {
         self.plan_installs();
-        let mut left = self.life.events;
+        let mut left = events;
         while left > 0 && !self.world.is_finished {
             let storm = self.random.random_range(1..=60).min(left);
             left -= storm;
@@ -62,7 +68,7 @@ impl Schedule {
                 self.wave()?;
             }
         }
-        self.shut_down()
+        Ok(())
     }
 
     fn apply(&mut self, event: Option<Event>) -> Result<(), String> {
@@ -86,6 +92,7 @@ impl Schedule {
         while self.world.groups > 0 {
             self.world.apply(&Event::EndGroup)?;
         }
+        self.world.settle()?;
         for _ in 0..10_000 {
             let places = self.world.seats.len();
             let first = self.random.random_range(0..places);
@@ -224,7 +231,7 @@ impl Schedule {
     }
 
     /// Mostly towards names that were there before, so that most changes make no cycle.
-    fn any_arrows(&mut self, place: usize) -> Arc<[Arrow]> {
+    pub(super) fn any_arrows(&mut self, place: usize) -> Arc<[Arrow]> {
         let count = self.random.random_range(0..=3);
         let seats = self.world.seats.len();
         let mut arrows = Vec::with_capacity(count);

@@ -238,6 +238,12 @@ impl World {
         self.drain(scope)
     }
 
+    /// Lets the machine do all that it has to.
+    pub(super) fn settle(&mut self) -> Checked {
+        self.drain(Scope::All)?;
+        self.check_idle()
+    }
+
     pub(super) fn apply_all(&mut self, events: &[Event]) -> Checked {
         events.iter().try_for_each(|event| self.apply(event))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Arrow, Checked, Event, Worker, World};
-use crate::machine::{EndKind, Left, Port, Rest};
+use crate::machine::{EndKind, Left, Machine, Port, Rest};
 
 impl World {
     pub(super) fn happen(&mut self, event: &Event) -> Checked {
@@ -297,7 +297,7 @@ impl World {
 
     fn bounce(&mut self, place: usize) {
         let id = self.id(place);
-        self.expect_wave(place);
+        self.expect_wave(place, Machine::bounce);
         self.cause(place);
         self.hurry(place);
         self.machine.bounce(id);
@@ -307,7 +307,7 @@ impl World {
 
     fn park(&mut self, place: usize) {
         let id = self.id(place);
-        self.expect_wave(place);
+        self.expect_wave(place, Machine::park);
         self.cause(place);
         self.hurry(place);
         self.machine.park(id);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Checked, World, ensure};
+use crate::machine::{Machine, NodeId, Trial};
 
 /// What one bounce has done since it was asked for, at rest.
 #[derive(Debug, Clone, Default, Hash)]
@@ -37,15 +38,16 @@ impl Wave {
 
 impl World {
     /// Begins to watch a wave, if nothing else is under way.
-    pub(super) fn expect_wave(&mut self, place: usize) {
+    pub(super) fn expect_wave(&mut self, place: usize, change: impl FnOnce(&mut Machine, NodeId)) {
         self.wave = Wave::default();
-        if self.is_killed || !self.is_at_rest() {
+        if self.is_killed || !self.is_at_rest() || !self.machine.is_settled() {
             return;
         }
         let Some(id) = self.seats[place].id else { return };
-        let preview = self.machine.bounced_with(&[id]);
+        let Trial { bounced, stopped } = self.machine.try_out(|machine| change(machine, id));
         self.wave.is_pure = true;
-        self.wave.preview = preview.iter().map(|id| self.places[id.index()]).collect();
+        let preview = bounced.iter().chain(&stopped);
+        self.wave.preview = preview.map(|id| self.places[id.index()]).collect();
     }
 
     /// Judges a wave that has come to rest.
