@@ -111,7 +111,7 @@ impl EventLoop {
         }
         let users = self.machine.users(node);
         let bounces = |(user, index): &(NodeId, usize)| {
-            self.machine.inputs(*user).nth(*index).is_some_and(|(edge, _)| edge.need.bounces())
+            self.machine.input(*user, *index).is_some_and(|(edge, _)| edge.need.bounces())
         };
         users.filter(bounces).map(|(user, _)| user).collect()
     }
@@ -139,7 +139,7 @@ impl EventLoop {
         let mut stack: Vec<_> = gone.iter().copied().collect();
         while let Some(node) = stack.pop() {
             let kept = self.machine.users(node).filter(|(user, index)| {
-                let edge = self.machine.inputs(*user).nth(*index);
+                let edge = self.machine.input(*user, *index);
                 let needs = edge.is_some_and(|(edge, _)| edge.need.gates());
                 needs && stopping.contains(user) && !rewired.contains_key(user)
             });
@@ -211,7 +211,7 @@ impl EventLoop {
                 let mut users = self.machine.users(node);
                 users
                     .find(|(user, input)| {
-                        let used = self.machine.inputs(*user).nth(*input);
+                        let used = self.machine.input(*user, *input);
                         used.is_some_and(|(edge, is_held)| is_held && edge.need.bounces())
                     })
                     .map(|(user, _)| user)
