@@ -10,7 +10,9 @@
 //! 2. A source ends after every sink that offers its value has, and a sink after all who use it: so
 //!    on the engines' initiative users stop before what they use, across the border too.
 //! 3. When the source's value is lost the sink ends by itself, and its users are told at once.
-//! 4. The sink is bounced only if it has looked at the border since the value changed.
+//! 4. The sink is asked to bounce only if it had looked at the border when the value changed, and a
+//!    change asks once.
+//! 5. The other engine is called without the lock: a call may take a whole turn of its loop.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -115,9 +117,10 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         let why = if value.is_some() { "it has come" } else { "it is going" };
         state.is_lost = false;
         let before = std::mem::replace(&mut state.value, value);
-        if std::mem::take(&mut state.has_looked)
-            && let Some(engine) = &state.engine
-        {
+        let has_looked = std::mem::take(&mut state.has_looked);
+        let engine = if has_looked { state.engine.clone() } else { None };
+        drop(state);
+        if let Some(engine) = engine {
             // Whoever waits for the sink waits for its end, and not for this answer.
             drop(engine.asked_by(self.source.as_str(), why).bounce(&self.sink));
         }
