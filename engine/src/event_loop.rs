@@ -196,23 +196,24 @@ pub(crate) struct Beginning {
 
 /// A loop that does not come to its end, because its runtime goes or it panics, leaves no worker
 /// behind that nobody supervises.
+///
+/// It may be dropped because of a panic, so that another one would end the process: all that wakes
+/// others is run by `wake`.
 impl Drop for EventLoop {
     fn drop(&mut self) {
         let late = self.shared.inbox.close();
+        self.unread.messages.extend(late.messages);
+        self.unread.calls.extend(late.calls);
         for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_mut()) {
             worker.end();
         }
         self.say_if_lost();
         let slots = std::mem::take(&mut self.slots);
         self.reaper.take_slots(slots);
-        for job in self.job.take().into_iter().chain(self.queue.drain(..)) {
-            self.reaper.take_ops(job.ops);
-        }
+        self.queue.extend(self.job.take());
+        self.refuse_calls();
         self.reaper.take_fatal(self.fatal.take().map(|fatal| fatal.error));
-        self.reaper.take_walks(&mut self.walks);
-        for unread in [std::mem::take(&mut self.unread), late] {
-            self.reaper.take_unread(unread);
-        }
+        self.reaper.take_unread(std::mem::take(&mut self.unread));
         self.reaper.flush();
     }
 }

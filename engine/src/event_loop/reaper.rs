@@ -18,6 +18,7 @@ use crate::finish::Finish;
 use crate::inbox::Unread;
 use crate::manifold::Manifold;
 use crate::value::Outputs;
+use crate::wake::wake;
 
 /// Something whose drop is foreign code.
 #[expect(dead_code, reason = "the fields are only held to be dropped")]
@@ -104,7 +105,9 @@ impl Reaper {
 
     pub(super) fn take_walks(&mut self, walks: &mut VecDeque<Walk>) {
         for walk in walks.drain(..) {
-            self.take_snapshot(walk.found.into_snapshot());
+            let mut snapshot = None;
+            wake(|| snapshot = walk.found.into_snapshot());
+            self.take_snapshot(snapshot);
         }
     }
 
