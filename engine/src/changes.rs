@@ -184,6 +184,11 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
+    /// Runs something else in the place of a forwarding.
+    pub(crate) fn run(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { task: runtime.spawn(work).abort_handle(), panicked: Arc::default() }
+    }
+
     /// Returns the panic that ended the forwarding, if one did.
     pub(crate) fn panicked(&self) -> Option<Panicked> {
         self.panicked.lock().take()
@@ -235,18 +240,57 @@ impl Late {
 
     /// Takes what was left; the task that `cx` is of is woken if it is left later.
     pub(crate) fn take(&mut self, cx: &Context<'_>) -> Option<Changes> {
-        let mut place = self.place.as_ref()?.lock();
-        let left = match mem::replace(&mut *place, Place::Empty) {
-            Place::Awaited(before) => {
-                let waker = before.filter(|waker| waker.will_wake(cx.waker()));
-                *place = Place::Awaited(waker.or_else(|| Some(cx.waker().clone())));
-                return None;
-            }
+        let place = self.place.as_ref()?;
+        // Wakers are foreign: this one is made before the lock, and the former is dropped after it.
+        let waker = cx.waker().clone();
+        let before = {
+            let mut place = place.lock();
+            let is_awaited = matches!(*place, Place::Awaited(_));
+            let next = if is_awaited { Place::Awaited(Some(waker)) } else { Place::Empty };
+            mem::replace(&mut *place, next)
+        };
+        let left = match before {
+            Place::Awaited(_) => return None,
             Place::Left(changes) => Some(changes),
             Place::Empty => None,
         };
-        drop(place);
         self.place = None;
         left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Counts how often it is dropped while the place is locked, and while it is not.
+    struct Looks(Late, Arc<[AtomicUsize; 2]>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let is_locked = self.0.place.as_ref().is_some_and(|place| place.is_locked());
+            self.1[usize::from(is_locked)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn wakers_are_dropped_outside_the_lock() {
+        let (late, drops) = (Late::new(), Arc::<[AtomicUsize; 2]>::default());
+        let mut taking = late.clone();
+
+        for _ in 0..3 {
+            let waker = Waker::from(Arc::new(Looks(late.clone(), Arc::clone(&drops))));
+            assert!(taking.take(&Context::from_waker(&waker)).is_none());
+        }
+        late.set(Changes::default());
+
+        assert_eq!([0, 1].map(|at: usize| drops[at].load(Ordering::Relaxed)), [3, 0]);
     }
 }

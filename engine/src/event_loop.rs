@@ -74,6 +74,7 @@ use crate::report::WhyStep;
 use crate::shared::{Pinned, Shared};
 use crate::stop::Linger;
 use crate::value::{Kind, Outputs, Value};
+use crate::wake::wake;
 
 /// How many messages, and how many calls, are looked at in one turn.
 const BATCH: usize = 256;
@@ -196,18 +197,23 @@ pub(crate) struct Beginning {
 
 /// A loop that does not come to its end, because its runtime goes or it panics, leaves no worker
 /// behind that nobody supervises.
+///
+/// It may be dropped because of a panic, so that another one would end the process: all that wakes
+/// others is run by `wake`.
 impl Drop for EventLoop {
     fn drop(&mut self) {
         let late = self.shared.inbox.close();
+        self.unread.messages.extend(late.messages);
+        self.unread.calls.extend(late.calls);
         for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_ref()) {
-            worker.abort(false);
+            wake(|| worker.abort(false));
         }
         self.say_if_lost();
-        let slots = mem::take(&mut self.slots);
-        let calls = (self.job.take(), mem::take(&mut self.queue), mem::take(&mut self.walks));
-        let unread = (mem::take(&mut self.unread), late);
+        self.queue.extend(self.job.take());
+        self.refuse_calls();
+        let (slots, unread) = (mem::take(&mut self.slots), mem::take(&mut self.unread));
         let fatal = self.fatal.take();
-        self.discard((slots, calls, unread, fatal));
+        self.discard((slots, unread, fatal));
     }
 }
 

@@ -80,6 +80,7 @@ mod stop;
 mod task;
 mod tree;
 mod value;
+mod wake;
 mod worker;
 
 pub use backoff::{Backoff, Intensity};

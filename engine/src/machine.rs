@@ -409,6 +409,12 @@ impl Machine {
         self.graph[id].inputs.iter().map(move |link| (link.edge, is_user && link.held != 0))
     }
 
+    /// Returns one of a node's inputs, by its index, and whether its live worker was started with it.
+    pub(crate) fn input(&self, id: NodeId, index: usize) -> Option<(Edge, bool)> {
+        let is_user = self.graph[id].stage < Stage::Stuck;
+        self.graph[id].inputs.get(index).map(|link| (link.edge, is_user && link.held != 0))
+    }
+
     /// Returns who uses a node, with the index of the input; a node may use another twice.
     pub(crate) fn users(&self, id: NodeId) -> impl Iterator<Item = (NodeId, usize)> {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))

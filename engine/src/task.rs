@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Every user callback runs inside `catch_unwind`, in this task or thread.
-//! 2. The worker's future is dropped before its end is told.
+//! 2. The worker's future is dropped, and then what stands beside it, before its end is told, also if
+//!    one of them panics.
 //! 3. The end is told exactly once, also when the task is dropped.
 
 use std::mem;
@@ -29,7 +30,8 @@ use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
 
 /// What is wrong with a closure that goes on without what says that it is up.
-const NEVER_UP: &str = "it has dropped its `Up` without a call of `ready`, and can never come up";
+pub(crate) const NEVER_UP: &str =
+    "it has dropped its `Up` without a call of `ready`, and can never come up";
 
 /// What a worker is started with.
 pub(crate) struct Launch {
@@ -233,6 +235,30 @@ pin_project! {
         beside: Option<Box<Beside>>,
         guard: Guard,
     }
+
+    impl<M, F, R, B, P, N> PinnedDrop for Task<M, F, R, B, P, N> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if end(this.stage, this.beside).is_some() {
+                let Identity { shared, name, .. } = this.guard.identity();
+                let path = shared.path_of(name.as_str());
+                tracing::warn!(parent: None, worker = %path, "a worker panicked while it was dropped");
+            }
+        }
+    }
+}
+
+/// Drops a worker's future, then what stands beside it, each also if the one before panics; returns the
+/// first panic.
+fn end<F, R>(
+    mut stage: Pin<&mut Stage<F, R>>,
+    beside: &mut Option<Box<Beside>>,
+) -> Option<Panicked> {
+    let future = catch_unwind(AssertUnwindSafe(|| stage.set(Stage::Ended)));
+    let beside = catch_unwind(AssertUnwindSafe(|| *beside = None));
+    let [future, beside] =
+        [future, beside].map(|dropped| dropped.err().map(Panicked::from_payload));
+    future.or(beside)
 }
 
 /// What stands beside few workers.
@@ -287,14 +313,9 @@ where
             Ok(Poll::Ready(outcome)) => outcome,
             Err(payload) => Err(panicked(payload)),
         };
-        let this = self.as_mut().project();
-        let (mut stage, beside) = (this.stage, this.beside);
-        let dropped = catch_unwind(AssertUnwindSafe(|| {
-            stage.set(Stage::Ended);
-            *beside = None;
-        }));
-        if let Err(payload) = dropped {
-            outcome = Err(panicked(payload));
+        let mut this = self.project();
+        if let Some(panicked) = end(this.stage.as_mut(), this.beside) {
+            outcome = Err(Exit::failed(panicked));
         }
         this.guard.finish(Last::Outcome(outcome));
         Poll::Ready(())

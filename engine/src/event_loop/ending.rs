@@ -1,6 +1,5 @@
 //! How the engine itself ends: kills, fatal errors, and what is left behind.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,6 +12,7 @@ use crate::event::{EventKind, Origin};
 use crate::exit::BoxError;
 use crate::machine::{NodeId, Stage};
 use crate::manifold::Severity;
+use crate::wake::wake;
 
 /// The gravest fatal error so far.
 pub(crate) struct Fatal {
@@ -99,15 +99,11 @@ impl EventLoop {
             None if self.is_in_turn => Verdict::Panicked,
             None => Verdict::Lost,
         };
-        // Who waits is woken by code of others, and the loop may be going because of a panic.
-        let told = catch_unwind(AssertUnwindSafe(|| {
-            self.shared.log.push(self.wall(self.now), &self.shared.path, &mut self.events);
-            self.end_events();
-            self.life.send_replace(Life::Ended(verdict));
-        }));
-        if told.is_err() {
-            tracing::warn!(parent: None, "a waker panicked when an engine was lost");
-        }
+        // The loop may be going because of a panic: another one would end the process.
+        let at = self.wall(self.now);
+        wake(|| self.shared.log.push(at, &self.shared.path, &mut self.events));
+        wake(|| self.end_events());
+        wake(|| drop(self.life.send_replace(Life::Ended(verdict))));
     }
 
     /// Says that no more events will come. An engine that is nested in another leaves that to the
@@ -119,17 +115,19 @@ impl EventLoop {
     }
 
     /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
-    fn refuse_calls(&mut self) {
+    pub(super) fn refuse_calls(&mut self) {
         let late = self.shared.inbox.close();
         self.unread.messages.extend(late.messages);
         let calls = std::mem::take(&mut self.unread.calls);
         for call in calls.into_iter().chain(late.calls) {
             match call {
                 Call::Change(job) => self.queue.push_back(job),
-                Call::Ask(question) => {
-                    if let Question::Preview(ops, _reply) = *question {
+                Call::Ask(mut question) => {
+                    if let Question::Preview(ops, _) = &mut *question {
+                        let ops = std::mem::take(ops);
                         self.discard_ops(ops);
                     }
+                    wake(|| drop(question));
                 }
                 Call::Kill(_) => {}
             }

@@ -150,7 +150,7 @@ impl EventLoop {
                 let mut users = self.machine.users(node);
                 users
                     .find(|(user, input)| {
-                        let used = self.machine.inputs(*user).nth(*input);
+                        let used = self.machine.input(*user, *input);
                         used.is_some_and(|(edge, is_held)| is_held && edge.need.bounces())
                     })
                     .map(|(user, _)| user)

@@ -4,6 +4,7 @@ use super::{ChangeReply, Reply};
 use crate::change::ChangeError;
 use crate::hash::Map;
 use crate::machine::{Generation, NodeId};
+use crate::wake::wake;
 
 /// From how many on those who have given up are swept out.
 const SWEPT: usize = 64;
@@ -69,7 +70,7 @@ impl Waiting {
 
     /// Answers all that the engine was killed: what they wait for may never come true.
     pub(super) fn give_up(&mut self) {
-        self.for_rest.clear();
+        self.for_rest.drain(..).for_each(|reply| wake(|| drop(reply)));
         self.for_end.clear();
         let calls = std::mem::take(&mut self.calls);
         let calls = calls.into_values().map(|call| call.reply);
@@ -106,7 +107,7 @@ impl Waiting {
 
 /// Sends an answer. Who does not wait for it any more does not need it.
 pub(super) fn answer<T>(reply: Reply<T>, value: T) {
-    drop(reply.send(value));
+    wake(|| drop(reply.send(value)));
 }
 
 #[cfg(test)]

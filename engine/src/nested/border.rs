@@ -10,7 +10,9 @@
 //! 2. A source ends after every sink that offers its value has, and a sink after all who use it: so
 //!    on the engines' initiative users stop before what they use, across the border too.
 //! 3. When the source's value is lost the sink ends by itself, and its users are told at once.
-//! 4. The sink is bounced only if it has looked at the border since the value changed.
+//! 4. The sink is asked to bounce only if it had looked at the border when the value changed, and a
+//!    change asks once.
+//! 5. The other engine is called without the lock: a call may take a whole turn of its loop.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -76,16 +78,16 @@ struct State<T> {
     engine: Option<Engine>,
     /// Whether the sink has seen the present value, or that there is none.
     has_looked: bool,
-    /// Whether what offered the value has ended by itself.
-    is_lost: bool,
+    /// How often what offered the value has ended by itself. A count: a sink that looks after the
+    /// value is back must see the loss.
+    losses: u64,
     /// Sinks that offer a value; one that is replaced may not have ended yet.
     offering: usize,
 }
 
 impl<T: Clone + Send + Sync + 'static> Border<T> {
     pub(super) fn new(source: Name<T>, sink: Name<T>, direction: Direction) -> Arc<Self> {
-        let state =
-            State { value: None, engine: None, has_looked: false, is_lost: false, offering: 0 };
+        let state = State { value: None, engine: None, has_looked: false, losses: 0, offering: 0 };
         Arc::new(Self { source, sink, direction, state: Mutex::new(state), changed: Notify::new() })
     }
 
@@ -103,7 +105,8 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         state.has_looked = true;
         let value = state.value.clone().ok_or_else(|| self.missing())?;
         state.offering += 1;
-        Ok((value, Offering { border: Arc::clone(self) }))
+        let losses = state.losses;
+        Ok((value, Offering { border: Arc::clone(self), losses }))
     }
 
     /// Changes the value, and bounces the sink if it has seen the one before, which is returned.
@@ -113,11 +116,11 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
             return None;
         }
         let why = if value.is_some() { "it has come" } else { "it is going" };
-        state.is_lost = false;
         let before = std::mem::replace(&mut state.value, value);
-        if std::mem::take(&mut state.has_looked)
-            && let Some(engine) = &state.engine
-        {
+        let has_looked = std::mem::take(&mut state.has_looked);
+        let engine = if has_looked { state.engine.clone() } else { None };
+        drop(state);
+        if let Some(engine) = engine {
             // Whoever waits for the sink waits for its end, and not for this answer.
             drop(engine.asked_by(self.source.as_str(), why).bounce(&self.sink));
         }
@@ -127,7 +130,7 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
     /// Takes the value back because what offered it has ended by itself.
     fn lose(&self) -> Option<Arc<T>> {
         let mut state = self.state.lock();
-        state.is_lost = true;
+        state.losses += 1;
         let before = state.value.take();
         drop(state);
         self.changed.notify_waiters();
@@ -148,6 +151,8 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
 /// A sink that offers a value. It is dropped when the sink's worker ends, after all who use it.
 struct Offering<T> {
     border: Arc<Border<T>>,
+    /// The losses that there had been when the sink looked.
+    losses: u64,
 }
 
 impl<T> Drop for Offering<T> {
@@ -211,12 +216,14 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
 
     fn sink(self: Arc<Self>, needs: Vec<Name<()>>) -> Manifold {
         let run = |border: Arc<Self>, _: Vec<()>, up: Up<(Passed<T>,)>| async move {
-            let (value, _offering) = border.look()?;
+            let (value, offering) = border.look()?;
             let stop = up.ready((Passed(value),));
             tokio::select! {
                 biased;
                 () = stop.wait() => Outcome::Ok(()),
-                () = border.wait_until(|state| state.is_lost) => Err(border.missing()),
+                () = border.wait_until(|state| state.losses != offering.losses) => {
+                    Err(border.missing())
+                }
             }
         };
         let sink = Manifold::builder().inputs(needs).offers::<(Passed<T>,)>();

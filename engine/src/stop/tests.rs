@@ -190,6 +190,22 @@ fn wakers_are_woken_and_dropped_outside_the_lock() {
     drop((first, other));
 }
 
+#[test]
+fn a_waker_that_panics_keeps_nobody_else_from_being_woken() {
+    let (stopper, stop) = Stop::pair();
+    let waker = Waker::from(Arc::new(Panics));
+    let mut bad = [stop.wait(), stop.wait()].map(Box::pin);
+    for wait in &mut bad {
+        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let (mut wait, wakes) = (Box::pin(stop.wait()), Wakes::new());
+    assert!(wakes.poll(&mut wait).is_pending());
+
+    stopper.stop();
+
+    assert_eq!(wakes.count(), 1);
+}
+
 #[tokio::test]
 async fn a_lost_input_is_not_a_stop() {
     let (stopper, stop) = Stop::pair();
@@ -210,6 +226,15 @@ impl Wake for Locking {
 impl Drop for Locking {
     fn drop(&mut self) {
         drop(self.0.linger());
+    }
+}
+
+/// Panics when it is woken.
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("woken");
     }
 }
 

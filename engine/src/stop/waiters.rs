@@ -6,6 +6,8 @@ use std::task::Waker;
 
 use slab::Slab;
 
+use crate::wake::wake;
+
 /// Mostly one waits, the worker itself, which costs no allocation.
 #[derive(Default)]
 pub(super) struct Waiters {
@@ -98,9 +100,10 @@ impl Waiters {
 }
 
 impl Woken {
+    /// Wakes all of them, also if some panic.
     pub(super) fn wake(self) {
         for waker in self.first.into_iter().chain(self.others) {
-            waker.wake();
+            wake(|| waker.wake());
         }
     }
 }

@@ -1,10 +1,14 @@
 //! How borders between engines behave when something ends: kills, stuck workers, losses.
 
 use std::sync::{Arc, mpsc};
+use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Engine, Exit, Manifold, Name, Nested, WorkerState};
-use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_engine::{
+    Change, ChangeError, Context, Engine, EventKind, Exit, Manifold, Name, Nested, Outcome, Step,
+    WorkerState, Wrap, Wrapped, WrappedInput,
+};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -297,6 +301,82 @@ async fn users_across_a_border_are_told_of_a_loss_also_while_they_stop() -> Test
         clean_kill(engine).await?;
     }
     Ok(())
+}
+
+/// Holds up every worker at one path while it is told to.
+#[derive(Clone)]
+struct Holding {
+    path: &'static str,
+    state: Arc<Mutex<(bool, Option<Waker>)>>,
+}
+
+impl Holding {
+    fn new(path: &'static str) -> Self {
+        Self { path, state: Arc::default() }
+    }
+
+    fn hold(&self) {
+        self.state.lock().0 = true;
+    }
+
+    fn release(&self) {
+        let (_, waker) = std::mem::take(&mut *self.state.lock());
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Wrap for Holding {
+    fn wrap(&self, ctx: &Context, _inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
+        if ctx.path() == self.path { Box::new(self.clone()) } else { Box::new(Self::new("")) }
+    }
+}
+
+impl Wrapped for Holding {
+    fn before(&mut self, _step: Step, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        let mut state = self.state.lock();
+        if !state.0 {
+            return Poll::Ready(None);
+        }
+        state.1 = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_are_told_of_a_loss_though_the_value_is_back_before_the_sink_has_looked() -> TestResult
+{
+    let sink = Holding::new("/b");
+    let (engine, page) = (test_engine().wrap(Arc::new(sink.clone())).build()?, Script::new());
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let user = Manifold::builder().inputs(B).offers::<(u32,)>().run(move |value, up| {
+        let sender = sender.clone();
+        async move {
+            let stop = up.ready((value,));
+            stop.only_input_lost().await;
+            sender.send(Instant::now()).map_err(Exit::failed)
+        }
+    });
+    // Its deadline keeps it from waiting for the sink.
+    let site = one(PAGE, &page.manifold(())).export(PAGE, B);
+    let site = site.engine(|_| test_engine().kill_deadline(Duration::from_secs(1)));
+    engine.install_nested(SITE, site).await?;
+    engine.install(C, user).await?;
+    engine.running(&C).await?;
+    let mut events = EventRecorder::new(&engine);
+
+    sink.hold();
+    page.end(Err(Exit::fatal("it is over")));
+    let is_back = |kind: &EventKind| *kind == EventKind::Started { generation: 2 };
+    events.wait_for_kind("/site", is_back).await?;
+    engine.output(SITE).await?.running(&Name::<()>::new("out.b")).await?;
+    let began = Instant::now();
+    sink.release();
+    let at = timeout(Duration::from_secs(60), told.recv()).await?;
+
+    assert_eq!(at, Some(began));
+    engine.running(&C).await?;
+    engine.kill();
+    Ok(engine.wait().await?)
 }
 
 #[tokio::test(start_paused = true)]

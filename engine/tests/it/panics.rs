@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
@@ -320,6 +320,43 @@ async fn a_panic_in_the_metrics_hides_no_end() -> TestResult {
 
     engine.bounce(&A).await?;
 
+    engine.running(&A).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+/// Panics when it is woken.
+struct BadWaker;
+
+impl Wake for BadWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("woken");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_where_a_stop_or_an_answer_is_waited_for_harms_nothing() -> TestResult {
+    let engine = test_engine().build()?;
+    let (sender, mut stops) = tokio::sync::mpsc::unbounded_channel();
+    let lent = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let stop = up.ready((1,));
+        sender.send(stop.clone()).ok();
+        async move {
+            stop.wait().await;
+            Ok(())
+        }
+    });
+    engine.install(A, lent).await?;
+    let stop = stops.recv().await.ok_or("no worker")?;
+    let waker = Waker::from(Arc::new(BadWaker));
+    let mut cx = Context::from_waker(&waker);
+    let mut wait = pin!(stop.wait());
+    assert!(wait.as_mut().poll(&mut cx).is_pending());
+
+    let mut bounced = engine.bounce(&A);
+    assert!(pin!(&mut bounced).poll(&mut cx).is_pending());
+
+    stops.recv().await.ok_or("no next worker")?;
+    bounced.await?;
     engine.running(&A).await?;
     Ok(clean_kill(engine).await?)
 }

@@ -1,12 +1,14 @@
 //! Workers that never yield or block their thread, and runtimes that go, on a clock that runs.
 
 use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::task::{Context as TaskContext, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, WorkerState,
+    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, Stop, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
@@ -135,7 +137,7 @@ async fn a_stuck_worker_does_not_hold_up_its_inputs() -> TestResult {
 pub(crate) struct Idle;
 
 impl crankcase_engine::Worker for Idle {
-    async fn run(self, stop: crankcase_engine::Stop) -> crankcase_engine::Outcome {
+    async fn run(self, stop: Stop) -> crankcase_engine::Outcome {
         stop.wait().await;
         Ok(())
     }
@@ -247,6 +249,67 @@ fn an_engine_whose_runtime_is_dropped_restarts_nothing() -> TestResult {
     let other = tokio::runtime::Builder::new_current_thread().build()?;
     let error = other.block_on(engine.wait()).err().ok_or("it ended well")?;
     assert_eq!(error.to_string(), "the runtime of engine / was shut down");
+    Ok(())
+}
+
+/// Panics when it is woken.
+struct BadWaker;
+
+impl Wake for BadWaker {
+    fn wake(self: Arc<Self>) {
+        panic!("woken");
+    }
+}
+
+#[test]
+fn an_engine_whose_runtime_is_dropped_tells_everyone_though_wakers_panic() -> TestResult {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let (driver, workers) = (builder.enable_all().build()?, WorkerRuntime::new(1)?);
+    let (stops, mut given) = unbounded_channel();
+    let lent = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let stop = up.ready((1,));
+        stops.send(stop.clone()).ok();
+        async move {
+            stop.wait().await;
+            Ok(())
+        }
+    });
+    let (engine, stops) = driver.block_on(async {
+        let engine = test_engine().workers_on(workers.handle()?).build()?;
+        engine.install(A, lent.clone()).await?;
+        engine.install(B, lent).await?;
+        let first = given.recv().await.ok_or("no worker")?;
+        let stops = [first, given.recv().await.ok_or("no other worker")?];
+        // Nobody settles while it is being started.
+        let held = Script::new();
+        held.hold_start();
+        engine.install(Name::<u32>::new("held"), held.manifold(())).await?;
+        held.held().await?;
+        Ok::<_, Box<dyn std::error::Error>>((engine, stops))
+    })?;
+    let waker = Waker::from(Arc::new(BadWaker));
+    let mut cx = TaskContext::from_waker(&waker);
+    let mut waits = stops.each_ref().map(|stop| Box::pin(stop.wait()));
+    for wait in &mut waits {
+        assert!(wait.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut others = [(); 2].map(|()| Box::pin(engine.settled()));
+    for other in &mut others {
+        let _in_driver = driver.enter();
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+    }
+    let mut asked = pin!(engine.report());
+    assert!(asked.as_mut().poll(&mut cx).is_pending());
+
+    drop(driver);
+
+    assert!(stops.iter().all(Stop::is_stopped));
+    let other = tokio::runtime::Builder::new_current_thread().build()?;
+    let error = other.block_on(engine.wait()).err().ok_or("it ended well")?;
+    assert_eq!(error.to_string(), "the runtime of engine / was shut down");
+    for settled in others {
+        assert_eq!(other.block_on(settled), Err(ChangeError::Stopped));
+    }
     Ok(())
 }
 

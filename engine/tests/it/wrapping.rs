@@ -1,11 +1,13 @@
 //! What stands around workers: it sees each of them, and can hold it up or end it.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Context, Engine, EventKind, Manifold, Name, Outcome, Step, Wrap, Wrapped, WrappedInput,
+    Context, EndKind, Engine, EventKind, Manifold, Metrics, Name, Outcome, Step, Wrap, Wrapped,
+    WrappedInput,
 };
 use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
@@ -205,6 +207,91 @@ async fn a_panic_from_around_is_the_workers() -> TestResult {
     let ended = "/base ended, failed: panicked: it cannot be".to_owned();
     assert!(events.lines().contains(&ended), "{:?}", events.lines());
     Ok(clean_kill(engine).await?)
+}
+
+/// The run of a worker whose drop panics, also while something else does.
+struct Bomb {
+    journal: Journal,
+    ends_by_itself: bool,
+}
+
+impl Future for Bomb {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut TaskContext<'_>) -> Poll<Outcome> {
+        if self.ends_by_itself { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        self.journal.note("future dropped");
+        panic!("future");
+    }
+}
+
+fn bomb(journal: &Journal, ends_by_itself: bool) -> Manifold {
+    let journal = journal.clone();
+    Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        drop(up.ready((1,)));
+        Bomb { journal: journal.clone(), ends_by_itself }
+    })
+}
+
+/// Puts something around workers whose drop panics, too, and notes their ends.
+struct Armed(Journal);
+
+struct Fuse(Journal);
+
+impl Wrap for Armed {
+    fn wrap(&self, _ctx: &Context, _inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
+        Box::new(Fuse(self.0.clone()))
+    }
+}
+
+impl Wrapped for Fuse {
+    fn before(&mut self, _step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        Poll::Ready(None)
+    }
+}
+
+impl Drop for Fuse {
+    fn drop(&mut self) {
+        self.0.note("unwrapped");
+        panic!("around");
+    }
+}
+
+impl Metrics for Armed {
+    fn worker_ended(&self, _path: &str, _end: EndKind, _lived: Duration) {
+        self.0.note("ended");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_around_a_worker_whose_drop_panics_is_dropped_before_its_end_is_told()
+-> TestResult {
+    for ends_by_itself in [true, false] {
+        let (journal, engine) = (Journal::new(), test_engine().grace(Duration::from_secs(1)));
+        let engine = engine.wrap(Arc::new(Armed(journal.clone())));
+        let engine = engine.metrics(Arc::new(Armed(journal.clone()))).build()?;
+        let mut events = EventRecorder::new(&engine);
+
+        engine.install(BASE, bomb(&journal, ends_by_itself)).await?;
+        if ends_by_itself {
+            events.wait_for_kind("/base", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+        } else {
+            engine.running(&BASE).await?;
+        }
+        stop_all(&engine).await?;
+        events.finish().await?;
+
+        assert_eq!(journal.lines(), ["future dropped", "unwrapped", "ended"]);
+        let ended = events.lines().into_iter().find(|line| line.starts_with("/base ended"));
+        let expected = ["/base ended, stopped", "/base ended, failed: panicked: future"];
+        assert_eq!(ended.as_deref(), Some(expected[usize::from(ends_by_itself)]));
+    }
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
