@@ -226,16 +226,11 @@ impl Shared {
     pub(super) fn stop_all(&self) -> Duration {
         let mut table = self.table.lock();
         table.life = table.life.max(Life::Stopping);
-        let withdrawn: Vec<_> =
-            table.names.iter_mut().filter_map(|slot| slot.next.take()).collect();
-        // As they lie in memory: in the table's order each would miss the cache, several times.
-        let mut present: Vec<_> = table
-            .names
-            .iter()
-            .map(|slot| (Arc::as_ptr(&slot.present).addr(), &slot.present))
-            .collect();
-        present.sort_unstable_by_key(|(at, _)| *at);
-        let present: Vec<_> = present.into_iter().map(|(_, stay)| Arc::clone(stay)).collect();
+        let (mut present, mut withdrawn) = (Vec::with_capacity(table.names.len()), Vec::new());
+        for slot in table.names.oldest_first() {
+            present.push(Arc::clone(&slot.present));
+            withdrawn.extend(slot.next.take());
+        }
         drop(table);
         let (now, mut patience) = (Instant::now(), Duration::ZERO);
         for stay in present {

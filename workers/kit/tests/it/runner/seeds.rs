@@ -67,3 +67,55 @@ async fn runners_without_an_engine_do_not_wait_in_step() -> TestResult {
     }
     Ok(())
 }
+
+/// Notes that it was told to stop, and that it was dropped.
+struct Noting(Journal, String);
+
+impl Worker for Noting {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        self.0.note(format!("stop {}", self.1));
+        std::future::pending().await
+    }
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        self.0.note(format!("drop {}", self.1));
+    }
+}
+
+/// Returns in which order workers, some of which have come and gone before, are told to stop, and
+/// dropped.
+async fn ends() -> Result<Vec<String>, Box<dyn Error>> {
+    let (runner, journal) = (Runner::new(RunnerConfig::default())?, Journal::new());
+    let workers = runner.handle();
+    let runner = Bare::run(runner);
+    for number in 0..20 {
+        let noted = journal.clone();
+        let noting = ChildSpec::permanent(move |ctx: ChildContext| {
+            std::future::ready(Ok(Noting(noted.clone(), ctx.name().to_owned())))
+        });
+        workers.start(&format!("worker-{number}"), noting.clone()).await?.running().await?;
+        if number % 3 == 2 {
+            workers.stop(&format!("worker-{}", number - 2)).await?;
+            workers.replace(&format!("worker-{}", number - 1), noting).await?;
+        }
+    }
+    journal.take();
+    clean_kill(runner).await?;
+    Ok(journal.take())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_stops_its_workers_in_the_order_in_which_their_names_came() -> TestResult {
+    let names = (0..20).filter(|number| number % 3 > 0 || *number == 18);
+    let names: Vec<_> = names.map(|number| format!("worker-{number}")).collect();
+    let told = names.iter().map(|name| format!("stop {name}"));
+    let dropped = names.iter().map(|name| format!("drop {name}"));
+
+    let expected: Vec<_> = told.chain(dropped).collect();
+
+    assert_eq!(ends().await?, expected);
+    Ok(())
+}
