@@ -26,6 +26,12 @@ pub(crate) struct Identity {
     pub(crate) name: Text,
 }
 
+impl Identity {
+    pub(crate) fn seed(&self) -> u64 {
+        FixedState::with_seed(self.shared.seed).hash_one((self.name.as_str(), self.starts))
+    }
+}
+
 /// What a start is told of the worker it makes.
 #[derive(Clone)]
 pub struct Context {
@@ -73,8 +79,7 @@ impl Context {
     /// Returns a seed for what the worker does at random: another one for each engine, name and
     /// generation, and the same again with the same seed of the engine.
     pub fn seed(&self) -> u64 {
-        let Identity { shared, starts, name, .. } = self.identity();
-        FixedState::with_seed(shared.seed).hash_one((name.as_str(), starts))
+        self.identity().seed()
     }
 
     /// Returns the worker's view of the request to stop.

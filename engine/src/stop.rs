@@ -157,6 +157,12 @@ impl Stop {
         self.cell.identity.as_ref().expect("it is the stop of a worker of an engine")
     }
 
+    /// Returns the worker's seed, which is that of its [`Context`](crate::Context::seed); `None` for a
+    /// worker without an engine.
+    pub fn seed(&self) -> Option<u64> {
+        self.cell.identity.as_ref().map(Identity::seed)
+    }
+
     /// Waits until the worker is told to stop.
     ///
     /// # Cancel safety

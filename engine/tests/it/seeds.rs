@@ -73,6 +73,11 @@ impl Worker for Seeded {
     }
 }
 
+#[test]
+fn a_worker_without_an_engine_has_no_seed() {
+    assert_eq!(Stop::pair().1.seed(), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_worker_is_given_a_seed_of_its_own_each_time() -> TestResult {
     let engine = test_engine().build()?;

@@ -1,16 +1,18 @@
 //! The manifolds of runners, catacombs, values and owned workers.
 
+use std::error::Error;
 use std::time::Duration;
 
 use crankcase_engine::{Name, Outcome, Stop, Worker, WorkerState};
 use crankcase_manifolds::{catacomb, owned, runner, value};
 use crankcase_testing::{Journal, clean_kill, test_engine, wait_for_state};
 use crankcase_workers::{
-    CatacombConfig, CatacombHandle, ChildSpec, RunnerConfig, RunnerHandle, ValueHandle,
+    CatacombConfig, CatacombHandle, ChildContext, ChildSpec, RunnerConfig, RunnerHandle,
+    ValueHandle,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-type TestResult = Result<(), Box<dyn std::error::Error>>;
+type TestResult = Result<(), Box<dyn Error>>;
 
 struct Idle;
 
@@ -63,6 +65,38 @@ async fn a_runner_has_the_time_that_its_workers_have() -> TestResult {
     clean_kill(engine).await?;
 
     assert_eq!(journal.lines(), ["it has ended well"]);
+    Ok(())
+}
+
+/// Returns in which order, and when, workers that fail are started by a runner in an engine with this
+/// seed.
+async fn restarts(seed: u64) -> Result<Vec<String>, Box<dyn Error>> {
+    const TENANTS: Name<RunnerHandle> = Name::new("tenants");
+    let (engine, journal) = (test_engine().seed(seed).build()?, Journal::new());
+    engine.install(TENANTS, runner::manifold(RunnerConfig::default())?).await?;
+    let (tenants, began) = (engine.output(TENANTS).await?, Instant::now());
+    for name in ["ada", "brian", "clara"] {
+        let noted = journal.clone();
+        let failing = ChildSpec::permanent(move |ctx: ChildContext| {
+            noted.note(format!("{} after {:?}", ctx.name(), began.elapsed()));
+            std::future::ready(Err::<Idle, _>("the disk is full".into()))
+        });
+        tenants.start(name, failing).await?;
+    }
+    sleep(Duration::from_secs(60)).await;
+    clean_kill(engine).await?;
+    Ok(journal.take())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_seed_of_an_engine_decides_when_a_runner_starts_its_workers_again() -> TestResult {
+    let first = restarts(7).await?;
+
+    let (again, other) = (restarts(7).await?, restarts(8).await?);
+
+    assert!(first.len() > 9, "{first:?}");
+    assert_eq!(first, again);
+    assert_ne!(first, other);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use crankcase_manifolds::periodic;
 use crankcase_testing::{Failure, Stubs, clean_kill, start, test_engine, wait_for_state};
 use crankcase_workers::PeriodicConfig;
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::Instant;
 
 use crate::process::TestResult;
 
@@ -48,6 +49,35 @@ async fn the_engine_backs_off_after_a_turn_that_failed() -> Result<(), Failure> 
     installed.map_err(|err| Failure::new(err.to_string()))?;
     wait_for_state(&engine, "sweeper", WorkerState::BackingOff).await?;
     clean_kill(engine).await
+}
+
+/// Returns when turns begin in an engine with this seed.
+async fn turns(seed: u64) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
+    let (engine, began) = (test_engine().seed(seed).build()?, Instant::now());
+    let (tx, mut turns) = unbounded_channel();
+    let config = PeriodicConfig::new(Duration::from_secs(60));
+    let manifold = periodic::manifold(config, (), move |(), _turn| {
+        let sent = tx.send(began.elapsed());
+        async move { Ok(sent?) }
+    })?;
+    engine.install(SWEEPER, manifold).await?;
+    let mut all = Vec::new();
+    while all.len() < 5 {
+        all.push(turns.recv().await.ok_or("there are no turns")?);
+    }
+    clean_kill(engine).await?;
+    Ok(all)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_seed_of_an_engine_decides_by_how_much_turns_are_put_off() -> TestResult {
+    let first = turns(7).await?;
+
+    let (again, other) = (turns(7).await?, turns(8).await?);
+
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    Ok(())
 }
 
 #[test]

@@ -300,6 +300,13 @@ fn the_machine_is_as_declared_again_when_the_faults_stop() -> Result<(), Box<dyn
     Ok(check(Manifests::new()?.simulation().liveness(0..40)?)?)
 }
 
+/// Its nested engine is still ending when the faults stop, and was taken for one at rest.
+#[test]
+fn seed_4485_recovers() -> Result<(), Box<dyn Error>> {
+    Manifests::new()?.simulation().run(4485, Mode::Liveness)?;
+    Ok(())
+}
+
 #[test]
 fn a_seed_of_the_agents_tree_replays() -> Result<(), Box<dyn Error>> {
     let manifests = Manifests::new()?;

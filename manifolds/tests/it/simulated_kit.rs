@@ -208,11 +208,7 @@ fn install(setup: &mut Setup) {
     setup.spare("/data");
     setup.install(MIGRATION, migration(world.clone()));
     setup.install(WEB, web(world.clone()));
-    setup.install(
-        TENANTS,
-        runner::manifold(RunnerConfig { seed: setup.seed(), ..RunnerConfig::default() })
-            .expect("it is valid"),
-    );
+    setup.install(TENANTS, runner::manifold(RunnerConfig::default()).expect("it is valid"));
     setup.install(ROSTER, roster(world.clone()));
     setup.install(SESSIONS, catacomb::manifold(CatacombConfig::default()));
     setup.install(SERVER, server(world.clone()));

@@ -42,9 +42,10 @@ pub struct PeriodicConfig {
     pub first: FirstTurn,
     /// What becomes of turns that were missed. Default skipped.
     pub missed: MissedTurns,
-    /// What the jitter is drawn from. Default: another one each time, so that machines that were
-    /// started together do not work in step.
-    pub seed: u64,
+    /// The seed of the jitter. Default: that of the worker that it runs as ([`Stop::seed`]), so that it
+    /// follows from the engine's. Without an engine it is another one each time, so that machines that
+    /// were started together do not work in step.
+    pub seed: Option<u64>,
 }
 
 /// When the first turn of a [`Periodic`] is due.
@@ -82,7 +83,7 @@ impl PeriodicConfig {
             jitter: 0.1,
             first: FirstTurn::default(),
             missed: MissedTurns::default(),
-            seed: any_seed(),
+            seed: None,
         }
     }
 
@@ -205,7 +206,8 @@ where
     W: Future<Output = Outcome> + Send + 'static,
 {
     async fn run(mut self, stop: Stop) -> Outcome {
-        let mut schedule = Schedule::new(&self.config, Instant::now());
+        let seed = self.config.seed.or_else(|| stop.seed()).unwrap_or_else(any_seed);
+        let mut schedule = Schedule::new(&self.config, seed, Instant::now());
         loop {
             tokio::select! {
                 biased;

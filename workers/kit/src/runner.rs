@@ -28,7 +28,6 @@ pub use self::stay::Ending;
 use self::table::Shared;
 use crate::child::{caught, passing_on_loss};
 use crate::left_behind::LeftBehind;
-use crate::seed::any_seed;
 
 mod body;
 mod error;
@@ -41,20 +40,16 @@ mod stay;
 mod table;
 
 /// How a [`Runner`] treats its workers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunnerConfig {
     /// Delays, deadlines and intensity, as an engine has them, for all workers whose spec has none
     /// of its own. Default: [`Policy::default`].
     pub policy: Policy,
-    /// The seed of the jitter. Default: another one each time, so that runners that have lost the same
-    /// thing do not come back to it in step.
-    pub seed: u64,
-}
-
-impl Default for RunnerConfig {
-    fn default() -> Self {
-        Self { policy: Policy::default(), seed: any_seed() }
-    }
+    /// The seed of the jitter. Default: that of the worker that the runner is made for, or runs as
+    /// ([`Stop::seed`]), so that it follows from the engine's. Two runners of one worker that are to
+    /// draw different delays need seeds of their own. Without an engine it is another one each time, so
+    /// that runners that have lost the same thing do not come back to it in step.
+    pub seed: Option<u64>,
 }
 
 /// A worker that runs a set of named workers, which come and go while it runs.
@@ -167,7 +162,7 @@ impl Runner {
     /// As [`new`](Self::new).
     pub fn new_for(stop: &Stop, config: RunnerConfig) -> Result<Self, ConfigError> {
         let runner = Self::new(config)?;
-        runner.owned.shared.linger(stop.linger());
+        runner.owned.shared.belong_to(stop);
         Ok(runner)
     }
 
@@ -180,7 +175,7 @@ impl Runner {
 impl Worker for Runner {
     async fn run(self, stop: Stop) -> Outcome {
         let shared = &self.owned.shared;
-        shared.linger(stop.linger());
+        shared.belong_to(&stop);
         let life = async {
             tokio::select! {
                 biased;

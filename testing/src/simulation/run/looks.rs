@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::EngineState;
+use crankcase_engine::{Engine, EngineState};
 use tokio::time::timeout;
 
 use super::{Found, Run};
@@ -28,26 +28,25 @@ impl Run {
     /// Waits a little for rest, and judges whether it is one.
     pub(super) async fn settle(&mut self) -> Found {
         let engine = self.engine.clone();
-        if self.drive(timeout(SETTLING, engine.settled())).await?.is_err() {
+        let Ok(Ok(())) = self.drive(timeout(SETTLING, engine.settled())).await? else {
             return Ok(());
-        }
+        };
         let at = self.notes.elapsed();
         let path = engine.path().trim_end_matches('/');
         Ok(self.notes.look(|judge| judge.judge_settled(path, at))?)
     }
 
     /// Waits until nothing will happen without a further cause, and judges whether that is right.
-    pub(super) async fn rest(&mut self) -> Found {
-        let (engine, limit) = (self.engine.clone(), self.bounds.settles_within);
-        let settled = self.drive(timeout(limit, engine.settled())).await?;
-        if settled.is_err() {
-            return Err(format!("P5: it has not settled within {limit:?}").into());
-        }
+    ///
+    /// Returns the path of an engine that stops, if there is one. It is not at rest before it has ended,
+    /// and its outer engine may not know yet.
+    pub(super) async fn rest(&mut self) -> Found<Option<String>> {
+        let (engine, mut stopping) = (self.engine.clone(), None);
+        self.settles(&engine).await?;
         for engine in self.engine.engines() {
-            if self.drive(timeout(limit, engine.settled())).await?.is_err() {
-                return Err(
-                    format!("P5: {} has not settled within {limit:?}", engine.path()).into()
-                );
+            if !self.settles(&engine).await? {
+                stopping = Some(engine.path().to_owned());
+                continue;
             }
             let before = self.count();
             let report = self.drive(engine.report()).await?;
@@ -56,6 +55,16 @@ impl Run {
                 self.judge_names(&engine).await?;
             }
         }
-        Ok(self.notes.look(Judge::judge_owed)?)
+        self.notes.look(Judge::judge_owed)?;
+        Ok(stopping)
+    }
+
+    /// Waits until an engine has settled; returns whether it has. One that stops does not.
+    async fn settles(&mut self, engine: &Engine) -> Found<bool> {
+        let limit = self.bounds.settles_within;
+        match self.drive(timeout(limit, engine.settled())).await? {
+            Ok(settled) => Ok(settled.is_ok()),
+            Err(_) => Err(format!("P5: {} has not settled within {limit:?}", engine.path()).into()),
+        }
     }
 }

@@ -48,6 +48,8 @@ impl Was {
 /// What is not yet as it should be after the faults have stopped.
 enum Missing {
     Worker(String),
+    /// The end of an engine that stops.
+    End(String),
     Demand(String),
 }
 
@@ -80,32 +82,40 @@ impl Run {
         self.free_spent();
         let end = Instant::now() + self.bounds.settles_within;
         let mut woken = self.engine.events();
-        loop {
-            self.catch_up()?;
-            while let Some(missing) = self.missing(baseline) {
-                if Instant::now() >= end {
-                    return Err(self.not_recovered(missing).await);
-                }
-                let is_over = tokio::select! {
-                    biased;
-                    notice = woken.next() => notice.is_none(),
-                    // What the simulation's own stubs do is no event.
-                    () = sleep(LOOK) => false,
-                };
-                self.catch_up()?;
-                woken = self.engine.events();
-                if is_over {
-                    return Err("P5: the engine has ended after the faults have stopped"
-                        .to_owned()
-                        .into());
-                }
+        self.catch_up()?;
+        while let Some(missing) = self.missing_at_rest(baseline).await? {
+            if Instant::now() >= end {
+                return Err(self.not_recovered(missing).await);
             }
-            self.rest().await?;
-            if self.missing(baseline).is_none() {
-                self.notes.is_at_rest();
-                return Ok(());
+            let is_over = tokio::select! {
+                biased;
+                notice = woken.next() => notice.is_none(),
+                // What the simulation's own stubs do is no event.
+                () = sleep(LOOK) => false,
+            };
+            self.catch_up()?;
+            woken = self.engine.events();
+            if is_over {
+                // One that ends by itself may do so when all has recovered.
+                return match self.missing(baseline) {
+                    None => Ok(()),
+                    Some(_) => Err("P5: the engine has ended after the faults have stopped"
+                        .to_owned()
+                        .into()),
+                };
             }
         }
+        self.notes.is_at_rest();
+        Ok(())
+    }
+
+    /// Returns what is missing now, or if nothing is, once all has come to rest.
+    async fn missing_at_rest(&mut self, baseline: &Baseline) -> Found<Option<Missing>> {
+        if let Some(missing) = self.missing(baseline) {
+            return Ok(Some(missing));
+        }
+        let stopping = self.rest().await?;
+        Ok(self.missing(baseline).or(stopping.map(Missing::End)))
     }
 
     /// Returns who is not yet as it was without faults, or what does not hold yet.
@@ -145,6 +155,12 @@ impl Run {
         let limit = self.bounds.settles_within;
         let path = match missing {
             Missing::Worker(path) => path,
+            Missing::End(path) => {
+                let what = format!(
+                    "P5: {path} stops, and has not ended within {limit:?} after the faults have stopped"
+                );
+                return what.into();
+            }
             Missing::Demand(text) => {
                 return format!("not within {limit:?} after the faults have stopped: {text}")
                     .into();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Changing, Exit, Intensity, Manifold, Name};
+use crankcase_engine::{Changing, Engine, EngineInput, Exit, Intensity, Manifold, Name};
 use crankcase_testing::{Broken, Faults, Mode, Setup, Simulation};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::{BASE, LIMIT, SITE, TOP, base};
+use super::{BASE, LIMIT, PAGE, SITE, TOP, base};
 use crate::TestResult;
 
 /// Returns a manifold that lacks something while its input is zero.
@@ -192,6 +192,66 @@ fn who_has_failed_too_often_among_faults_recovers() -> TestResult {
 
     let is_spent = |line: &String| line.contains("/base parked after 3 failures");
     assert!(trace.lines().iter().any(is_spent), "{trace}");
+    Ok(())
+}
+
+/// Returns a manifold that is up for a while, and takes a while to stop.
+fn slow_to_stop(stops_for: Duration) -> Manifold {
+    let builder = Manifold::builder().offers::<(u32,)>();
+    let slow = builder.run_with(stops_for, |stops_for, (), up| async move {
+        up.ready((1,)).wait().await;
+        sleep(stops_for).await;
+        Ok(())
+    });
+    slow.grace(2 * stops_for)
+}
+
+/// Returns a manifold that kills its engine after a while.
+fn killer(after: Duration) -> Manifold {
+    let builder = Manifold::builder().inputs(EngineInput).offers::<()>();
+    builder.run(move |engine, up| async move {
+        let stop = up.ready(());
+        tokio::select! {
+            biased;
+            () = stop.wait() => {}
+            () = sleep(after) => engine.kill(),
+        }
+        stop.wait().await;
+        Ok(())
+    })
+}
+
+/// Returns a nested engine that ends after a while, for which it takes a while.
+fn passing_engine(after: Duration, ends_for: Duration) -> Manifold {
+    let nested = Manifold::builder().start(move |(), ctx| async move {
+        let engine = Engine::builder().build_nested(&ctx)?;
+        engine.install(PAGE, slow_to_stop(ends_for)).await?;
+        engine.install(SITE, killer(after)).await?;
+        Ok(engine)
+    });
+    nested.build()
+}
+
+#[test]
+fn a_nested_engine_that_stops_is_not_at_rest() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(SITE, passing_engine(Duration::from_secs(299), Duration::from_secs(3000)));
+    });
+
+    simulation.faults(Faults::none()).liveness(0..1)?;
+    Ok(())
+}
+
+#[test]
+fn an_engine_that_ends_by_itself_at_any_moment_has_recovered() -> Result<(), Broken> {
+    for after in [10, 299] {
+        let simulation = Simulation::new(|setup| {
+            setup.install(BASE, slow_to_stop(Duration::from_secs(100)));
+            setup.install(SITE, killer(Duration::from_secs(after)));
+        });
+
+        simulation.faults(Faults::none()).liveness(0..1)?;
+    }
     Ok(())
 }
 

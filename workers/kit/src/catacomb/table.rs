@@ -217,7 +217,7 @@ impl Shared {
         let mut table = self.table.lock();
         table.life = table.life.max(Life::Aborted);
         let tasks: Vec<_> =
-            table.children.values().filter_map(|child| child.task.clone()).collect();
+            table.oldest_first().into_iter().filter_map(|(_, child)| child.task.clone()).collect();
         drop(table);
         // Not under the lock: what is aborted may be dropped at once.
         tasks.iter().for_each(AbortHandle::abort);

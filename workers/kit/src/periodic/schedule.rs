@@ -39,7 +39,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(config: &PeriodicConfig, now: Instant) -> Self {
+    pub(super) fn new(config: &PeriodicConfig, seed: u64, now: Instant) -> Self {
         let origin = match config.first {
             FirstTurn::AtOnce => now,
             FirstTurn::AfterInterval => now + config.every,
@@ -52,7 +52,7 @@ impl Schedule {
             number: 0,
             skipped: 0,
             put_off: Duration::ZERO,
-            random: SmallRng::seed_from_u64(config.seed),
+            random: SmallRng::seed_from_u64(seed),
         };
         schedule.draw();
         schedule

@@ -24,11 +24,15 @@ pub(super) struct Digest(u32);
 #[derive(Default)]
 pub(super) struct Names {
     slots: HashTable<Slot>,
+    /// How many names have come; from 2^32 on it is counted anew.
+    came: u32,
 }
 
 /// What a name has.
 pub(super) struct Slot {
     digest: Digest,
+    /// Which name it was to come.
+    nth: u32,
     pub(super) present: Arc<Stay>,
     /// What comes when the present one has left.
     pub(super) next: Option<Arc<Stay>>,
@@ -57,7 +61,9 @@ impl Names {
         match self.slots.entry(digest.hash(), is_it, |slot| slot.digest.hash()) {
             Entry::Occupied(occupied) => Some(occupied.into_mut()),
             Entry::Vacant(vacant) => {
-                vacant.insert(Slot { digest, present: Arc::clone(stay), next: None });
+                let nth = self.came;
+                self.came = nth.wrapping_add(1);
+                vacant.insert(Slot { digest, nth, present: Arc::clone(stay), next: None });
                 None
             }
         }
@@ -100,8 +106,12 @@ impl Names {
         self.slots.iter()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
-        self.slots.iter_mut()
+    /// Returns the slots in the order in which their names came. So most lie in memory: in the table's
+    /// order, each would miss the cache several times.
+    pub(super) fn oldest_first(&mut self) -> Vec<&mut Slot> {
+        let mut slots: Vec<_> = self.slots.iter_mut().map(|slot| (slot.nth, slot)).collect();
+        slots.sort_unstable_by_key(|(nth, _)| *nth);
+        slots.into_iter().map(|(_, slot)| slot).collect()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,9 +1,9 @@
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Name, Policy};
+use crankcase_engine::{Exit, Linger, Name, Policy, Stop};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -15,13 +15,16 @@ use super::names::{Digester, Names};
 use super::stay::{Ending, Stay};
 use super::{ChildSpec, RunnerConfig, RunnerError};
 use crate::child::{ChildSpan, caught, span_of};
+use crate::seed::any_seed;
 
 /// What a runner, its handles and its workers' tasks share.
 pub(super) struct Shared {
     /// What the owner's log stands in.
     span: Span,
     policy: Arc<Policy>,
-    random: Mutex<StdRng>,
+    /// What the jitter is drawn from. Its seed is set by the config, else by the owner, else by the
+    /// first draw.
+    random: OnceLock<Mutex<StdRng>>,
     digester: Digester,
     table: Mutex<Table>,
     /// Tells the runner, which alone waits, to look at the table.
@@ -63,7 +66,7 @@ impl Shared {
         Self {
             span: Span::current(),
             policy: Arc::new(config.policy),
-            random: Mutex::new(StdRng::seed_from_u64(config.seed)),
+            random: config.seed.map(random).map_or_else(OnceLock::new, OnceLock::from),
             digester: Digester::default(),
             table: Mutex::default(),
             changed: Notify::new(),
@@ -71,8 +74,12 @@ impl Shared {
         }
     }
 
-    pub(super) fn linger(&self, linger: Linger) {
-        self.table.lock().lingers.push(linger);
+    /// Makes the runner a part of the worker that has this stop.
+    pub(super) fn belong_to(&self, stop: &Stop) {
+        self.table.lock().lingers.push(stop.linger());
+        if let Some(seed) = stop.seed() {
+            self.random.get_or_init(|| random(seed));
+        }
     }
 
     pub(super) fn policy(&self) -> &Policy {
@@ -84,7 +91,7 @@ impl Shared {
     }
 
     pub(super) fn random(&self) -> &Mutex<StdRng> {
-        &self.random
+        self.random.get_or_init(|| random(any_seed()))
     }
 
     /// Puts a spec under a name. It begins at once, or when the present stay, which is to leave, has
@@ -219,16 +226,11 @@ impl Shared {
     pub(super) fn stop_all(&self) -> Duration {
         let mut table = self.table.lock();
         table.life = table.life.max(Life::Stopping);
-        let withdrawn: Vec<_> =
-            table.names.iter_mut().filter_map(|slot| slot.next.take()).collect();
-        // As they lie in memory: in the table's order each would miss the cache, several times.
-        let mut present: Vec<_> = table
-            .names
-            .iter()
-            .map(|slot| (Arc::as_ptr(&slot.present).addr(), &slot.present))
-            .collect();
-        present.sort_unstable_by_key(|(at, _)| *at);
-        let present: Vec<_> = present.into_iter().map(|(_, stay)| Arc::clone(stay)).collect();
+        let (mut present, mut withdrawn) = (Vec::with_capacity(table.names.len()), Vec::new());
+        for slot in table.names.oldest_first() {
+            present.push(Arc::clone(&slot.present));
+            withdrawn.extend(slot.next.take());
+        }
         drop(table);
         let (now, mut patience) = (Instant::now(), Duration::ZERO);
         for stay in present {
@@ -266,6 +268,10 @@ impl Shared {
     pub(super) fn is_stopping(&self) -> bool {
         self.table.lock().life > Life::Open
     }
+}
+
+fn random(seed: u64) -> Mutex<StdRng> {
+    Mutex::new(StdRng::seed_from_u64(seed))
 }
 
 impl fmt::Debug for Shared {

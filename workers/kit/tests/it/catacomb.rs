@@ -236,6 +236,30 @@ async fn a_child_that_does_not_stop_is_dropped_after_the_grace() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn children_that_do_not_stop_are_dropped_in_the_order_in_which_they_came() -> TestResult {
+    struct Noting(Journal, usize);
+    impl Drop for Noting {
+        fn drop(&mut self) {
+            self.0.note(self.1.to_string());
+        }
+    }
+    let ((catacomb, children), journal) = (catacomb(), Journal::new());
+    for number in 0..20 {
+        let noting = Noting(journal.clone(), number);
+        children.spawn(&format!("deaf-{number}"), move |stop| async move {
+            let _noting = noting;
+            deaf(stop).await
+        })?;
+    }
+
+    clean_kill(Bare::run(catacomb)).await?;
+
+    let expected: Vec<_> = (0..20).map(|number| number.to_string()).collect();
+    assert_eq!(journal.lines(), expected);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn its_children_are_dropped_with_it() -> TestResult {
     for is_run in [false, true] {
         let ((catacomb, children), journal) = (catacomb(), Journal::new());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Outcome, Policy, Stop, Worker};
+use crankcase_engine::{Outcome, Stop, Worker};
 use crankcase_testing::{Bare, Journal};
 use crankcase_workers::{Catacomb, CatacombConfig, ChildSpec, Fortress, Runner, RunnerConfig};
 use tokio::time::sleep;
@@ -51,7 +51,7 @@ async fn the_children_of_a_stopping_catacomb_are_told() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn the_workers_of_a_stopping_runner_are_told() -> TestResult {
     let journal = Journal::new();
-    let runner = Runner::new(RunnerConfig { policy: Policy::default(), seed: 0 })?;
+    let runner = Runner::new(RunnerConfig::default())?;
     let worker = journal.clone();
     let spec = ChildSpec::permanent(move |_ctx| std::future::ready(Ok(Finishing(worker.clone()))));
     runner.handle().start("finishing", spec).await?;

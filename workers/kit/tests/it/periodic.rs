@@ -159,7 +159,7 @@ async fn jitter_puts_each_turn_off_within_its_bound_and_moves_no_later_one() -> 
     let mut config = every_ten();
     config.every = Duration::from_secs(10);
     config.jitter = 0.5;
-    config.seed = 7;
+    config.seed = Some(7);
     let mut turning = Turning::start(config.clone(), |_| 0)?;
     let mut again = Turning::start(config, |_| 0)?;
     let mut put_off = Vec::new();

@@ -6,6 +6,7 @@ mod model;
 mod own_end;
 mod reports;
 mod schedule;
+mod seeds;
 
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ fn policy() -> Policy {
 }
 
 fn run() -> Result<(Bare, RunnerHandle), crankcase_engine::ConfigError> {
-    let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
+    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
     let handle = runner.handle();
     Ok((Bare::run(runner), handle))
 }
@@ -144,7 +145,10 @@ async fn a_name_that_is_taken_or_bad_is_refused() -> TestResult {
 async fn a_setting_that_cannot_be_used_is_refused_with_its_field() -> TestResult {
     let wrong = Backoff { factor: 0.5, ..Backoff::default() };
     let expected = "backoff.factor is 0.5; expected a number from 1";
-    let config = RunnerConfig { policy: Policy { backoff: wrong.clone(), ..policy() }, seed: 0 };
+    let config = RunnerConfig {
+        policy: Policy { backoff: wrong.clone(), ..policy() },
+        ..RunnerConfig::default()
+    };
     assert_eq!(Runner::new(config).unwrap_err().to_string(), expected);
 
     let (runner, workers) = run()?;
@@ -154,11 +158,6 @@ async fn a_setting_that_cannot_be_used_is_refused_with_its_field() -> TestResult
     assert_eq!(source.to_string(), expected);
     assert!(workers.names().is_empty());
     Ok(clean_kill(runner).await?)
-}
-
-#[test]
-fn runners_that_are_given_no_seed_do_not_share_one() {
-    assert_ne!(RunnerConfig::default().seed, RunnerConfig::default().seed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +279,7 @@ async fn workers_are_told_when_an_input_of_their_runner_is_lost() -> TestResult 
             Ok(())
         }
     }
-    let runner = Runner::new(RunnerConfig { policy: policy(), seed: 0 })?;
+    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
     let (workers, (stopper, stop)) = (runner.handle(), Stop::pair());
     let (sender, mut lost) = mpsc::unbounded_channel();
     let spec = ChildSpec::permanent(move |ctx| {

@@ -109,7 +109,7 @@ async fn an_answer_that_is_owed_is_dropped_with_its_worker() -> TestResult {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reporter_that_blocks_its_thread_does_not_hold_up_the_report() -> TestResult {
     let policy = Policy { report_deadline: Duration::from_millis(1), ..policy() };
-    let runner = Runner::new(RunnerConfig { policy, seed: 0 })?;
+    let runner = Runner::new(RunnerConfig { policy, ..RunnerConfig::default() })?;
     let workers = runner.handle();
     let runner = Bare::run(runner);
     let (release, held) = std::sync::mpsc::channel::<()>();

@@ -340,7 +340,7 @@ impl Schedule {
 
 /// Runs a schedule; returns the answers that it gave.
 async fn run(seed: u64) -> Result<BTreeSet<&'static str>, String> {
-    let runner = Runner::new(RunnerConfig { policy: policy(), seed });
+    let runner = Runner::new(RunnerConfig { policy: policy(), seed: Some(seed) });
     let runner = runner.map_err(|error| error.to_string())?;
     let mut schedule = Schedule::new(seed, runner.handle());
     let running = Bare::run(runner);
