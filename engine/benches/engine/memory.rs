@@ -5,8 +5,9 @@ use crankcase_engine::Change;
 use crate::floor::Floor;
 use crate::resident::{resident, spawn};
 use crate::rounds::median;
+use crate::runtime::in_task;
 use crate::table::Table;
-use crate::worker::{Count, engine, idle, names, runtime};
+use crate::worker::{Count, engine, idle, names};
 
 const COUNT: usize = 100_000;
 
@@ -24,33 +25,28 @@ pub(crate) fn measure(table: &Table) {
 }
 
 pub(crate) fn child(kind: &str, count: usize) {
-    let bytes = runtime().block_on(async {
-        match kind {
-            "floor" => {
-                drop(Floor::start(10).await);
-                let before = resident();
-                let _floor = Floor::start(count).await;
-                resident() - before
-            }
-            _ => {
-                let (engine, _events) = engine();
-                let (warm, started) = (Count::new(1), Count::new(count));
-                engine
-                    .install(crankcase_engine::Name::<usize>::new("warm"), idle(&warm))
-                    .await
-                    .unwrap();
-                warm.reached().await;
-                let before = resident();
-                // The names and the change are given away: they are part of what is measured.
-                let change = names(count)
-                    .into_iter()
-                    .fold(Change::new(), |all, name| all.install(name, idle(&started)));
-                engine.apply(change).await.unwrap();
-                started.reached().await;
-                engine.settled().await.unwrap();
-                resident() - before
-            }
-        }
-    });
+    let bytes = if kind == "floor" { in_task(floor(count)) } else { in_task(workers(count)) };
     println!("{}", bytes / count as f64);
+}
+
+async fn floor(count: usize) -> f64 {
+    drop(Floor::start(10).await);
+    let before = resident();
+    let _floor = Floor::start(count).await;
+    resident() - before
+}
+
+async fn workers(count: usize) -> f64 {
+    let (engine, _events) = engine();
+    let (warm, started) = (Count::new(1), Count::new(count));
+    engine.install(crankcase_engine::Name::<usize>::new("warm"), idle(&warm)).await.unwrap();
+    warm.reached().await;
+    let before = resident();
+    // The names and the change are given away: they are part of what is measured.
+    let change =
+        names(count).into_iter().fold(Change::new(), |all, name| all.install(name, idle(&started)));
+    engine.apply(change).await.unwrap();
+    started.reached().await;
+    engine.settled().await.unwrap();
+    resident() - before
 }
