@@ -14,6 +14,7 @@ mod crash;
 mod floor;
 mod memory;
 mod nested;
+mod park;
 mod pause;
 mod resident;
 mod rounds;
@@ -39,5 +40,6 @@ fn main() {
     memory::measure(&table);
     bounce::measure(&table);
     crash::measure(&table);
+    park::measure(&table);
     pause::measure(&table);
 }

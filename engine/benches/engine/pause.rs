@@ -11,6 +11,8 @@ use crankcase_engine::{Change, Engine, Manifold, Outcome, Stop, Worker};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::Instant;
 
+use crate::bounce::layered;
+use crate::nested::nested;
 use crate::rounds::median;
 use crate::runtime::in_task;
 use crate::table::Table;
@@ -22,6 +24,14 @@ pub(crate) fn measure(table: &Table) {
     let name = "longest pause while a group of 100000 is installed and started";
     if table.wants(name) {
         show(table, name, || with_engine(|engine| group(engine, 100_000)));
+    }
+    let name = "longest pause while a linked group of 50000 is installed and started";
+    if table.wants(name) {
+        show(table, name, || with_engine(linked));
+    }
+    let name = "longest pause while 500 nested engines of 20 start";
+    if table.wants(name) {
+        show(table, name, || with_engine(tenants));
     }
     let name = "longest pause while 100000 are stopped";
     if table.wants(name) {
@@ -95,6 +105,22 @@ fn group(engine: &Engine, count: usize) -> Duration {
     let started = Count::new(count);
     let change =
         names(count).into_iter().fold(Change::new(), |all, name| all.install(name, idle(&started)));
+    applied(engine, change, started)
+}
+
+/// Layers of a hundred workers, each with three inputs from the layer before.
+fn linked(engine: &Engine) -> Duration {
+    let started = Count::new(50_000);
+    applied(engine, layered(&names(50_000), 100, &started), started)
+}
+
+fn tenants(engine: &Engine) -> Duration {
+    let started = Count::new(500 * 20);
+    applied(engine, nested(&names(500), &names(20), &started), started)
+}
+
+/// Returns the longest pause until a change stands and as many workers as counted run.
+fn applied(engine: &Engine, change: Change, started: Count) -> Duration {
     let probed = engine.clone();
     probe(engine, async move {
         probed.apply(change).await.unwrap();
