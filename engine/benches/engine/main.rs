@@ -12,6 +12,7 @@ mod allocator;
 mod bounce;
 mod crash;
 mod floor;
+mod join_map;
 mod memory;
 mod nested;
 mod park;

@@ -3,6 +3,7 @@
 use crankcase_engine::Change;
 
 use crate::floor::Floor;
+use crate::join_map::{Named, texts};
 use crate::resident::{resident, spawn};
 use crate::rounds::median;
 use crate::runtime::in_task;
@@ -12,20 +13,28 @@ use crate::worker::{Count, engine, idle, names};
 const COUNT: usize = 100_000;
 
 pub(crate) fn measure(table: &Table) {
-    let name = "memory of an idle worker among 100000";
+    compare(table, "memory of an idle worker among 100000", "floor");
+    compare(table, "memory of an idle worker among 100000, against a JoinMap", "join-map");
+}
+
+fn compare(table: &Table, name: &str, with: &str) {
     if !table.wants(name) {
         return;
     }
     let rounds: Vec<(f64, f64)> =
-        (0..5).map(|_| (spawn("floor", COUNT), spawn("engine", COUNT))).collect();
-    let floor = median(rounds.iter().map(|round| round.0));
+        (0..5).map(|_| (spawn(with, COUNT), spawn("engine", COUNT))).collect();
+    let other = median(rounds.iter().map(|round| round.0));
     let engine = median(rounds.iter().map(|round| round.1));
-    let figure = format!("{engine:.0} B, floor {floor:.0} B, ratio {:.2}", engine / floor);
-    table.figure(name, &figure, "3.5", engine / floor <= 3.5);
+    let figure = format!("{engine:.0} B, {with} {other:.0} B, ratio {:.2}", engine / other);
+    table.figure(name, &figure, "3.5", engine / other <= 3.5);
 }
 
 pub(crate) fn child(kind: &str, count: usize) {
-    let bytes = if kind == "floor" { in_task(floor(count)) } else { in_task(workers(count)) };
+    let bytes = match kind {
+        "floor" => in_task(floor(count)),
+        "join-map" => in_task(named(count)),
+        _ => in_task(workers(count)),
+    };
     println!("{}", bytes / count as f64);
 }
 
@@ -33,6 +42,13 @@ async fn floor(count: usize) -> f64 {
     drop(Floor::start(10).await);
     let before = resident();
     let _floor = Floor::start(count).await;
+    resident() - before
+}
+
+async fn named(count: usize) -> f64 {
+    drop(Named::start(texts(10)).await);
+    let before = resident();
+    let _named = Named::start(texts(count)).await;
     resident() - before
 }
 

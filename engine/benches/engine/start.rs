@@ -6,6 +6,7 @@ use crankcase_engine::{Change, Name};
 use tokio::time::Instant;
 
 use crate::floor;
+use crate::join_map;
 use crate::table::Table;
 use crate::worker::{Count, engine, idle, names, user};
 
@@ -21,6 +22,12 @@ pub(crate) fn measure(table: &Table) {
         table.compare(&name, 3.0, || floor::start(count), || group(count));
     }
     table.compare("stop 100000", 3.0, || floor::stop(100_000), || stop(100_000));
+    let name = "start 10000 one by one, against a JoinMap";
+    table.compare(name, 4.0, || join_map::start(10_000), || one_by_one(10_000));
+    let name = "start 100000 as a group, against a JoinMap";
+    table.compare(name, 3.0, || join_map::start(100_000), || group(100_000));
+    let name = "stop 100000, against a JoinMap";
+    table.compare(name, 3.0, || join_map::stop(100_000), || stop(100_000));
     for count in [1_000, 10_000] {
         let name = format!("install a chain of {count}, users first, against inputs first");
         table.compare(&name, 1.3, || chain(count, false), || chain(count, true));
@@ -34,7 +41,7 @@ pub(crate) fn measure(table: &Table) {
 }
 
 /// Each install is awaited before the next is asked for.
-async fn one_by_one(count: usize) -> Duration {
+pub(crate) async fn one_by_one(count: usize) -> Duration {
     let (engine, _events) = engine();
     let (names, started) = (names(count), Count::new(count));
     let began = Instant::now();
@@ -75,7 +82,7 @@ pub(crate) async fn group(count: usize) -> Duration {
     taken
 }
 
-async fn stop(count: usize) -> Duration {
+pub(crate) async fn stop(count: usize) -> Duration {
     let (engine, _events) = engine();
     let started = Count::new(count);
     let change =
