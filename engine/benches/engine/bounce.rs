@@ -8,49 +8,49 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::floor::respawn;
+use crate::runtime::in_task;
 use crate::table::Table;
-use crate::worker::{Count, bouncing, engine, idle, names, runtime, user};
+use crate::worker::{Count, bouncing, engine, idle, names, user};
 
 const OTHERS: usize = 10_000;
 
 pub(crate) fn measure(table: &Table) {
-    let floor = || respawn(&runtime(), OTHERS);
+    let floor = || respawn(OTHERS);
     table.compare("restart of one among 10000", 6.0, floor, restart_one);
     for count in [1_000, 10_000] {
         let name = format!("bounce a chain of {count} from its root, per link");
-        table.compare(&name, 4.0, floor, || bounce_chain(count, Duration::ZERO) / count as u32);
+        table.compare(&name, 4.0, floor, || async move {
+            chain(count, Duration::ZERO).await / count as u32
+        });
     }
-    table.compare("bounce a fan of 10000, per dependent", 3.0, floor, || {
-        bounce_fan(10_000) / 10_000
+    table.compare("bounce a fan of 10000, per dependent", 3.0, floor, || async {
+        fan(10_000).await / 10_000
     });
     one_delay(table);
     layers(table);
 }
 
 /// Returns the time of one restart of a worker that asks for it.
-fn restart_one() -> Duration {
+async fn restart_one() -> Duration {
     const TIMES: u32 = 20_000;
-    runtime().block_on(async {
-        let (engine, _events) = engine();
-        let others = Count::new(OTHERS);
-        let change = names(OTHERS)
-            .into_iter()
-            .fold(Change::new(), |all, name| all.install(name, idle(&others)));
-        engine.apply(change).await.unwrap();
-        others.reached().await;
-        let (again, started) = (Arc::new(Notify::new()), Count::new(1));
-        engine.install(Name::<usize>::new("one"), bouncing(&again, &started)).await.unwrap();
+    let (engine, _events) = engine();
+    let others = Count::new(OTHERS);
+    let change =
+        names(OTHERS).into_iter().fold(Change::new(), |all, name| all.install(name, idle(&others)));
+    engine.apply(change).await.unwrap();
+    others.reached().await;
+    let (again, started) = (Arc::new(Notify::new()), Count::new(1));
+    engine.install(Name::<usize>::new("one"), bouncing(&again, &started)).await.unwrap();
+    started.reached().await;
+    let began = Instant::now();
+    for _ in 0..TIMES {
+        started.reset(1);
+        again.notify_one();
         started.reached().await;
-        let began = Instant::now();
-        for _ in 0..TIMES {
-            started.reset(1);
-            again.notify_one();
-            started.reached().await;
-        }
-        let taken = began.elapsed();
-        engine.stop().await.unwrap();
-        taken / TIMES
-    })
+    }
+    let taken = began.elapsed();
+    engine.stop().await.unwrap();
+    taken / TIMES
 }
 
 /// Bounces the root once to warm up and then a few times; returns the time of one wave.
@@ -69,54 +69,42 @@ async fn wave(engine: &Engine, root: &Arc<Notify>, started: &Count, count: usize
     began.elapsed() / TIMES
 }
 
-fn bounce_chain(count: usize, delay: Duration) -> Duration {
-    runtime().block_on(async {
-        let (engine, _events) = engine_with(delay);
-        let (names, root, started) = (names(count), Arc::new(Notify::new()), Count::new(count));
-        let mut change = Change::new().install(names[0].clone(), bouncing(&root, &started));
-        for index in 1..count {
-            let manifold = user(vec![names[index - 1].clone()], &started);
-            change = change.install(names[index].clone(), manifold);
-        }
-        engine.apply(change).await.unwrap();
-        started.reached().await;
-        let taken = wave(&engine, &root, &started, count).await;
-        engine.stop().await.unwrap();
-        taken
-    })
-}
-
-fn engine_with(delay: Duration) -> (Engine, crankcase_engine::Events) {
-    if delay.is_zero() {
-        return engine();
-    }
+async fn chain(count: usize, delay: Duration) -> Duration {
     let engine = Engine::builder().bounce_delay(delay).build().unwrap();
-    let events = engine.events();
-    (engine, events)
+    let _events = engine.events();
+    let (names, root, started) = (names(count), Arc::new(Notify::new()), Count::new(count));
+    let mut change = Change::new().install(names[0].clone(), bouncing(&root, &started));
+    for index in 1..count {
+        let manifold = user(vec![names[index - 1].clone()], &started);
+        change = change.install(names[index].clone(), manifold);
+    }
+    engine.apply(change).await.unwrap();
+    started.reached().await;
+    let taken = wave(&engine, &root, &started, count).await;
+    engine.stop().await.unwrap();
+    taken
 }
 
-fn bounce_fan(count: usize) -> Duration {
-    runtime().block_on(async {
-        let (engine, _events) = engine();
-        let (root, started) = (Arc::new(Notify::new()), Count::new(count + 1));
-        const ROOT: Name<usize> = Name::new("root");
-        let first = Change::new().install(ROOT, bouncing(&root, &started));
-        let change = names(count)
-            .into_iter()
-            .fold(first, |all, name| all.install(name, user(vec![ROOT], &started)));
-        engine.apply(change).await.unwrap();
-        started.reached().await;
-        let taken = wave(&engine, &root, &started, count + 1).await;
-        engine.stop().await.unwrap();
-        taken
-    })
+async fn fan(count: usize) -> Duration {
+    let (engine, _events) = engine();
+    let (root, started) = (Arc::new(Notify::new()), Count::new(count + 1));
+    const ROOT: Name<usize> = Name::new("root");
+    let first = Change::new().install(ROOT, bouncing(&root, &started));
+    let change = names(count)
+        .into_iter()
+        .fold(first, |all, name| all.install(name, user(vec![ROOT], &started)));
+    engine.apply(change).await.unwrap();
+    started.reached().await;
+    let taken = wave(&engine, &root, &started, count + 1).await;
+    engine.stop().await.unwrap();
+    taken
 }
 
 /// A chain waits for one bounce delay in all, whatever its length.
 fn one_delay(table: &Table) {
     let name = "bounce a chain of 1000 with a delay of 100 ms";
     if table.wants(name) {
-        let taken = bounce_chain(1_000, Duration::from_millis(100));
+        let taken = in_task(chain(1_000, Duration::from_millis(100)));
         // The jitter is 20 %.
         let figure = format!("{taken:.0?}");
         table.figure(name, &figure, "one delay (80 to 130 ms)", taken < Duration::from_millis(130));
@@ -130,18 +118,10 @@ fn layers(table: &Table) {
         return;
     }
     const ROUNDS: usize = 200;
-    let (starts, taken) = runtime().block_on(async {
+    let (starts, taken) = in_task(async {
         let (engine, _events) = engine();
         let (names, started) = (names(1_000), Count::new(1_000));
-        let mut change = Change::new();
-        for (index, name) in names.iter().enumerate() {
-            let (layer, column) = (index / 100, index % 100);
-            let inputs = (0..if layer == 0 { 0 } else { 3 })
-                .map(|input| names[(layer - 1) * 100 + (column + input * 33) % 100].clone())
-                .collect();
-            change = change.install(name.clone(), user(inputs, &started));
-        }
-        engine.apply(change).await.unwrap();
+        engine.apply(layered(&names, 100, &started)).await.unwrap();
         started.reached().await;
         let mut starts = 0;
         let began = Instant::now();
@@ -160,4 +140,15 @@ fn layers(table: &Table) {
     });
     let figure = format!("{starts} starts in {ROUNDS} waves, {taken:.1?} each");
     table.figure(name, &figure, "1000 a wave", starts == 1_000 * ROUNDS);
+}
+
+/// Installs layers of a width, each worker with three inputs from the layer before.
+pub(crate) fn layered(names: &[Name<usize>], width: usize, started: &Count) -> Change {
+    names.iter().enumerate().fold(Change::new(), |all, (index, name)| {
+        let (layer, column) = (index / width, index % width);
+        let inputs = (0..if layer == 0 { 0 } else { 3 })
+            .map(|input| names[(layer - 1) * width + (column + input * 33) % width].clone())
+            .collect();
+        all.install(name.clone(), user(inputs, started))
+    })
 }

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::resident::resident;
 use crate::rounds::time;
+use crate::runtime::in_task;
 use crate::table::Table;
-use crate::worker::runtime;
 
 const RESTARTS: usize = 1_000_000;
 
@@ -23,14 +23,7 @@ pub(crate) fn measure(table: &Table) {
         return;
     }
     let marks: Marks = Arc::default();
-    let done = Arc::new(Notify::new());
-    runtime().block_on(async {
-        let engine = Engine::builder().backoff(Backoff::none()).build().unwrap();
-        let _events = engine.events();
-        engine.install(Name::<()>::new("crash"), crashing(&marks, &done)).await.unwrap();
-        done.notified().await;
-        engine.stop().await.unwrap();
-    });
+    in_task(crash(Arc::clone(&marks)));
     let marks = marks.lock();
     let tenth = |at: usize| (marks[at + 1].0 - marks[at].0).as_secs_f64();
     let (first, last) = (tenth(0), tenth(9));
@@ -40,6 +33,15 @@ pub(crate) fn measure(table: &Table) {
     let growth = (marks[10].1 - marks[1].1) / 1024.0;
     let figure = format!("{growth:.0} KiB over the last nine tenths");
     table.figure("memory of the crash loop of 1000000", &figure, "flat", growth < 512.0);
+}
+
+async fn crash(marks: Marks) {
+    let done = Arc::new(Notify::new());
+    let engine = Engine::builder().backoff(Backoff::none()).build().unwrap();
+    let _events = engine.events();
+    engine.install(Name::<()>::new("crash"), crashing(&marks, &done)).await.unwrap();
+    done.notified().await;
+    engine.stop().await.unwrap();
 }
 
 fn crashing(marks: &Marks, done: &Arc<Notify>) -> Manifold {

@@ -38,31 +38,46 @@ impl Floor {
     }
 }
 
+/// Returns the time until as many bare tasks run.
+pub(crate) async fn start(count: usize) -> Duration {
+    let began = Instant::now();
+    let floor = Floor::start(count).await;
+    let taken = began.elapsed();
+    floor.stop().await;
+    taken
+}
+
+/// Returns the time until as many bare tasks have ended.
+pub(crate) async fn stop(count: usize) -> Duration {
+    let floor = Floor::start(count).await;
+    let began = Instant::now();
+    floor.stop().await;
+    began.elapsed()
+}
+
 /// Returns the time of ending and respawning one bare task among many, on average.
-pub(crate) fn respawn(runtime: &tokio::runtime::Runtime, others: usize) -> Duration {
+pub(crate) async fn respawn(others: usize) -> Duration {
     const TIMES: u32 = 20_000;
-    runtime.block_on(async {
-        let floor = Floor::start(others).await;
-        let (end, up) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let body = || {
-            let (end, up) = (Arc::clone(&end), Arc::clone(&up));
-            async move {
-                up.notify_one();
-                end.notified().await;
-            }
-        };
-        let mut task = floor.tracker.spawn(body());
-        up.notified().await;
-        let began = Instant::now();
-        for _ in 0..TIMES {
-            end.notify_one();
-            task.await.unwrap();
-            task = floor.tracker.spawn(body());
-            up.notified().await;
+    let floor = Floor::start(others).await;
+    let (end, up) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let body = || {
+        let (end, up) = (Arc::clone(&end), Arc::clone(&up));
+        async move {
+            up.notify_one();
+            end.notified().await;
         }
-        let taken = began.elapsed();
-        task.abort();
-        floor.stop().await;
-        taken / TIMES
-    })
+    };
+    let mut task = floor.tracker.spawn(body());
+    up.notified().await;
+    let began = Instant::now();
+    for _ in 0..TIMES {
+        end.notify_one();
+        task.await.unwrap();
+        task = floor.tracker.spawn(body());
+        up.notified().await;
+    }
+    let taken = began.elapsed();
+    task.abort();
+    floor.stop().await;
+    taken / TIMES
 }

@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p crankcase-engine` runs all measures; a word after `--` runs those whose names
 //! contain it. The floor is a `TaskTracker` whose tasks wait on one cancellation token. Floor and
-//! engine alternate for five rounds on the same runtime; medians are compared.
+//! engine alternate for five rounds, each in a task of a runtime of the same kind, after a run to
+//! warm up; medians are compared.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails may panic")]
@@ -11,11 +12,14 @@ mod allocator;
 mod bounce;
 mod crash;
 mod floor;
+mod join_map;
 mod memory;
 mod nested;
+mod park;
 mod pause;
 mod resident;
 mod rounds;
+mod runtime;
 mod start;
 mod table;
 mod turns;
@@ -37,5 +41,6 @@ fn main() {
     memory::measure(&table);
     bounce::measure(&table);
     crash::measure(&table);
+    park::measure(&table);
     pause::measure(&table);
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::start::group;
 use crate::table::Table;
-use crate::worker::{Count, engine, idle, names, runtime};
+use crate::worker::{Count, engine, idle, names};
 
 const ENGINES: usize = 500;
 const WORKERS: usize = 20;
@@ -18,25 +18,26 @@ pub(crate) fn measure(table: &Table) {
 }
 
 /// Installs all nested engines as one group, and waits until all of their workers run.
-fn tenants() -> Duration {
-    runtime().block_on(async {
-        let (engine, _events) = engine();
-        let started = Count::new(ENGINES * WORKERS);
-        let tenants: Vec<_> = names(ENGINES).iter().map(Name::output::<Engine>).collect();
-        let inner = names(WORKERS);
-        let began = Instant::now();
-        let change = tenants.into_iter().fold(Change::new(), |all, tenant| {
-            let (inner, started) = (inner.clone(), started.clone());
-            let contents = move || {
-                let names = inner.iter().cloned();
-                names.fold(Change::new(), |all, name| all.install(name, idle(&started)))
-            };
-            all.install_nested(tenant, Nested::new(contents))
-        });
-        engine.apply(change).await.unwrap();
-        started.reached().await;
-        let taken = began.elapsed();
-        engine.stop().await.unwrap();
-        taken
+async fn tenants() -> Duration {
+    let (engine, _events) = engine();
+    let started = Count::new(ENGINES * WORKERS);
+    let (tenants, inner) = (names(ENGINES), names(WORKERS));
+    let began = Instant::now();
+    engine.apply(nested(&tenants, &inner, &started)).await.unwrap();
+    started.reached().await;
+    let taken = began.elapsed();
+    engine.stop().await.unwrap();
+    taken
+}
+
+/// Installs nested engines of these names, each with idle workers of the inner names.
+pub(crate) fn nested(tenants: &[Name<usize>], inner: &[Name<usize>], started: &Count) -> Change {
+    tenants.iter().fold(Change::new(), |all, tenant| {
+        let (inner, started) = (inner.to_vec(), started.clone());
+        let contents = move || {
+            let names = inner.iter().cloned();
+            names.fold(Change::new(), |all, name| all.install(name, idle(&started)))
+        };
+        all.install_nested(tenant.output::<Engine>(), Nested::new(contents))
     })
 }

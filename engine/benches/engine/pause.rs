@@ -4,16 +4,19 @@
 //! one after another, and the slowest answer is the longest pause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crankcase_engine::{Change, Engine, Manifold, Outcome, Stop, Worker};
 use tokio::runtime::{Handle, Runtime};
 use tokio::time::Instant;
 
+use crate::bounce::layered;
+use crate::nested::nested;
 use crate::rounds::median;
+use crate::runtime::in_task;
 use crate::table::Table;
-use crate::worker::{Count, idle, names, runtime};
+use crate::worker::{Count, idle, names};
 
 const LONGEST: Duration = Duration::from_millis(5);
 
@@ -21,6 +24,14 @@ pub(crate) fn measure(table: &Table) {
     let name = "longest pause while a group of 100000 is installed and started";
     if table.wants(name) {
         show(table, name, || with_engine(|engine| group(engine, 100_000)));
+    }
+    let name = "longest pause while a linked group of 50000 is installed and started";
+    if table.wants(name) {
+        show(table, name, || with_engine(linked));
+    }
+    let name = "longest pause while 500 nested engines of 20 start";
+    if table.wants(name) {
+        show(table, name, || with_engine(tenants));
     }
     let name = "longest pause while 100000 are stopped";
     if table.wants(name) {
@@ -54,7 +65,7 @@ fn with_engine<T>(run: impl FnOnce(&Engine) -> T) -> T {
     let (sender, receiver) = mpsc::channel();
     let handle: Handle = workers.handle().clone();
     let driver = std::thread::spawn(move || {
-        runtime().block_on(async {
+        in_task(async move {
             let engine = Engine::builder().workers_on(handle).build().unwrap();
             sender.send(engine.clone()).unwrap();
             engine.wait().await.unwrap();
@@ -68,42 +79,59 @@ fn with_engine<T>(run: impl FnOnce(&Engine) -> T) -> T {
 }
 
 /// Asks small questions while something runs, and returns the slowest answer.
-fn probe(engine: &Engine, run: impl Future<Output = ()>) -> Duration {
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let asking = scope.spawn(|| {
-            runtime().block_on(async {
-                let mut slowest = Duration::ZERO;
-                while !is_over.load(Ordering::Acquire) {
-                    let began = Instant::now();
-                    // Whatever the answer, it was given.
-                    drop(engine.ping().await);
-                    slowest = slowest.max(began.elapsed());
-                    // Leave the processor to the others, most of the time.
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                slowest
-            })
-        });
-        runtime().block_on(run);
-        is_over.store(true, Ordering::Release);
-        asking.join().unwrap()
-    })
+fn probe(engine: &Engine, run: impl Future<Output = ()> + Send + 'static) -> Duration {
+    let (engine, is_over) = (engine.clone(), Arc::new(AtomicBool::new(false)));
+    let over = Arc::clone(&is_over);
+    let asking = std::thread::spawn(move || {
+        in_task(async move {
+            let mut slowest = Duration::ZERO;
+            while !over.load(Ordering::Acquire) {
+                let began = Instant::now();
+                // Whatever the answer, it was given.
+                drop(engine.ping().await);
+                slowest = slowest.max(began.elapsed());
+                // Leave the processor to the others, most of the time.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            slowest
+        })
+    });
+    in_task(run);
+    is_over.store(true, Ordering::Release);
+    asking.join().unwrap()
 }
 
 fn group(engine: &Engine, count: usize) -> Duration {
     let started = Count::new(count);
     let change =
         names(count).into_iter().fold(Change::new(), |all, name| all.install(name, idle(&started)));
-    probe(engine, async {
-        engine.apply(change).await.unwrap();
+    applied(engine, change, started)
+}
+
+/// Layers of a hundred workers, each with three inputs from the layer before.
+fn linked(engine: &Engine) -> Duration {
+    let started = Count::new(50_000);
+    applied(engine, layered(&names(50_000), 100, &started), started)
+}
+
+fn tenants(engine: &Engine) -> Duration {
+    let started = Count::new(500 * 20);
+    applied(engine, nested(&names(500), &names(20), &started), started)
+}
+
+/// Returns the longest pause until a change stands and as many workers as counted run.
+fn applied(engine: &Engine, change: Change, started: Count) -> Duration {
+    let probed = engine.clone();
+    probe(engine, async move {
+        probed.apply(change).await.unwrap();
         started.reached().await;
     })
 }
 
 fn stop_all(engine: &Engine) -> Duration {
     group(engine, 100_000);
-    probe(engine, async { engine.stop().await.unwrap() })
+    let probed = engine.clone();
+    probe(engine, async move { probed.stop().await.unwrap() })
 }
 
 struct Reporting {
@@ -142,16 +170,20 @@ fn report(engine: &Engine, took: &mut Duration) -> Duration {
     let change = names(10_000).into_iter().enumerate().fold(Change::new(), |all, (index, name)| {
         all.install(name, reporting(index % 100 != 0, &started))
     });
-    runtime().block_on(async {
-        engine.apply(change).await.unwrap();
+    let filled = engine.clone();
+    in_task(async move {
+        filled.apply(change).await.unwrap();
         started.reached().await;
-        engine.settled().await.unwrap();
+        filled.settled().await.unwrap();
     });
-    probe(engine, async {
+    let (probed, (sender, receiver)) = (engine.clone(), mpsc::channel());
+    let pause = probe(engine, async move {
         let began = Instant::now();
-        let report = engine.report().await;
-        *took = began.elapsed();
+        let report = probed.report().await;
+        sender.send(began.elapsed()).unwrap();
         let silent = report.workers.values().filter(|worker| worker.reporter.is_some()).count();
         assert_eq!(silent, 100, "each silent reporter is named");
-    })
+    });
+    *took = receiver.recv().unwrap();
+    pause
 }

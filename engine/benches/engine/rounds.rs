@@ -14,16 +14,22 @@ impl Rounds {
 
     /// Prints the medians and their ratio, and whether that is within its bound.
     pub(crate) fn print(&self, name: &str, bound: f64, show: impl Fn(f64) -> String) {
-        let ratios: Vec<f64> = self.0.iter().map(|(floor, other)| other / floor).collect();
-        let ratio = median(ratios.iter().copied());
-        let lowest = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let highest = ratios.iter().copied().fold(0.0, f64::max);
-        println!(
-            "| {name} | {} | {} | {ratio:.2} ({lowest:.2} to {highest:.2}) | {bound} | {} |",
-            show(median(self.0.iter().map(|round| round.0))),
-            show(median(self.0.iter().map(|round| round.1))),
-            verdict(ratio <= bound),
-        );
+        let ratio = median(self.ratios());
+        println!("| {name} | {} | {bound} | {} |", self.columns(show), verdict(ratio <= bound));
+    }
+
+    /// Returns the columns of the medians and of their ratio.
+    pub(crate) fn columns(&self, show: impl Fn(f64) -> String) -> String {
+        let ratio = median(self.ratios());
+        let lowest = self.ratios().fold(f64::INFINITY, f64::min);
+        let highest = self.ratios().fold(0.0, f64::max);
+        let floor = show(median(self.0.iter().map(|round| round.0)));
+        let other = show(median(self.0.iter().map(|round| round.1)));
+        format!("{floor} | {other} | {ratio:.2} ({lowest:.2} to {highest:.2})")
+    }
+
+    fn ratios(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().map(|(floor, other)| other / floor)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::rounds::{time, verdict};
+use crate::runtime::warm;
 use crate::turns::by_turns;
 
 pub(crate) struct Table {
@@ -24,17 +25,20 @@ impl Table {
     }
 
     /// Measures floor and engine by turns, and prints the medians and their ratio.
-    pub(crate) fn compare(
+    pub(crate) fn compare<F, E>(
         &self,
         name: &str,
         bound: f64,
-        mut floor: impl FnMut() -> Duration,
-        mut engine: impl FnMut() -> Duration,
-    ) {
-        if !self.wants(name) {
-            return;
+        floor: impl Fn() -> F,
+        engine: impl Fn() -> E,
+    ) where
+        F: Future<Output = Duration> + Send + 'static,
+        E: Future<Output = Duration> + Send + 'static,
+    {
+        if self.wants(name) {
+            by_turns(|| warm(&floor).as_secs_f64(), || warm(&engine).as_secs_f64())
+                .print(name, bound, time);
         }
-        by_turns(|| floor().as_secs_f64(), || engine().as_secs_f64()).print(name, bound, time);
     }
 
     /// Prints a figure that is not a ratio of times.

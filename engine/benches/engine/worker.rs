@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crankcase_engine::{Engine, Exit, Manifold, Name, Outcome, Stop, Worker};
-use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 /// Tells when a number of workers has started.
@@ -106,14 +105,4 @@ pub(crate) fn engine() -> (Engine, crankcase_engine::Events) {
     let engine = Engine::builder().bounce_delay(std::time::Duration::ZERO).build().unwrap();
     let events = engine.events();
     (engine, events)
-}
-
-/// The runtime that floor and engine run on: `CRANKCASE_BENCH_RUNTIME` is `current-thread`, or by
-/// default `multi-thread` with two threads.
-pub(crate) fn runtime() -> Runtime {
-    let mut builder = match std::env::var("CRANKCASE_BENCH_RUNTIME").as_deref() {
-        Ok("current-thread") => tokio::runtime::Builder::new_current_thread(),
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder.worker_threads(2).enable_all().build().unwrap()
 }
