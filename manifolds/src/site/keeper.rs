@@ -56,7 +56,8 @@ async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -
                 Err(error) => return Exit::failed(error),
             };
             match engine.asked_by("site", why).apply(change).await {
-                Ok(()) => wiring.hand_over(),
+                // The change stands. What is stuck is named in the report, and holds up no other.
+                Ok(()) | Err(ChangeError::Stuck { .. }) => wiring.hand_over(),
                 // The engine's own end says how that went.
                 Err(ChangeError::Stopped) => return pending().await,
                 Err(error) => return Exit::failed(error),

@@ -1,6 +1,7 @@
 //! Install, uninstall, replace and park (P7, S14), and cycles (P8).
 
 use super::{failed, installed, live_on, on, running, stopped};
+use crate::machine::Scope;
 use crate::machine::tests::world::{Checked, Event, World, find_cycle, policy};
 
 #[test]
@@ -168,4 +169,21 @@ fn p8_a_group_that_turns_an_edge_round_is_no_cycle() -> Checked {
     assert_eq!(cycle, None, "P8: the group is not judged by its final graph");
     assert!(find_cycle(&world.machine, &[(first, turned)]).is_some());
     Ok(())
+}
+
+#[test]
+fn s16_what_a_caller_waits_for_comes_before_all_else() -> Checked {
+    let mut world = World::new(200, policy(), 0);
+    world.apply(&Event::BeginGroup)?;
+    for place in 0..200 {
+        world.apply(&Event::Install(place, [].into()))?;
+    }
+    let id = world.id(100);
+    world.machine.hurry(id);
+
+    world.apply_to(Scope::Calls, &Event::EndGroup)?;
+
+    assert_eq!(world.starts(100), 1, "S16: its caller waits for the others");
+    assert_eq!((0..200).filter(|place| world.is_live(*place)).count(), 1);
+    world.settle()
 }

@@ -207,3 +207,58 @@ fn b14_a_worker_in_backoff_is_shown_so_with_its_failures() -> Checked {
     assert_eq!((view.rest, view.failures), (Rest::Backoff, 2));
     Ok(())
 }
+
+/// A worker fails, and something of it is left.
+fn lingers(place: usize) -> Event {
+    Event::Lingers(place, EndKind::Failed, Duration::ZERO, None)
+}
+
+#[test]
+fn s12_users_lose_a_worker_at_its_end_and_not_when_it_is_gone() -> Checked {
+    let mut world = running(&[&[], &[on(0)]])?;
+
+    world.apply(&lingers(0))?;
+
+    assert!(world.is_told(1), "S12: its user is not told to stop");
+    assert!(world.is_live(0), "S12: it is taken for gone");
+    Ok(())
+}
+
+#[test]
+fn s12_the_next_generation_waits_for_what_is_left_of_a_worker() -> Checked {
+    let mut world = running(&[&[]])?;
+
+    // The backoff, a second, is over before it is gone.
+    world.apply_all(&[lingers(0), Event::Bounce(0)])?;
+    assert_eq!(world.starts(0), 1, "P1: it is started beside what is left");
+    world.apply(&Event::Gone(0))?;
+
+    assert_eq!(world.starts(0), 2);
+    Ok(())
+}
+
+#[test]
+fn s12_what_is_left_of_a_worker_holds_its_inputs_until_it_is_stuck() -> Checked {
+    let mut world = running(&[&[], &[on(0)]])?;
+
+    world.apply_all(&[lingers(1), Event::Bounce(0)])?;
+    assert!(!world.is_told(0), "P3: what is left of a worker still uses its input");
+    world.apply_all(&[Event::Fire(1), Event::Fire(1)])?;
+
+    assert!(world.is_told(0));
+    Ok(())
+}
+
+#[test]
+fn s9_a_backoff_runs_from_the_end_of_a_worker() -> Checked {
+    let mut world = running(&[&[]])?;
+    for _ in 0..2 {
+        world.apply_all(&[failed(0), Event::Fire(0), Event::Started(0)])?;
+    }
+
+    // The wait is nine seconds, and each event takes one.
+    world.apply_all(&[lingers(0), Event::Fire(0), Event::Gone(0)])?;
+
+    assert_eq!(world.waits().last(), Some(&Duration::from_secs(7)), "S9: it begins anew");
+    Ok(())
+}
