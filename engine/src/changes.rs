@@ -126,6 +126,11 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
+    /// Runs something else in the place of a forwarding.
+    pub(crate) fn run(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { task: runtime.spawn(work).abort_handle(), panicked: Arc::default() }
+    }
+
     /// Returns the panic that ended the forwarding, if one did.
     pub(crate) fn panicked(&self) -> Option<Panicked> {
         self.panicked.lock().take()

@@ -30,7 +30,8 @@ use crate::stop::{Linger, Stop};
 use crate::value::Outputs;
 
 /// What is wrong with a closure that goes on without what says that it is up.
-const NEVER_UP: &str = "it has dropped its `Up` without a call of `ready`, and can never come up";
+pub(crate) const NEVER_UP: &str =
+    "it has dropped its `Up` without a call of `ready`, and can never come up";
 
 /// What a worker is started with.
 pub(crate) struct Launch {

@@ -6,21 +6,24 @@ use std::future::Pending;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{self, AbortHandle};
+use tokio::time::sleep;
 
 use super::{Blueprint, Body, Manifold, Plan};
 use crate::changes::{Changes, Forwarder, Late};
-use crate::context::{Context, Identity};
+use crate::context::{Context, Health, Identity};
 use crate::detail::{self, Detail, Reporter};
 use crate::exit::{Exit, Outcome};
 use crate::input::{Gifts, Given, Inputs};
 use crate::shared::Shared;
 use crate::stop::Stop;
-use crate::task::{Born, Launch, Stage, Steps};
+use crate::task::{Born, Launch, NEVER_UP, Stage, Steps};
 use crate::value::{Kind, Value};
 
 /// What a closure worker offers: a tuple of up to eight values, each of another type.
@@ -153,8 +156,10 @@ offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
 
 /// What a worker that is a closure or a blocking function says when it is up.
 ///
-/// One that ends without saying so was never up. A closure that drops this and goes on can never come
-/// up: its health says so.
+/// A worker that ends without a call of `ready` was never up. One that drops this and goes on can
+/// never come up: its health says so, at once if it was dropped in another task or thread than the
+/// worker's own, and a second later if the worker is a blocking function that has not returned by
+/// then.
 #[must_use = "the worker is up when `ready` is called"]
 pub struct Up<O> {
     ctx: Context,
@@ -164,13 +169,18 @@ pub struct Up<O> {
     offers: PhantomData<fn(O)>,
 }
 
-/// What passes on the values of changing outputs.
+/// What passes on the values of changing outputs, and where the worker runs.
 enum Follower {
     /// The worker's own task.
-    Task(Late),
-    /// A task for a worker that blocks a thread; it ends when this place is emptied.
-    Beside(Arc<Mutex<Option<Forwarder>>>),
+    Task(Late, Option<task::Id>),
+    /// A task for a worker that blocks a thread; it ends when this place is emptied, which is when the
+    /// function returns.
+    Beside(Arc<Mutex<Option<Forwarder>>>, ThreadId),
 }
+
+/// How long a blocking function may take to return after it has dropped its `Up`: mostly that is
+/// how it returns.
+const RETURN: Duration = Duration::from_secs(1);
 
 impl<O: Offers> Up<O> {
     fn new(ctx: Context, follower: Follower) -> Self {
@@ -209,8 +219,8 @@ impl<O: Offers> Up<O> {
         born.tell(identity);
         let stop = self.ctx.stop().clone();
         match &self.follower {
-            Follower::Task(late) => late.set(handed.changes),
-            Follower::Beside(place) => {
+            Follower::Task(late, _) => late.set(handed.changes),
+            Follower::Beside(place, _) => {
                 *place.lock() = handed.changes.spawn(&identity.shared.workers, stop.clone());
             }
         }
@@ -225,8 +235,24 @@ impl<O: Offers> Up<O> {
 
 impl<O> Drop for Up<O> {
     fn drop(&mut self) {
-        if !self.is_ready {
-            self.ctx.stop().set_unready();
+        let stop = self.ctx.stop();
+        if self.is_ready || stop.is_stopped() {
+            return;
+        }
+        match &self.follower {
+            // The task looks at it after this poll: a worker that ends now says nothing besides.
+            Follower::Task(_, task) if *task == task::try_id() => stop.set_unready(),
+            Follower::Beside(place, thread) if *thread == thread::current().id() => {
+                let (stop, driver) = (stop.clone(), &self.ctx.identity().shared.driver);
+                let late = Forwarder::run(driver, async move {
+                    sleep(RETURN).await;
+                    if !stop.is_stopped() {
+                        Health::of(&stop).degraded(NEVER_UP);
+                    }
+                });
+                *place.lock() = Some(late);
+            }
+            Follower::Task(..) | Follower::Beside(..) => Health::of(stop).degraded(NEVER_UP),
         }
     }
 }
@@ -283,7 +309,8 @@ where
                     if O::CHANGES {
                         *late = Late::new();
                     }
-                    let up = Up::new(given.into_context(), Follower::Task(late.clone()));
+                    let up =
+                        Up::new(given.into_context(), Follower::Task(late.clone(), task::try_id()));
                     let run = (plan.body.run)(values, up);
                     stage.set(Stage::Run { run });
                 },
@@ -330,7 +357,8 @@ where
             let forwarder = Arc::new(Mutex::new(None));
             let mut given = Given::new(gifts, ctx);
             let values = plan.body.inputs.take(&mut given);
-            let up = Up::new(given.into_context(), Follower::Beside(Arc::clone(&forwarder)));
+            let follower = Follower::Beside(Arc::clone(&forwarder), thread::current().id());
+            let up = Up::new(given.into_context(), follower);
             let outcome = (plan.body.run)(values, up);
             let forwarder = forwarder.lock().take();
             match forwarder.and_then(|forwarder| forwarder.panicked()) {

@@ -87,8 +87,7 @@ struct State<T> {
 
 impl<T: Clone + Send + Sync + 'static> Border<T> {
     pub(super) fn new(source: Name<T>, sink: Name<T>, direction: Direction) -> Arc<Self> {
-        let state =
-            State { value: None, engine: None, has_looked: false, losses: 0, offering: 0 };
+        let state = State { value: None, engine: None, has_looked: false, losses: 0, offering: 0 };
         Arc::new(Self { source, sink, direction, state: Mutex::new(state), changed: Notify::new() })
     }
 

@@ -5,12 +5,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crankcase_engine::{EventKind, Manifold, Name, WorkerState};
-use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
+use crankcase_testing::{EventRecorder, Failure, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::threads::{Idle, SHORT, WorkerRuntime};
-use crate::{A, TestResult, state};
+use crate::{A, TestResult, state, stop_all};
 
 /// Returns a blocking manifold that notes the name of its thread and when it ends.
 fn blocking(journal: &Journal) -> Manifold {
@@ -220,6 +220,69 @@ async fn a_blocking_worker_can_offer_a_changing_value() -> TestResult {
 
     assert_eq!(watch.changed().await, Ok(Some(2)));
     Ok(clean_kill(engine).await?)
+}
+
+/// The start timeout of a worker that says much earlier that it will not come up.
+const LATE: Duration = Duration::from_secs(20);
+
+/// Returns the first event of `/a` that says how it is, or that it has ended.
+async fn health_or_end(events: &mut EventRecorder) -> Result<EventKind, Failure> {
+    let is_wanted =
+        |kind: &EventKind| matches!(kind, EventKind::Health { .. } | EventKind::Ended { .. });
+    Ok(events.wait_for_kind("/a", is_wanted).await?.kind)
+}
+
+#[tokio::test]
+async fn a_blocking_worker_that_drops_its_up_and_goes_on_says_so() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let forgets = Manifold::builder().offers::<(u32,)>().run_blocking(|(), up| {
+        let stop = up.context().stop().clone();
+        drop(up);
+        stop.wait_blocking();
+        Ok(())
+    });
+
+    engine.install(A, forgets.start_timeout(LATE)).await?;
+
+    let said = health_or_end(&mut events).await?;
+    assert!(matches!(said, EventKind::Health { degraded: Some(_) }), "{said}");
+    stop_all(&engine).await
+}
+
+#[tokio::test]
+async fn a_blocking_worker_whose_up_is_dropped_on_another_thread_says_so() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let gives_away = Manifold::builder().offers::<(u32,)>().run_blocking(|(), up| {
+        let stop = up.context().stop().clone();
+        std::thread::scope(|scope| {
+            scope.spawn(move || drop(up));
+        });
+        stop.wait_blocking();
+        Ok(())
+    });
+
+    engine.install(A, gives_away.start_timeout(LATE)).await?;
+
+    let said = health_or_end(&mut events).await?;
+    assert!(matches!(said, EventKind::Health { degraded: Some(_) }), "{said}");
+    stop_all(&engine).await
+}
+
+#[tokio::test]
+async fn a_blocking_worker_that_ends_before_it_is_up_says_nothing_besides() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    let fails = Manifold::builder()
+        .offers::<(u32,)>()
+        .run_blocking(|(), _up| Err("there is no disk".into()));
+
+    engine.install(A, fails).await?;
+
+    let said = health_or_end(&mut events).await?;
+    assert_eq!(said.to_string(), "ended, failed: there is no disk");
+    stop_all(&engine).await
 }
 
 /// Publishes a value in the moment between a worker's outputs being taken and it being up.

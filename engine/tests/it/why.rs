@@ -6,6 +6,8 @@ use std::time::Duration;
 use crankcase_engine::{Change, Engine, EventKind, Exit, Manifold, Name, Nested, WorkerState};
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, add_one, stop_all};
 
@@ -109,6 +111,27 @@ async fn a_closure_that_cannot_come_up_any_more_says_so() -> TestResult {
                   never come up";
     assert_eq!(why("a").await.as_deref(), Some(forgot));
     assert_eq!(why("b").await.as_deref(), Some("/b failed once: no luck; next try in 1.0 s"));
+    stop_all(&engine).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closure_whose_up_is_dropped_in_another_task_says_so_at_once() -> TestResult {
+    let engine = test_engine().build()?;
+    let gives_away = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { drop(up) });
+        std::future::pending::<()>().await;
+        Ok(())
+    });
+    let mut events = EventRecorder::new(&engine);
+    let began = Instant::now();
+
+    engine.install(A, gives_away).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Health { .. })).await?;
+
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let why = engine.why("a").await.ok_or("no a")?.to_string();
+    assert!(why.starts_with("/a is not up yet: it has dropped its `Up`"), "{why}");
     stop_all(&engine).await
 }
 
