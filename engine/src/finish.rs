@@ -1,10 +1,11 @@
 //! How the end of a worker is judged, in its own task.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
 use crate::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 use crate::manifold::{Settings, Severity};
 use crate::shared::Shared;
+use crate::text;
 
 /// A judged end.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub(crate) struct Finish {
 
 /// Why a worker ended otherwise than by being done.
 pub(crate) struct Failure {
+    /// As it is kept: cut after 64 KiB.
     pub(crate) text: String,
     pub(crate) is_panic: bool,
     /// The error and how grave it is, if it stops the engine.
@@ -43,7 +45,7 @@ impl Finish {
             Ok(()) => Self::done(),
             Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },
             Err(Exit::Uninstall) => Self { kind: EndKind::Uninstall, failure: None },
-            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, reason, false),
+            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, &reason, false),
             Err(exit) => {
                 let own = settings.and_then(|settings| settings.classifier.as_ref());
                 let severity = own.unwrap_or(&shared.classifier)(&exit);
@@ -59,7 +61,7 @@ impl Finish {
 
     fn of_error(exit: Exit, severity: Severity) -> Self {
         let kind = if severity.is_fatal() { EndKind::Fatal } else { EndKind::Failed };
-        let mut finish = Self::because(kind, exit.to_string(), exit.is_panic());
+        let mut finish = Self::because(kind, &exit, exit.is_panic());
         if let Exit::Failed(error) | Exit::Fatal(error) = exit
             && severity.is_fatal()
             && let Some(failure) = &mut finish.failure
@@ -69,18 +71,19 @@ impl Finish {
         finish
     }
 
-    fn because(kind: EndKind, text: String, is_panic: bool) -> Self {
-        Self { kind, failure: Some(Box::new(Failure { text, is_panic, fatal: None })) }
+    fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
+        let failure = Failure { text: text::written(why), is_panic, fatal: None };
+        Self { kind, failure: Some(Box::new(failure)) }
     }
 
     /// The end of a worker whose filter, classifier or error text panicked.
     pub(crate) fn of_panic(panic: &Panicked) -> Self {
-        Self::because(EndKind::Failed, panic.to_string(), true)
+        Self::because(EndKind::Failed, panic, true)
     }
 
     /// The end of a worker that failed for a reason of the engine's.
     pub(crate) fn failed(text: String) -> Self {
-        Self::because(EndKind::Failed, text, false)
+        Self::because(EndKind::Failed, &text, false)
     }
 
     /// The end of a worker whose task was dropped.
