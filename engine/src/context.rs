@@ -14,6 +14,7 @@ use crate::name::Text;
 use crate::observe::Observed;
 use crate::shared::Shared;
 use crate::stop::Stop;
+use crate::text;
 
 /// Which worker something is about.
 #[derive(Clone)]
@@ -153,16 +154,19 @@ impl Health {
         Self { stop: stop.clone() }
     }
 
-    /// Reports that the worker runs but does not do all it should, and why.
+    /// Reports that the worker runs but does not do all it should, and why. The reason is cut after
+    /// 64 KiB.
     pub fn degraded(&self, reason: impl Into<String>) {
-        self.send(Some(Degraded { reason: reason.into(), next_try: None }));
+        self.send(Some(Degraded { reason: text::cut(reason.into()), next_try: None }));
     }
 
-    /// Reports that the worker runs but does not do all it should, why, and when it tries again.
+    /// Reports that the worker runs but does not do all it should, why, and when it tries again. The
+    /// reason is cut after 64 KiB.
     ///
     /// Another moment for the same reason is no event.
     pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
-        self.send(Some(Degraded { reason: reason.into(), next_try: Some(next_try) }));
+        let reason = text::cut(reason.into());
+        self.send(Some(Degraded { reason, next_try: Some(next_try) }));
     }
 
     /// Reports that all is well again.
@@ -193,7 +197,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Notes what the worker has done, at whose wish and why.
+    /// Notes what the worker has done, at whose wish and why; each text is cut after 64 KiB.
     ///
     /// A note does not wait for the engine: it may stand before what the engine notes of the same
     /// moment.
@@ -203,9 +207,9 @@ impl Journal {
         if !log.is_followed() {
             return;
         }
-        let kind = EventKind::Noted { text: text.into() };
+        let kind = EventKind::Noted { text: text::cut(text.into()) };
         let mut records = Vec::new();
-        Record::push(&mut records, kind, Some(&Arc::new(origin)), Some(name));
+        Record::push(&mut records, kind, Some(&Arc::new(origin.cut())), Some(name));
         log.push(shared.clock.now(), &shared.path, &mut records);
     }
 }

@@ -137,10 +137,10 @@ impl Engine {
         Self { shared: Arc::clone(&identity.shared), caller: Caller { origin: None, asker } }
     }
 
-    /// Returns a handle whose calls carry who asks and why into the events.
+    /// Returns a handle whose calls carry who asks and why into the events; each is cut after 64 KiB.
     #[must_use]
     pub fn asked_by(&self, who: impl Into<String>, why: impl Into<String>) -> Self {
-        let origin = Origin { who: who.into(), why: why.into() };
+        let origin = Origin { who: who.into(), why: why.into() }.cut();
         let caller = Caller { origin: Some(Arc::new(origin)), ..self.caller.clone() };
         Self { shared: Arc::clone(&self.shared), caller }
     }

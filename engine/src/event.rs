@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::exit::EndKind;
 use crate::name::Text;
+use crate::text;
 use crate::value::short_name;
 
 /// A moment in UTC; it is written as RFC 3339 with milliseconds.
@@ -33,6 +34,13 @@ pub struct Origin {
     pub who: String,
     /// Why.
     pub why: String,
+}
+
+impl Origin {
+    /// Returns it as it is kept.
+    pub(crate) fn cut(self) -> Self {
+        Self { who: text::cut(self.who), why: text::cut(self.why) }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -151,7 +159,7 @@ pub enum EventKind {
     Ended {
         /// How.
         end: EndKind,
-        /// Why, if there is anything to say.
+        /// Why, if there is anything to say; cut after 64 KiB.
         error: Option<String>,
         /// Whether it panicked.
         is_panic: bool,

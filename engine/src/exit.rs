@@ -3,6 +3,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::text;
+
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
@@ -39,7 +41,8 @@ pub type Outcome = Result<(), Exit>;
 pub enum Exit {
     /// Something that the worker needs and that is not one of its inputs is not there.
     ///
-    /// The engine leaves the worker stopped until an input changes; the reason is in the report.
+    /// The engine leaves the worker stopped until an input changes; the reason is in the report, cut
+    /// after 64 KiB.
     Missing(String),
     /// The worker wants to be started again with fresh inputs.
     ///
@@ -51,7 +54,8 @@ pub enum Exit {
     Uninstall,
     /// The worker failed; the engine restarts it after its backoff.
     ///
-    /// A panic is a failure whose error is a [`Panicked`].
+    /// A panic is a failure whose error is a [`Panicked`]. What the error writes, with its causes, is in
+    /// the report and the events, cut after 64 KiB.
     Failed(BoxError),
     /// The worker failed and its engine must stop; [`Engine::wait`](crate::Engine::wait) returns
     /// the worst fatal error.
@@ -104,9 +108,9 @@ impl fmt::Display for EndKind {
 }
 
 impl Exit {
-    /// Returns [`Exit::Missing`] with its reason.
+    /// Returns [`Exit::Missing`] with its reason, cut after 64 KiB.
     pub fn missing(reason: impl Into<String>) -> Self {
-        Self::Missing(reason.into())
+        Self::Missing(text::cut(reason.into()))
     }
 
     /// Returns [`Exit::Failed`] with its error.

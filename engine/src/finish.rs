@@ -1,12 +1,13 @@
 //! How the end of a worker is judged: in its own task, and nowhere else.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
 use crate::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
 use crate::manifold::{Settings, Severity};
 use crate::policy::Policy;
 use crate::shared::Shared;
 use crate::stop::Stop;
+use crate::text;
 
 /// A judged end.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Finish {
 
 /// Why a worker ended otherwise than by being done.
 pub(crate) struct Failure {
+    /// As it is kept: cut after 64 KiB.
     pub(crate) text: String,
     pub(crate) is_panic: bool,
     /// The error and how grave it is, if it stops the engine.
@@ -51,9 +53,9 @@ impl Finish {
     ) -> Self {
         match last {
             Last::Outcome(Err(exit)) => Self::of_exit(exit, stop, settings, shared),
-            Last::NoThread => Self::failed("cannot make a thread for it".to_owned()),
+            Last::NoThread => Self::failed("cannot make a thread for it"),
             Last::Outcome(Ok(())) | Last::Dropped if stop.is_overdue() => {
-                Self::failed(overdue(settings, &shared.policy))
+                Self::failed(&overdue(settings, &shared.policy))
             }
             Last::Outcome(Ok(())) => Self::of_done(stop),
             Last::Dropped if stop.is_aborted() => Self { kind: EndKind::Stopped, failure: None },
@@ -79,7 +81,7 @@ impl Finish {
             Ok(()) => Self::of_done(stop),
             Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },
             Err(Exit::Uninstall) => Self { kind: EndKind::Uninstall, failure: None },
-            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, reason, false),
+            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, &reason, false),
             Err(exit) => {
                 let own = settings.and_then(|settings| settings.classifier.as_ref());
                 let severity = own.unwrap_or(&shared.classifier)(&exit);
@@ -90,7 +92,7 @@ impl Finish {
 
     fn of_error(exit: Exit, severity: Severity) -> Self {
         let kind = if severity.is_fatal() { EndKind::Fatal } else { EndKind::Failed };
-        let mut finish = Self::because(kind, exit.to_string(), exit.is_panic());
+        let mut finish = Self::because(kind, &exit, exit.is_panic());
         if let Exit::Failed(error) | Exit::Fatal(error) = exit
             && severity.is_fatal()
             && let Some(failure) = &mut finish.failure
@@ -100,17 +102,18 @@ impl Finish {
         finish
     }
 
-    fn because(kind: EndKind, text: String, is_panic: bool) -> Self {
-        Self { kind, failure: Some(Box::new(Failure { text, is_panic, fatal: None })) }
+    fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
+        let failure = Failure { text: text::written(why), is_panic, fatal: None };
+        Self { kind, failure: Some(Box::new(failure)) }
     }
 
     /// The end of a worker whose filter, classifier or error text panicked.
     pub(crate) fn of_panic(panic: &Panicked) -> Self {
-        Self::because(EndKind::Failed, panic.to_string(), true)
+        Self::because(EndKind::Failed, panic, true)
     }
 
-    fn failed(text: String) -> Self {
-        Self::because(EndKind::Failed, text, false)
+    fn failed(text: &str) -> Self {
+        Self::because(EndKind::Failed, &text, false)
     }
 }
 

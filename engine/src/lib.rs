@@ -78,6 +78,7 @@ mod report;
 mod shared;
 mod stop;
 mod task;
+mod text;
 mod tree;
 mod value;
 mod wake;

@@ -62,7 +62,7 @@ pub struct WorkerReport {
     /// Whether its last worker did not end in its grace, or start in its time, and was aborted.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub was_aborted: bool,
-    /// Why it does not do all it should, in its own words.
+    /// Why it does not do all it should, in its own words, cut after 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
     /// Who has parked it and why, if it is parked and that was said.
@@ -223,7 +223,7 @@ pub struct InputReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ErrorReport {
-    /// The error and its causes.
+    /// The error and its causes, cut after 64 KiB.
     pub text: String,
     /// Whether the worker panicked.
     pub is_panic: bool,

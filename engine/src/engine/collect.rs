@@ -3,6 +3,7 @@
 //! Each reporter runs in a task of its own, owes at most one answer, and is dropped with its worker:
 //! there are never more such tasks than workers.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,11 +19,13 @@ use crate::detail::Detail;
 use crate::event_loop::{Ask, Asking, Question, Unasked};
 use crate::exit::Panicked;
 use crate::report::Report;
+use crate::text;
 
 /// What comes of a question.
 enum Answer {
     Detail(Detail),
-    Panicked(Panicked),
+    /// Its text.
+    Panicked(String),
     /// Nothing: it has ended with its worker or its runtime.
     Gone,
 }
@@ -93,7 +96,7 @@ async fn ask_all(report: &mut Report, asks: &[Asking], limit: Duration) {
                     report.is_healthy &= !(is_unwell(&detail) && worker.is_essential);
                     (worker.report, worker.reporter) = (Some(detail), None);
                 }
-                Answer::Panicked(panic) => worker.reporter = Some(panic.to_string()),
+                Answer::Panicked(panic) => worker.reporter = Some(panic),
                 Answer::Gone => worker.reporter = Some(GONE.to_owned()),
             }
         }
@@ -142,18 +145,22 @@ async fn answer(owing: Owing, limit: Duration) {
     let ask = || LIMIT.sync_scope(limit, || (owing.ask.reporter)());
     let called = catch_unwind(AssertUnwindSafe(ask));
     let answer = match called {
-        Err(payload) => Answer::Panicked(Panicked::from_payload(payload)),
+        Err(payload) => panicked(payload),
         Ok(mut future) => {
             std::future::poll_fn(move |cx| {
                 match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
                     Ok(poll) => poll.map(Answer::Detail),
-                    Err(payload) => Poll::Ready(Answer::Panicked(Panicked::from_payload(payload))),
+                    Err(payload) => Poll::Ready(panicked(payload)),
                 }
             })
             .await
         }
     };
     owing.settle(answer);
+}
+
+fn panicked(payload: Box<dyn Any + Send>) -> Answer {
+    Answer::Panicked(text::written(&Panicked::from_payload(payload)))
 }
 
 /// An answer that is owed; dropping it says that there will be none.

@@ -34,6 +34,7 @@ mod seeds;
 mod seeing;
 mod slices;
 mod stops;
+mod texts;
 mod threads;
 mod timeouts;
 mod tree;
