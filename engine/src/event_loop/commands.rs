@@ -128,24 +128,21 @@ impl EventLoop {
         self.withdraw(node);
     }
 
-    /// Takes back what the present worker of a name offers. The worker is not gone before all of it
-    /// was dropped.
+    /// Takes back what the present worker of a name offers. It is not gone before all of that was
+    /// dropped.
     pub(super) fn withdraw(&mut self, node: NodeId) {
         let slot = &mut self.slots[node.index()];
         let Some(worker) = &mut slot.worker else { return };
         let outputs = mem::take(&mut worker.outputs);
         // What is freed here is used again at once.
         let outputs = if worker.is_plain { Outputs::None } else { outputs };
-        let linger = || worker.stopper.linger();
-        let mut linger = (!matches!(outputs, Outputs::None)).then(linger);
         let unseen: Vec<_> = slot.show().collect();
-        if !unseen.is_empty() {
-            linger = linger.or_else(|| slot.worker.as_ref().map(|worker| worker.stopper.linger()));
+        if matches!(outputs, Outputs::None) && unseen.is_empty() {
+            return;
         }
-        if linger.is_some() {
-            // In this order.
-            self.discard((outputs, unseen, linger));
-        }
+        let linger = slot.worker.as_ref().map(|worker| worker.stopper.linger());
+        // In this order.
+        self.discard((outputs, unseen, linger));
     }
 
     fn abort(&mut self, node: NodeId, generation: Generation) {

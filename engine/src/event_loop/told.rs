@@ -63,39 +63,40 @@ impl EventLoop {
     /// A worker's future has ended: what it offers is withdrawn and its end is told at once. It is
     /// gone when nothing of it is left.
     fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
-        let view = self.machine.view(node);
-        let Some(worker) = self.worker(node, generation) else { return self.discard(finish) };
-        let ask = worker.ask.take();
-        let is_obsolete = worker.is_obsolete;
-        let ran = self.slots[node.index()].worker.as_ref().map(|worker| self.ran(node, worker));
-        if let Some(worker) = self.worker(node, generation) {
+        let slot = &self.slots[node.index()];
+        let worker = slot.worker.as_ref().filter(|worker| worker.generation == generation);
+        let Some(worker) = worker else { return self.discard(finish) };
+        let (ran, is_obsolete) = (self.ran(node, worker), worker.is_obsolete);
+        let stage = self.machine.view(node).stage;
+        let slot = &mut self.slots[node.index()];
+        slot.stopped = NonZeroU64::new(self.now);
+        if let Some(worker) = &mut slot.worker {
             worker.uptime = Uptime::None;
-        }
-        if let Some(ask) = ask {
-            ask.give_up();
-            self.discard(ask);
+            if let Some(ask) = worker.ask.take() {
+                ask.give_up();
+                self.discard(ask);
+            }
         }
         self.withdraw(node);
         let slot = &mut self.slots[node.index()];
-        slot.stopped = NonZeroU64::new(self.now);
         slot.forget_health();
         let kind = finish.kind;
-        self.is_runtime_gone |= kind == EndKind::Dropped && !self.machine.is_killed();
         self.note_end(node, finish, is_obsolete);
         if kind == EndKind::Dropped {
+            self.is_runtime_gone |= !self.machine.is_killed();
             // Its runtime goes. The machine would stop all by itself, but only this says so.
             self.kill(None);
         }
-        let left = self.slots[node.index()].worker.as_ref().map(|worker| worker.stopper.left());
-        let left = left.unwrap_or(Left::Nothing);
-        let (ran, at) = (ran.unwrap_or_default(), Duration::from_nanos(self.now));
+        let worker = self.slots[node.index()].worker.as_ref();
+        let left = worker.map_or(Left::Nothing, |worker| worker.stopper.left());
+        let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at, left });
         let rest = self.machine.view(node);
         if rest.rest == Rest::Spent {
             self.note(node, None, || EventKind::Spent { failures: rest.failures });
         }
         match left {
-            Left::Nothing => self.let_go(node, generation, view.stage),
+            Left::Nothing => self.let_go(node, generation, stage),
             Left::Something { .. } => self.wait_until_gone(node, generation),
         }
     }

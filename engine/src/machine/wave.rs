@@ -268,7 +268,13 @@ impl Machine {
         self.sweep = Some(at + 1).filter(|next| *next < self.graph.bound());
         if at < self.graph.bound() {
             let id = NodeId::from_index(at);
-            self.mark(id, false);
+            let node = &mut self.graph[id];
+            if node.is_active() && !node.is_marked {
+                node.is_marked = true;
+                node.is_root = false;
+                node.is_swept = true;
+                self.show_nobody(id);
+            }
             // One that no live worker uses any more can be told at once: nothing starts after a kill.
             self.act_killed(id);
         }
