@@ -68,7 +68,8 @@ impl World {
             Some(worker) if worker.is_running => Phase::Running,
             Some(_) => Phase::Starting,
         };
-        ensure!(view.phase == phase, "S1: {place} is {:?}, not {phase:?}", view.phase);
+        let rule = if phase == Phase::Lingering { "S12" } else { "S1" };
+        ensure!(view.phase == phase, "{rule}: {place} is {:?}, not {phase:?}", view.phase);
         let is_same = self.active(place).is_some() || view.rest == seat.rest;
         ensure!(is_same, "S10: {place} rests {:?}, not {:?}", view.rest, seat.rest);
         Ok(())
