@@ -2,7 +2,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, WithCauses};
 use crate::manifold::Manifold;
 use crate::name::{Name, Text};
 use crate::nested::{Nested, Part};
@@ -225,7 +225,7 @@ pub struct Preview {
 }
 
 /// Why a change was refused: nothing has changed then. Or why it is not over: [`Self::Stuck`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The engine has been killed or has ended.
@@ -378,6 +378,15 @@ pub enum ChangeError {
         /// The worker that asks.
         asker: String,
     },
+    /// More than one thing is wrong.
+    #[error("cannot apply the change: {}", all(errors, *more))]
+    Several {
+        /// The first 64: what is wrong with each name by itself, in the order of the change, then
+        /// types that do not fit together, then one cycle.
+        errors: Vec<Self>,
+        /// How many others there are.
+        more: usize,
+    },
 }
 
 /// Names the type that is asked for among those on offer.
@@ -405,6 +414,18 @@ fn is_clear(asked: &str, offered: &[&'static str]) -> bool {
     short.windows(2).all(|pair| pair[0] != pair[1])
 }
 
+/// Says how many things are wrong, and each with its causes on a line of its own.
+fn all(errors: &[ChangeError], more: usize) -> String {
+    let mut text = format!("{} things are wrong:", errors.len() + more);
+    for error in errors {
+        text += &format!("\n  {}", WithCauses(error));
+    }
+    if more > 0 {
+        text += &format!("\n  and {more} more");
+    }
+    text
+}
+
 fn arrows(path: &[String]) -> String {
     let mut text = path.join(" -> ");
     text.push_str(" -> ");
@@ -414,6 +435,12 @@ fn arrows(path: &[String]) -> String {
 
 fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
+}
+
+impl fmt::Debug for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl Action {

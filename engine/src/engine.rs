@@ -14,17 +14,17 @@ use tokio::sync::oneshot;
 
 pub use applied::Applied;
 pub use builder::EngineBuilder;
-pub use error::{EngineError, SharedError};
+pub use error::EngineError;
 pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
 use crate::context::Identity;
 use crate::detail::Detail;
+use crate::error::SharedError;
 use crate::event::Origin;
 use crate::event_loop::{Call, Question, Reply};
 use crate::events::Events;
-use crate::exit::BoxError;
 use crate::graph::Graph;
 use crate::machine::{Generation, NodeId};
 use crate::manifold::Manifold;
@@ -102,6 +102,8 @@ pub(crate) enum Life {
 #[derive(Clone)]
 pub(crate) enum Verdict {
     Ended,
+    /// Not all workers have ended.
+    LeftBehind,
     /// The workers' runtime has gone.
     RuntimeGone,
     /// The loop has gone with its runtime, before it came to its end.
@@ -110,18 +112,19 @@ pub(crate) enum Verdict {
     Panicked,
     Fatal {
         path: String,
-        error: Arc<BoxError>,
+        error: SharedError,
     },
 }
 
 impl Verdict {
     pub(crate) fn text(&self) -> Option<String> {
         match self {
-            Self::Ended => None,
+            // What is left behind has not stopped the engine.
+            Self::Ended | Self::LeftBehind => None,
             Self::RuntimeGone => Some("its workers' runtime was shut down".to_owned()),
             Self::Lost => Some("its runtime was shut down".to_owned()),
             Self::Panicked => Some("its loop panicked".to_owned()),
-            Self::Fatal { path, error } => Some(format!("{path}: {error}")),
+            Self::Fatal { path, error } => Some(format!("{path}: {}", error.text())),
         }
     }
 }
@@ -191,7 +194,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When the group was refused as a whole; nothing has changed then.
+    /// When the group was refused as a whole; nothing has changed then. The error tells all that is
+    /// wrong.
     pub fn apply(&self, change: Change) -> Applied {
         self.carry_out(change.into_ops())
     }
@@ -367,7 +371,8 @@ impl Engine {
     /// turn of the engine, and what happens meanwhile goes on.
     ///
     /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
-    /// named, and asked no second time while it owes an answer.
+    /// named, and asked no second time while it owes an answer. Any thread may ask, also one without a
+    /// runtime.
     pub async fn report(&self) -> Report {
         collect::report(self, LONG).await
     }
@@ -433,8 +438,9 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The gravest fatal error, if there was one. Refused at once to a worker of this engine that
-    /// asks through the handle it was given: it would wait for its own end.
+    /// The gravest fatal error, if there was one; else [`EngineError::LeftBehind`] if workers were left
+    /// behind, which names them. After a fatal error the report names them. Refused at once to a worker
+    /// of this engine that asks through the handle it was given: it would wait for its own end.
     pub async fn wait(&self) -> Result<(), EngineError> {
         if let Some((node, generation)) = self.caller.asker
             && let Some(Some(asker)) =
@@ -445,9 +451,12 @@ impl Engine {
         let mut life = self.shared.life.clone();
         let ended = life.wait_for(|life| matches!(life, Life::Ended(_))).await;
         match ended.as_deref() {
-            Ok(Life::Ended(Verdict::Fatal { path, error })) => Err(EngineError::Fatal {
-                path: path.clone(),
-                source: SharedError::new(Arc::clone(error)),
+            Ok(Life::Ended(Verdict::Fatal { path, error })) => {
+                Err(EngineError::Fatal { path: path.clone(), source: error.clone() })
+            }
+            Ok(Life::Ended(Verdict::LeftBehind)) => Err(EngineError::LeftBehind {
+                path: self.path().to_owned(),
+                workers: self.shared.left_behind().to_owned(),
             }),
             Ok(Life::Ended(Verdict::RuntimeGone | Verdict::Lost)) | Err(_) => {
                 Err(EngineError::RuntimeGone { path: self.path().to_owned() })

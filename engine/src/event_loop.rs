@@ -3,15 +3,16 @@
 //!
 //! Invariants:
 //! 1. No user code runs here: values are cloned in the tasks that get them and dropped in tasks of
-//!    their own or by who has published them (or here, if they are plain), errors are judged in the
-//!    tasks that end with them, reporters run in tasks of their own.
+//!    their own or by who has published them (or here, if they are plain), errors are judged and written as
+//!    text in the tasks that end with them, reporters run in tasks of their own.
 //! 2. Between two events all of the machine's commands have been carried out, and all that is to
 //!    stop is marked: a worker that ends because of what has just happened is not taken for failed.
 //!    What is still to be stopped and started may be left for later.
 //! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
 //!    in between. So are timers that are due. What is not sliced is a preview, what goes with a
 //!    group, its check for cycles and for a worker that would wait for its own end, and what one hub
-//!    shows its users: each is one walk. Nor is the end of a kill's deadline.
+//!    shows its users: each is one walk. Nor is the end of a kill's deadline, nor the list of those
+//!    who are left behind.
 
 mod brief;
 mod check;
@@ -180,6 +181,8 @@ pub(crate) struct EventLoop {
     is_in_turn: bool,
     /// A worker's task was dropped by its runtime.
     is_runtime_gone: bool,
+    /// Whether any worker was ever stuck.
+    has_stuck: bool,
     kill_deadline: Option<Duration>,
     /// When what has not stopped by then is left behind.
     killed_until: Option<Stamp>,
@@ -242,6 +245,7 @@ impl EventLoop {
             is_finished: false,
             is_in_turn: false,
             is_runtime_gone: false,
+            has_stuck: false,
             kill_deadline,
             killed_until: None,
             linger,

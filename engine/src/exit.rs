@@ -3,6 +3,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::error::WithCauses;
 use crate::text;
 
 /// An error of any type, boxed.
@@ -150,24 +151,13 @@ impl fmt::Display for Exit {
             Self::Missing(reason) => write!(f, "missing: {reason}"),
             Self::Bounce => f.write_str("asked for a bounce"),
             Self::Uninstall => f.write_str("asked to be uninstalled"),
-            Self::Failed(error) | Self::Fatal(error) => write_chain(f, &**error),
+            Self::Failed(error) | Self::Fatal(error) => write!(f, "{}", WithCauses(&**error)),
         }
     }
 }
 
-/// Writes `error` and its sources, separated by colons.
-fn write_chain(f: &mut fmt::Formatter<'_>, error: &(dyn Error + 'static)) -> fmt::Result {
-    write!(f, "{error}")?;
-    let mut source = error.source();
-    while let Some(cause) = source {
-        write!(f, ": {cause}")?;
-        source = cause.source();
-    }
-    Ok(())
-}
-
 /// A panic that was caught in a worker's `start`, `run`, outputs or filter, with its message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Panicked {
     message: String,
 }
@@ -198,6 +188,12 @@ impl Panicked {
 impl fmt::Display for Panicked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "panicked: {}", self.message)
+    }
+}
+
+impl fmt::Debug for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

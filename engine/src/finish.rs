@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Display};
 
-use crate::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
+use crate::error::SharedError;
+use crate::exit::{EndKind, Exit, Outcome, Panicked};
 use crate::manifold::{Settings, Severity};
 use crate::policy::Policy;
 use crate::shared::Shared;
@@ -23,7 +24,7 @@ pub(crate) struct Failure {
     pub(crate) text: String,
     pub(crate) is_panic: bool,
     /// The error and how grave it is, if it stops the engine.
-    pub(crate) fatal: Option<(Severity, BoxError)>,
+    pub(crate) fatal: Option<(Severity, SharedError)>,
 }
 
 impl fmt::Debug for Failure {
@@ -97,7 +98,7 @@ impl Finish {
             && severity.is_fatal()
             && let Some(failure) = &mut finish.failure
         {
-            failure.fatal = Some((severity, error));
+            failure.fatal = Some((severity, SharedError::new(error, failure.text.clone())));
         }
         finish
     }

@@ -93,9 +93,8 @@ pub use context::{Context, Health, Journal};
 pub use detail::Detail;
 pub use engine::{
     Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,
-    SharedError,
 };
-pub use error::ConfigError;
+pub use error::{ConfigError, SharedError, WithCauses};
 pub use event::{Event, EventKind, Origin, Timestamp};
 pub use events::{Events, Notice};
 pub use exit::{BoxError, EndKind, Exit, Outcome, Panicked};

@@ -5,9 +5,15 @@ use crate::follow;
 use crate::value::{Value, downcast};
 
 /// The engine of a followed value is gone: no other value will ever come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot follow the value any further: its engine is gone")]
 pub struct EngineGone;
+
+impl fmt::Debug for EngineGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 /// Follows the value behind a name: `None` while no worker offers it.
 ///

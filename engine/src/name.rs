@@ -180,7 +180,7 @@ const fn find_fault(text: &[u8]) -> Option<Fault> {
 }
 
 /// A text that is not a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NameError {
     /// The text, cut after 80 characters.
     text: String,
@@ -205,6 +205,12 @@ impl fmt::Display for NameError {
 impl NameError {
     fn sign(&self) -> String {
         self.sign.map(String::from).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

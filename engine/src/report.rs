@@ -24,7 +24,8 @@ pub struct Report {
     /// The error that stops or stopped the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The workers that are stuck: told to stop, dropped, and still there.
+    /// The workers that are stuck: told to stop, dropped, and still there. After the engine's end
+    /// those of nested engines too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
     /// The workers by name.

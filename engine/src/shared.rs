@@ -1,7 +1,7 @@
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -38,8 +38,10 @@ pub(crate) struct Shared {
     /// The worker that a nested engine is in the outer one: it is not gone before the workers are
     /// that run in it.
     pub(crate) outer: Option<Stop>,
-    /// Whether it has ended and left workers behind, if it is a nested engine.
-    pub(crate) has_left_behind: AtomicBool,
+    /// The workers that were left behind at its end, those of nested engines too, by path.
+    pub(crate) left_behind: OnceLock<Vec<String>>,
+    /// Those that engines nested in it have left behind for good, until its own end.
+    pub(crate) left_inside: Mutex<Vec<String>>,
     pub(crate) last_report: LastReport,
     pub(crate) clock: Clock,
 }
@@ -48,6 +50,11 @@ impl Shared {
     /// Whether it is one of the engines of its tree: a nested engine that has ended is not.
     pub(crate) fn is_listed(&self) -> bool {
         self.outer.is_none() || !self.inbox.is_closed()
+    }
+
+    /// Returns the workers that were left behind; none before the engine's end.
+    pub(crate) fn left_behind(&self) -> &[String] {
+        self.left_behind.get().map_or(&[], Vec::as_slice)
     }
 
     /// Returns where a worker with these settings runs.

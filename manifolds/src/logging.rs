@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::panic;
 
-use crankcase_engine::ConfigError;
+use crankcase_engine::{ConfigError, WithCauses};
 use thiserror::Error;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -57,7 +57,7 @@ pub enum LogFormat {
 }
 
 /// Why a log could not be begun.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum LoggingError {
     /// The filter cannot be read.
@@ -70,6 +70,12 @@ pub enum LoggingError {
         #[source]
         source: tracing_subscriber::util::TryInitError,
     },
+}
+
+impl std::fmt::Debug for LoggingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl Default for Logging {

@@ -1,7 +1,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crankcase_engine::ChangeError;
+use crankcase_engine::{ChangeError, WithCauses};
 
 /// Why a test cannot go on: what was expected, and what was seen instead.
 ///
@@ -47,9 +47,6 @@ impl Error for Failure {}
 impl From<ChangeError> for Failure {
     /// Takes the text of a refusal with its cause.
     fn from(error: ChangeError) -> Self {
-        match error.source() {
-            Some(cause) => Self::new(format!("{error}: {cause}")),
-            None => Self::new(error.to_string()),
-        }
+        Self::new(WithCauses(&error).to_string())
     }
 }

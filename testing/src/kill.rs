@@ -24,9 +24,9 @@ pub trait Running: sealed::Sealed {
     /// Waits for its end.
     fn wait(self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Kills it and waits for its end. Returns what went wrong meanwhile though it has ended without
-    /// an error: of an engine, which workers did not end well.
-    fn kill(self) -> impl Future<Output = Result<Vec<String>, Self::Error>> + Send;
+    /// Kills it and waits for its end. Returns what was seen to go wrong meanwhile, which of an engine
+    /// is that a worker did not end well, and how it has ended.
+    fn kill(self) -> impl Future<Output = (Vec<String>, Result<(), Self::Error>)> + Send;
 }
 
 mod sealed {
@@ -51,15 +51,12 @@ impl Running for Engine {
         Self::wait(&self).await
     }
 
-    async fn kill(self) -> Result<Vec<String>, EngineError> {
+    async fn kill(self) -> (Vec<String>, Result<(), EngineError>) {
         let events = self.events();
         let stops = Stops::under_way(&self).await;
         Self::kill(&self);
-        let mut wrong = bad_stops(&self, (stops, events)).await;
-        Self::wait(&self).await?;
-        let left_behind = self.report().await.left_behind;
-        wrong.extend(left_behind.iter().map(|path| format!("{path} is left behind")));
-        Ok(wrong)
+        let wrong = bad_stops(&self, (stops, events)).await;
+        (wrong, Self::wait(&self).await)
     }
 }
 
@@ -143,9 +140,9 @@ impl Running for Bare {
         self.outcome().await
     }
 
-    async fn kill(mut self) -> Result<Vec<String>, Exit> {
+    async fn kill(mut self) -> (Vec<String>, Result<(), Exit>) {
         self.stopper().stop();
-        self.outcome().await.map(|()| Vec::new())
+        (Vec::new(), self.outcome().await)
     }
 }
 
@@ -184,8 +181,9 @@ pub async fn check_kill<R: Running>(
     within: Duration,
 ) -> Result<Result<(), R::Error>, Failure> {
     let killed = timeout(within, running.kill()).await;
-    let killed = killed.map_err(|_| Failure::new(format!("it has not ended within {within:?}")))?;
-    Ok(killed.map(drop))
+    let (_wrong, ended) =
+        killed.map_err(|_| Failure::new(format!("it has not ended within {within:?}")))?;
+    Ok(ended)
 }
 
 /// Ends something that is to end well.
@@ -200,11 +198,13 @@ pub async fn check_kill<R: Running>(
 /// a worker does not end well, or is left behind, and when its events come faster than they are read,
 /// so that this cannot be said.
 pub async fn clean_kill<R: Running>(running: R) -> Result<(), Failure> {
-    match within(not_ended, running.kill()).await? {
-        Ok(wrong) if wrong.is_empty() => Ok(()),
-        Ok(wrong) => Err(Failure::with_seen("it did not end well", &wrong)),
-        Err(error) => Err(Failure::new(format!("it did not end well: {error}"))),
-    }
+    let (wrong, ended) = within(not_ended, running.kill()).await?;
+    let text = match ended {
+        Ok(()) if wrong.is_empty() => return Ok(()),
+        Ok(()) => "it did not end well".to_owned(),
+        Err(error) => format!("it did not end well: {error}"),
+    };
+    Err(if wrong.is_empty() { Failure::new(text) } else { Failure::with_seen(&text, &wrong) })
 }
 
 /// Ends something that is to end with an error, and returns the error.
@@ -214,8 +214,8 @@ pub async fn clean_kill<R: Running>(running: R) -> Result<(), Failure> {
 /// When it ends well, or has not ended within ten minutes by the clock.
 pub async fn dirty_kill<R: Running>(running: R) -> Result<R::Error, Failure> {
     match within(not_ended, running.kill()).await? {
-        Ok(_) => Err(Failure::new("it ended well, but an error was expected")),
-        Err(error) => Ok(error),
+        (_, Ok(())) => Err(Failure::new("it ended well, but an error was expected")),
+        (_, Err(error)) => Ok(error),
     }
 }
 

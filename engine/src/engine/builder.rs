@@ -1,9 +1,9 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -171,8 +171,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Bounds how long a kill takes; what has not stopped by then is left behind. Default: no bound
-    /// besides each worker's own graces.
+    /// Bounds how long a kill takes; what has not stopped by then is left behind, and
+    /// [`Engine::wait`] names it. Default: no bound besides each worker's own graces.
     pub fn kill_deadline(mut self, deadline: Duration) -> Self {
         self.kill_deadline = Some(deadline);
         self
@@ -227,7 +227,8 @@ impl EngineBuilder {
             tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
             life: life_receiver,
             outer: outer.map(|outer| outer.stop),
-            has_left_behind: AtomicBool::new(false),
+            left_behind: OnceLock::new(),
+            left_inside: Mutex::default(),
             last_report: LastReport::default(),
             clock: Clock { began: Instant::now(), wall },
         });

@@ -11,8 +11,10 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::{Engine, Life};
 use crate::detail::Detail;
@@ -52,15 +54,16 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
     };
     let mut report = snapshot.report;
     if !snapshot.asks.is_empty() {
-        ask_all(&mut report, &snapshot.asks, limit).await;
+        ask_all(&engine.shared.driver, &mut report, &snapshot.asks, limit).await;
     }
     look_into(engine, &mut report).await;
     report
 }
 
 /// Asks the reporters of workers, and waits for their answers as long as that may take.
-async fn ask_all(report: &mut Report, asks: &[Asking], limit: Duration) {
-    let now = Instant::now();
+///
+/// The caller may be on no runtime: the deadlines are tasks on the engine's own.
+async fn ask_all(driver: &Handle, report: &mut Report, asks: &[Asking], limit: Duration) {
     // How many owe an answer until when.
     let mut owing: BTreeMap<Duration, usize> = BTreeMap::new();
     let (sender, mut answers) = mpsc::unbounded_channel();
@@ -80,9 +83,25 @@ async fn ask_all(report: &mut Report, asks: &[Asking], limit: Duration) {
             Err(Unasked::IsGone) => GONE.to_owned(),
         });
     }
-    while let Some((latest, _)) = owing.last_key_value()
-        && let Ok(Some((index, answer))) = timeout_at(now + *latest, answers.recv()).await
-    {
+    let mut deadlines = JoinSet::new();
+    for deadline in owing.keys().copied() {
+        let over = async move {
+            sleep(deadline).await;
+            deadline
+        };
+        deadlines.spawn_on(over, driver);
+    }
+    while !owing.is_empty() {
+        let (index, answer) = tokio::select! {
+            biased;
+            Some(answer) = answers.recv() => answer,
+            over = deadlines.join_next() => {
+                // Without its runtime the engine has ended: nobody is waited for any more.
+                let Some(Ok(deadline)) = over else { return };
+                owing.remove(&deadline);
+                continue;
+            }
+        };
         let deadline = asks[index].deadline.min(limit);
         if let Some(left) = owing.get_mut(&deadline) {
             *left -= 1;

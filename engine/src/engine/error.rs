@@ -1,10 +1,12 @@
 use std::fmt;
-use std::sync::Arc;
 
-use crate::exit::BoxError;
+use crate::error::{SharedError, WithCauses};
+
+/// How many workers the text of an error names.
+const MOST_NAMED: usize = 10;
 
 /// Why an engine has ended otherwise than because it was killed.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
     /// A worker had a fatal error; of several, the gravest.
@@ -14,6 +16,18 @@ pub enum EngineError {
         path: String,
         /// Its error.
         source: SharedError,
+    },
+    /// Workers did not end in time: they are stuck, or the kill deadline was over. They may run on
+    /// until the process ends. The log has named each.
+    #[error(
+        "workers of engine {path} did not end in time and were left behind: {}",
+        first_of(workers)
+    )]
+    LeftBehind {
+        /// The engine's path.
+        path: String,
+        /// Their paths, sorted; those of nested engines too.
+        workers: Vec<String>,
     },
     /// A worker asked through its own handle, and would wait for its own end.
     #[error("worker {asker} would wait for its own end")]
@@ -35,35 +49,18 @@ pub enum EngineError {
     },
 }
 
-/// An error that several can hold.
-#[derive(Clone)]
-pub struct SharedError(Arc<BoxError>);
-
-impl SharedError {
-    pub(super) fn new(error: Arc<BoxError>) -> Self {
-        Self(error)
-    }
-
-    /// Returns the error.
-    pub fn get(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
-        &**self.0
-    }
-}
-
-impl fmt::Debug for SharedError {
+impl fmt::Debug for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        fmt::Display::fmt(&WithCauses(self), f)
     }
 }
 
-impl fmt::Display for SharedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl std::error::Error for SharedError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
+/// Names the first of some workers, and how many more there are.
+fn first_of(workers: &[String]) -> String {
+    let (named, others) = workers.split_at(workers.len().min(MOST_NAMED));
+    let more = match others.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    named.join(", ") + &more
 }

@@ -1,6 +1,5 @@
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Engine, EngineError};
@@ -14,9 +13,9 @@ use crate::worker::Worker;
 /// It is stopped like any worker, and killed when it is dropped. The outer engine does not take it
 /// for gone before its last worker is, also one that is stuck: with such a worker it is stuck
 /// itself, and is not started again before that worker really ends. When the outermost engine ends,
-/// what is stuck is left behind. A fatal error in it is an ordinary failure
-/// to the outer engine. Give its manifold a grace that is longer than those of its workers
-/// together.
+/// what is stuck is left behind, and its `stop` names that. A fatal error in it, or workers that it
+/// leaves behind, is an ordinary failure to the outer engine. Give its manifold a grace that is
+/// longer than those of its workers together.
 ///
 /// # Examples
 ///
@@ -80,7 +79,10 @@ impl Worker for NestedEngine {
             ended = self.engine.wait() => ended,
             () = stop.wait() => self.engine.stop().await,
         };
-        if self.engine.shared.has_left_behind.load(Ordering::Acquire) {
+        let shared = &self.engine.shared;
+        let left_behind = shared.left_behind();
+        if let (Some(outer), false) = (&shared.outer, left_behind.is_empty()) {
+            outer.identity().shared.left_inside.lock().extend_from_slice(left_behind);
             // Its own loop has given its workers all the time they had.
             stop.set_linger_grace(Duration::ZERO);
         }

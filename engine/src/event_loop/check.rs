@@ -12,6 +12,38 @@ use crate::name::{MAX_LEN, Text};
 use crate::policy::Policy;
 use crate::value::Kind;
 
+/// How many things that are wrong with a group are told; the others are counted.
+const MOST_TOLD: usize = 64;
+
+/// What is wrong with a group, as far as it was checked.
+#[derive(Default)]
+pub(super) struct Faults {
+    told: Vec<ChangeError>,
+    more: usize,
+}
+
+impl Faults {
+    fn add(&mut self, fault: impl FnOnce() -> ChangeError) {
+        if self.told.len() < MOST_TOLD {
+            self.told.push(fault());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.told.len() + self.more
+    }
+
+    pub(super) fn into_result(mut self) -> Result<(), ChangeError> {
+        match self.count() {
+            0 => Ok(()),
+            1 => Err(self.told.remove(0)),
+            _ => Err(ChangeError::Several { errors: self.told, more: self.more }),
+        }
+    }
+}
+
 /// What a group is to the graph.
 #[derive(Default)]
 pub(super) struct Plan {
@@ -41,49 +73,61 @@ impl EventLoop {
         plan: &mut Plan,
         ops: &mut [Op],
         at: usize,
-    ) -> Result<(), ChangeError> {
+        faults: &mut Faults,
+    ) {
         let Op { name, action } = &mut ops[at];
         let node = self.intern_taking(name);
         let is_first = plan.op_of(node).is_none();
-        self.check_made_up(node, action, is_first)?;
-        if !is_first {
-            return Err(ChangeError::NamedTwice { name: self.name(node) });
-        }
-        let is_installed = self.machine.view(node).is_installed;
+        self.check_name(node, action, is_first, faults);
         // One that will use nothing counts too: it no longer uses what it does now.
-        let is_linked = self.machine.inputs(node).len() > 0;
-        let Action::Install { manifold: Some(manifold), expected, mode } = &*action else {
-            plan.push(Planned { node, edges: Box::default() });
-            if is_linked && matches!(action, Action::Uninstall { .. }) {
-                plan.linked.push(at);
+        let mut is_linked = self.machine.inputs(node).len() > 0;
+        let mut edges = Box::default();
+        match &*action {
+            Action::Install { manifold: Some(manifold), expected, .. } => {
+                let name = || self.name(node);
+                check_manifold(name, manifold, expected, &self.shared.policy, faults);
+                edges = self.edges(node, manifold, faults);
+                is_linked |= !edges.is_empty() || self.machine.users(node).next().is_some();
             }
-            return if is_installed { Ok(()) } else { Err(self.not_installed(node, action)) };
-        };
-        if is_installed && *mode == Mode::Nothing {
-            return Err(ChangeError::AlreadyInstalled { name: self.name(node) });
+            action => is_linked &= matches!(action, Action::Uninstall { .. }),
         }
-        if *mode == Mode::Provided
-            && self.slots[node.index()]
-                .manifold
-                .as_ref()
-                .is_some_and(|installed| !installed.blueprint.is_provided())
-        {
-            return Err(ChangeError::NotProvided { name: self.name(node) });
-        }
-        if is_installed && *mode == Mode::Part && !self.is_part_of_same(node, manifold) {
-            return Err(ChangeError::AlreadyInstalled { name: self.name(node) });
-        }
-        if !is_installed && *mode == Mode::Something {
-            return Err(self.not_installed(node, action));
-        }
-        let name = || self.name(node);
-        check_manifold(name, manifold, expected, &self.shared.policy)?;
-        let edges = self.edges(node, manifold)?;
-        if is_linked || !edges.is_empty() || self.machine.users(node).next().is_some() {
+        if is_linked && is_first {
             plan.linked.push(at);
         }
         plan.push(Planned { node, edges });
-        Ok(())
+    }
+
+    /// Checks that what is under a name lets an op have its way.
+    fn check_name(&self, node: NodeId, action: &Action, is_first: bool, faults: &mut Faults) {
+        let is_installed = self.machine.view(node).is_installed;
+        if let Err(fault) = self.check_made_up(node, action, is_first) {
+            return faults.add(|| fault);
+        }
+        if !is_first {
+            return faults.add(|| ChangeError::NamedTwice { name: self.name(node) });
+        }
+        let Action::Install { manifold: Some(manifold), mode, .. } = action else {
+            if !is_installed {
+                faults.add(|| self.not_installed(node, action));
+            }
+            return;
+        };
+        let installed = self.slots[node.index()].manifold.as_ref();
+        match mode {
+            Mode::Nothing if is_installed => {
+                faults.add(|| ChangeError::AlreadyInstalled { name: self.name(node) });
+            }
+            Mode::Part if is_installed && !self.is_part_of_same(node, manifold) => {
+                faults.add(|| ChangeError::AlreadyInstalled { name: self.name(node) });
+            }
+            Mode::Provided
+                if installed.is_some_and(|installed| !installed.blueprint.is_provided()) =>
+            {
+                faults.add(|| ChangeError::NotProvided { name: self.name(node) });
+            }
+            Mode::Something if !is_installed => faults.add(|| self.not_installed(node, action)),
+            _ => {}
+        }
     }
 
     /// Checks a name that nobody wrote: one that is made for a nested engine's border.
@@ -126,10 +170,10 @@ impl EventLoop {
         installed.is_some() && installed == own
     }
 
-    fn edges(&mut self, node: NodeId, manifold: &Manifold) -> Result<Box<[Edge]>, ChangeError> {
+    fn edges(&mut self, node: NodeId, manifold: &Manifold, faults: &mut Faults) -> Box<[Edge]> {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
-            return Ok(Box::default());
+            return Box::default();
         }
         let mut edges: Vec<Edge> = Vec::with_capacity(declared.len());
         let mut seen = Set::default();
@@ -140,7 +184,7 @@ impl EventLoop {
                 port: self.port(input.kind.id()),
             };
             if !seen.insert((edge.target, edge.port)) {
-                return Err(ChangeError::DuplicateInput {
+                faults.add(|| ChangeError::DuplicateInput {
                     name: self.name(node),
                     input: input.name.as_str().to_owned(),
                     kind: input.kind.name(),
@@ -148,33 +192,38 @@ impl EventLoop {
             }
             edges.push(edge);
         }
-        Ok(edges.into_boxed_slice())
+        edges.into_boxed_slice()
     }
 
     /// Compares what a manifold asks of others, and others of it, with what is offered.
-    pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize) -> Result<(), ChangeError> {
-        let Action::Install { manifold: Some(manifold), .. } = &ops[at].action else {
-            return Ok(());
+    pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize, faults: &mut Faults) {
+        let Action::Install { manifold: Some(manifold), expected, .. } = &ops[at].action else {
+            return;
         };
         let Planned { node, edges } = &plan.planned[at];
         let name = self.slots[node.index()].name();
         for (input, edge) in manifold.blueprint.inputs().iter().zip(edges) {
-            if let Some(offers) = self.offers_after(plan, ops, edge.target) {
+            if let Some(offers) = self.offers_after(plan, ops, edge.target)
+                && !is_offered(input.kind, offers)
+                && !is_for(plan, ops, edge.target, input.kind)
+            {
                 let asked = Asked { user: name, input: &input.name, kind: input.kind };
-                asked.compare(name, offers)?;
+                faults.add(|| asked.mismatch(name, offers));
             }
         }
+        let offers = manifold.blueprint.offers();
         for (user, index) in self.machine.users(*node) {
             if plan.op_of(user).is_some() {
                 continue;
             }
             let slot = &self.slots[user.index()];
             let Some(installed) = &slot.manifold else { continue };
-            let input = &installed.blueprint.inputs()[index];
-            let asked = Asked { user: slot.name(), input: name, kind: input.kind };
-            asked.compare(name, manifold.blueprint.offers())?;
+            let kind = installed.blueprint.inputs()[index].kind;
+            if !is_offered(kind, offers) && !expected.is_same(kind) {
+                let asked = Asked { user: slot.name(), input: name, kind };
+                faults.add(|| asked.mismatch(name, offers));
+            }
         }
-        Ok(())
     }
 
     /// Returns what a name will offer once the group is applied; nothing known if no manifold will
@@ -198,25 +247,31 @@ impl EventLoop {
         }
     }
 
-    /// Takes a step of the search for a cycle; returns whether there is more to do.
+    /// Takes a step of the search for a cycle; returns whether there is more to do. Of several cycles
+    /// one is told.
     pub(super) fn search_cycle(
         &self,
         plan: &Plan,
         search: &mut CycleSearch,
-    ) -> Result<bool, ChangeError> {
+        faults: &mut Faults,
+    ) -> bool {
         if let Some(at) = plan.linked.get(search.len()) {
             let Planned { node, edges } = &plan.planned[*at];
             // Most changes of one name close no cycle, which is seen at once.
             if plan.linked.len() == 1 && !self.machine.may_reach(*node, edges) {
-                return Ok(false);
+                return false;
             }
             search.add(*node, edges);
-            return Ok(true);
+            return true;
         }
         match search.step(&self.machine) {
-            Found::Nothing => Ok(true),
-            Found::None => Ok(false),
-            Found::Cycle(cycle) => Err(self.cycle_error(plan, cycle)),
+            Found::Nothing => true,
+            Found::None => false,
+            Found::Cycle(cycle) => {
+                let mut cycle = Some(cycle);
+                faults.add(|| self.cycle_error(plan, cycle.take().unwrap_or_default()));
+                false
+            }
         }
     }
 
@@ -231,33 +286,32 @@ impl EventLoop {
         ChangeError::Cycle { path: cycle.iter().map(|node| self.name(*node)).collect() }
     }
 
-    /// Refuses what would make the asking worker wait for its own end.
+    /// Looks for what would make the asking worker wait for its own end. Of several ops one is told.
     pub(super) fn check_own_end(
         &self,
         plan: &Plan,
         ops: &[Op],
         caller: &Caller,
-    ) -> Result<(), ChangeError> {
-        let Some((asker, generation)) = caller.asker else { return Ok(()) };
+        faults: &mut Faults,
+    ) {
+        let Some((asker, generation)) = caller.asker else { return };
         if self.machine.view(asker).generation != generation {
-            return Ok(());
+            return;
         }
         let stopped = |(op, _): &(&Op, NodeId)| !matches!(op.action, Action::Unpark);
         let ops = || ops.iter().zip(plan.nodes()).filter(stopped);
         let roots: Vec<_> = ops().map(|(_, node)| node).collect();
-        if !self.machine.ending_before(&roots).contains(&asker) {
-            return Ok(());
+        let ends_asker = |roots: &[NodeId]| self.machine.ending_before(roots).contains(&asker);
+        if !ends_asker(&roots) {
+            return;
         }
-        for (op, node) in ops() {
-            if self.machine.ending_before(&[node]).contains(&asker) {
-                return Err(ChangeError::OwnEnd {
-                    action: op.action.verb(),
-                    name: self.name(node),
-                    asker: self.name(asker),
-                });
-            }
+        if let Some((op, node)) = ops().find(|(_, node)| ends_asker(&[*node])) {
+            faults.add(|| ChangeError::OwnEnd {
+                action: op.action.verb(),
+                name: self.name(node),
+                asker: self.name(asker),
+            });
         }
-        Ok(())
     }
 }
 
@@ -305,15 +359,17 @@ fn check_manifold(
     manifold: &Manifold,
     expected: &'static Kind,
     policy: &Policy,
-) -> Result<(), ChangeError> {
+    faults: &mut Faults,
+) {
     let offers = manifold.blueprint.offers();
     for (index, kind) in offers.iter().enumerate() {
-        if offers[..index].iter().any(|other| other.is_same(kind)) {
-            return Err(ChangeError::DuplicateOutput { name: name(), kind: kind.name() });
+        // Of what is offered more often than twice it is told once.
+        if offers[..index].iter().filter(|other| other.is_same(kind)).count() == 1 {
+            faults.add(|| ChangeError::DuplicateOutput { name: name(), kind: kind.name() });
         }
     }
     if !is_offered(expected, offers) {
-        return Err(ChangeError::NameMismatch {
+        faults.add(|| ChangeError::NameMismatch {
             name: name(),
             asked: expected.name(),
             offered: offers.iter().map(|kind| kind.name()).collect(),
@@ -322,9 +378,8 @@ fn check_manifold(
     if let Some(settings) = &manifold.settings
         && let Err(source) = settings.policy(policy).validate()
     {
-        return Err(ChangeError::Settings { name: name(), source });
+        faults.add(|| ChangeError::Settings { name: name(), source });
     }
-    Ok(())
 }
 
 /// Every manifold offers `()`: it runs.
@@ -340,16 +395,20 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn compare(&self, installed: &Text, offers: &[&'static Kind]) -> Result<(), ChangeError> {
-        if is_offered(self.kind, offers) {
-            return Ok(());
-        }
-        Err(ChangeError::InputMismatch {
+    fn mismatch(&self, installed: &Text, offers: &[&'static Kind]) -> ChangeError {
+        ChangeError::InputMismatch {
             name: installed.as_str().to_owned(),
             user: self.user.as_str().to_owned(),
             input: self.input.as_str().to_owned(),
             asked: self.kind.name(),
             offered: offers.iter().map(|kind| kind.name()).collect(),
-        })
+        }
     }
+}
+
+/// Whether the group installs something under a name of this type. If that does not offer the type,
+/// `check_manifold` has said so, and its users are not named for it too.
+fn is_for(plan: &Plan, ops: &[Op], node: NodeId, kind: &Kind) -> bool {
+    let action = plan.op_of(node).map(|at| &ops[at].action);
+    matches!(action, Some(Action::Install { expected, .. }) if expected.is_same(kind))
 }

@@ -157,6 +157,7 @@ impl EventLoop {
     }
 
     pub(super) fn name_stuck(&mut self, node: NodeId) {
+        self.has_stuck = true;
         self.note(node, None, || EventKind::Stuck);
         tracing::error!(parent: None, worker = %self.path(node), "a worker is stuck and left behind");
     }

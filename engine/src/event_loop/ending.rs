@@ -1,15 +1,14 @@
 //! How the engine itself ends: kills, fatal errors, and what is left behind.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::remains::Remains;
 use super::{Call, EventLoop, Question};
 use crate::change::ChangeError;
 use crate::clock::stamp;
 use crate::engine::{Life, Verdict};
+use crate::error::SharedError;
 use crate::event::{EventKind, Origin};
-use crate::exit::BoxError;
 use crate::machine::{NodeId, Stage};
 use crate::manifold::Severity;
 use crate::wake::wake;
@@ -18,21 +17,21 @@ use crate::wake::wake;
 pub(crate) struct Fatal {
     pub(crate) severity: Severity,
     pub(crate) path: String,
-    pub(crate) error: Arc<BoxError>,
+    pub(crate) error: SharedError,
 }
 
 impl Verdict {
-    fn of(fatal: &Fatal) -> Self {
-        Self::Fatal { path: fatal.path.clone(), error: Arc::clone(&fatal.error) }
+    pub(super) fn of(fatal: &Fatal) -> Self {
+        Self::Fatal { path: fatal.path.clone(), error: fatal.error.clone() }
     }
 }
 
 impl EventLoop {
     /// Keeps the gravest fatal error, and begins to stop.
-    pub(super) fn on_fatal(&mut self, node: NodeId, severity: Severity, error: BoxError) {
+    pub(super) fn on_fatal(&mut self, node: NodeId, severity: Severity, error: SharedError) {
         let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
         if is_gravest {
-            let fatal = Fatal { severity, path: self.path(node), error: Arc::new(error) };
+            let fatal = Fatal { severity, path: self.path(node), error };
             let before = self.fatal.replace(fatal);
             self.discard(before.map(|fatal| fatal.error));
         } else {
@@ -71,21 +70,43 @@ impl EventLoop {
         self.note_engine(None, EventKind::Finished);
         self.flush();
         self.end_events();
+        let left_behind = self.shared.left_behind.get_or_init(|| self.left_behind());
         let verdict = match &self.fatal {
             Some(fatal) => Verdict::of(fatal),
             None if self.is_runtime_gone => Verdict::RuntimeGone,
+            None if !left_behind.is_empty() => Verdict::LeftBehind,
             None => Verdict::Ended,
         };
-        if self.linger.is_some() {
-            let is_left = self.slots.iter_mut().any(|slot| slot.worker.is_some());
-            self.shared.has_left_behind.store(is_left, Ordering::Release);
-        }
         self.refuse_calls();
         let life = self.life.clone();
-        let remains = Remains::leave(self, verdict.clone());
+        let remains = Remains::leave(self, verdict.text());
         life.send_replace(Life::Ended(verdict));
         tokio::task::yield_now().await;
         drop(remains);
+    }
+
+    /// Returns the paths of the workers that are left behind, sorted; of a nested engine those in it.
+    /// To look at all names is left out where none can be: it takes long.
+    fn left_behind(&self) -> Vec<String> {
+        if !self.has_stuck {
+            return Vec::new();
+        }
+        let inside = std::mem::take(&mut *self.shared.left_inside.lock());
+        let nodes = (0..self.slots.len()).map(NodeId::from_index);
+        let own = nodes.filter(|node| self.slots[node.index()].worker.is_some());
+        let mut left = Vec::new();
+        for path in own.map(|node| self.path(node)) {
+            let folder = format!("{path}/");
+            let nested = inside.iter().filter(|inner| inner.starts_with(&folder));
+            let before = left.len();
+            left.extend(nested.cloned());
+            if left.len() == before {
+                left.push(path);
+            }
+        }
+        left.sort_unstable();
+        left.dedup();
+        left
     }
 
     /// Tells who waits for the end, or follows the events, if the loop goes before it has come to its

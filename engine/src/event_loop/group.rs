@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::check::{Plan, Planned};
+use super::check::{Faults, Plan, Planned};
 use super::slice::STEPS;
 use super::waiting::answer;
 use super::{ChangeReply, EventLoop};
@@ -28,6 +28,7 @@ pub(crate) struct Job {
     /// Where the answer goes; nowhere if nobody waits for it.
     pub(super) reply: Option<ChangeReply>,
     plan: Plan,
+    faults: Faults,
     /// The workers that the group itself stops.
     pub(super) ending: Vec<(NodeId, Generation)>,
     stage: Stage,
@@ -53,8 +54,8 @@ impl Default for Stage {
 
 impl Job {
     pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
-        let (plan, ending, stage) = (Plan::default(), Vec::new(), Stage::default());
-        Self { ops, caller, reply: None, plan, ending, stage }
+        let (plan, faults, ending) = (Plan::default(), Faults::default(), Vec::new());
+        Self { ops, caller, reply: None, plan, faults, ending, stage: Stage::default() }
     }
 
     /// Lets someone wait for the answer.
@@ -75,6 +76,12 @@ impl Steps {
     fn are_enough(&mut self, event_loop: &EventLoop) -> bool {
         self.taken += 1;
         self.taken.is_multiple_of(STEPS) && event_loop.is_slice_over()
+    }
+
+    /// As `are_enough`, for a step that may have found something wrong: to look for the name that was
+    /// meant takes long.
+    fn are_enough_after(&mut self, found: bool, event_loop: &EventLoop) -> bool {
+        self.are_enough(event_loop) || found && event_loop.is_slice_over()
     }
 }
 
@@ -158,8 +165,10 @@ impl EventLoop {
         let mut steps = Steps::default();
         if let Stage::Resolve(first) = job.stage {
             for at in first..job.ops.len() {
-                self.resolve(&mut job.plan, &mut job.ops, at)?;
-                if steps.are_enough(self) {
+                let before = job.faults.count();
+                self.resolve(&mut job.plan, &mut job.ops, at, &mut job.faults);
+                let has_found = job.faults.count() > before;
+                if steps.are_enough_after(has_found, self) {
                     job.stage = Stage::Resolve(at + 1);
                     return Ok(false);
                 }
@@ -168,7 +177,7 @@ impl EventLoop {
         }
         if let Stage::Check(first) = job.stage {
             for at in first..job.plan.linked.len() {
-                self.check(&job.plan, &job.ops, job.plan.linked[at])?;
+                self.check(&job.plan, &job.ops, job.plan.linked[at], &mut job.faults);
                 if steps.are_enough(self) {
                     job.stage = Stage::Check(at + 1);
                     return Ok(false);
@@ -177,12 +186,13 @@ impl EventLoop {
             job.stage = Stage::Search(CycleSearch::new(job.plan.linked.len()));
         }
         if let Stage::Search(search) = &mut job.stage {
-            while self.search_cycle(&job.plan, search)? {
+            while self.search_cycle(&job.plan, search, &mut job.faults) {
                 if steps.are_enough(self) {
                     return Ok(false);
                 }
             }
-            self.check_own_end(&job.plan, &job.ops, &job.caller)?;
+            self.check_own_end(&job.plan, &job.ops, &job.caller, &mut job.faults);
+            mem::take(&mut job.faults).into_result()?;
             job.stage = Stage::Apply(0);
         }
         if let Stage::Apply(first) = job.stage {

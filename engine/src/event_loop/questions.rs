@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::check::{Plan, Planned, is_offered};
+use super::check::{Faults, Plan, Planned, is_offered};
 use super::slot::LastError;
 use super::waiting::answer;
 use super::walk::{Found, state_of};
@@ -160,16 +160,16 @@ impl EventLoop {
     }
 
     fn check_all(&mut self, ops: &mut [Op]) -> Result<Plan, ChangeError> {
-        let mut plan = Plan::default();
+        let (mut plan, mut faults) = (Plan::default(), Faults::default());
         for at in 0..ops.len() {
-            self.resolve(&mut plan, ops, at)?;
+            self.resolve(&mut plan, ops, at, &mut faults);
         }
         for index in 0..plan.linked.len() {
-            self.check(&plan, ops, plan.linked[index])?;
+            self.check(&plan, ops, plan.linked[index], &mut faults);
         }
         let mut search = CycleSearch::new(plan.linked.len());
-        while self.search_cycle(&plan, &mut search)? {}
-        Ok(plan)
+        while self.search_cycle(&plan, &mut search, &mut faults) {}
+        faults.into_result().map(|()| plan)
     }
 }
 

@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 
 use super::EventLoop;
 use super::brief::Brief;
-use crate::engine::Verdict;
 use crate::event::Timestamp;
 use crate::name::Text;
 use crate::report::{EngineState, Report};
@@ -23,8 +22,8 @@ pub(crate) struct LastReport {
 enum State {
     #[default]
     Running,
-    /// The loop as it ended, and how.
-    Ended(Box<EventLoop>, Verdict),
+    /// The loop as it ended, and why, if not because it was killed.
+    Ended(Box<EventLoop>, Option<String>),
     Summed(Arc<Summary>),
 }
 
@@ -39,8 +38,6 @@ pub(super) struct Summary {
 /// What is known of a worker at its engine's end.
 pub(super) struct Last {
     pub(super) name: Text,
-    /// It is live still, and so is left behind.
-    pub(super) is_live: bool,
     pub(super) brief: Brief,
 }
 
@@ -59,8 +56,8 @@ impl LastReport {
     /// Keeps what a report is made of, and lets all else go. Who comes meanwhile waits for it.
     fn sum_up(&self) {
         let mut state = self.state.lock();
-        if let State::Ended(event_loop, verdict) = &mut *state {
-            let summary = event_loop.summary(verdict.text());
+        if let State::Ended(event_loop, error) = &mut *state {
+            let summary = event_loop.summary(error.take());
             let ended = std::mem::replace(&mut *state, State::Summed(Arc::new(summary)));
             // What is let go may be much, and is nobody's to wait for.
             drop(state);
@@ -78,9 +75,7 @@ impl fmt::Debug for LastReport {
 impl Summary {
     fn report(&self, shared: &Shared) -> Report {
         let path_of = |last: &Last| shared.path_of(last.name.as_str());
-        let live = self.workers.iter().filter(|last| last.is_live);
-        let mut left_behind: Vec<_> = live.map(path_of).collect();
-        left_behind.sort_unstable();
+        let left_behind = shared.left_behind().to_owned();
         let workers = self.workers.iter().map(|last| {
             let brief = last.brief.clone();
             (last.name.as_str().to_owned(), brief.into_report(path_of(last), shared.clock.wall))
@@ -101,9 +96,9 @@ impl Summary {
 pub(super) struct Remains(Arc<Shared>);
 
 impl Remains {
-    pub(super) fn leave(event_loop: Box<EventLoop>, verdict: Verdict) -> Self {
+    pub(super) fn leave(event_loop: Box<EventLoop>, error: Option<String>) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        *shared.last_report.state.lock() = State::Ended(event_loop, verdict);
+        *shared.last_report.state.lock() = State::Ended(event_loop, error);
         Self(shared)
     }
 }

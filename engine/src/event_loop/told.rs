@@ -128,6 +128,10 @@ impl EventLoop {
     /// Forgets a worker that is gone, and answers those who have waited for that.
     fn let_go(&mut self, node: NodeId, generation: Generation, stage: Stage) {
         self.slots[node.index()].worker = None;
+        if self.has_stuck {
+            let folder = format!("{}/", self.path(node));
+            self.shared.left_inside.lock().retain(|left| !left.starts_with(&folder));
+        }
         if stage == Stage::Stuck {
             tracing::info!(parent: None, worker = %self.path(node), "a stuck worker has ended after all");
         }

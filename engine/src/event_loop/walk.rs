@@ -12,6 +12,7 @@ use super::slot::{Ask, Slot};
 use super::waiting::answer;
 use super::{EventLoop, Reply};
 use crate::clock::stamp;
+use crate::engine::Verdict;
 use crate::event::Origin;
 use crate::graph::{Graph, GraphEdge, GraphNode};
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
@@ -108,7 +109,7 @@ impl EventLoop {
     pub(super) fn begin_report(&self) -> Snapshot {
         let state =
             if self.machine.is_killed() { EngineState::Stopping } else { EngineState::Running };
-        let error = self.fatal.as_ref().map(|fatal| format!("{}: {}", fatal.path, fatal.error));
+        let error = self.fatal.as_ref().and_then(|fatal| Verdict::of(fatal).text());
         let report = Report {
             path: self.shared.own_path().to_owned(),
             state,
@@ -151,13 +152,12 @@ impl EventLoop {
         for index in 0..self.slots.len() {
             let node = NodeId::from_index(index);
             let view = self.machine.view(node);
-            let is_live = view.phase != Phase::Idle;
             // A name that was forgotten leaves its place free.
-            if (view.is_installed || is_live)
+            if (view.is_installed || view.phase != Phase::Idle)
                 && let Some(name) = self.slots[index].name.take()
             {
                 let brief = self.brief(node, view, &self.slots[index]);
-                workers.push(Last { name, is_live, brief });
+                workers.push(Last { name, brief });
             }
         }
         Summary { at: self.wall(self.now).into(), error, workers }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crankcase_engine::{EventKind, Manifold, Name, WorkerState};
+use crankcase_engine::{EngineError, EventKind, Manifold, Name, WorkerState};
 use crankcase_testing::{EventRecorder, Failure, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -50,9 +50,10 @@ async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult 
     engine.install(A, deaf.abort_grace(SHORT)).await?;
     engine.running(&A).await?;
 
-    engine.stop().await?;
+    let ended = engine.stop().await;
 
     drop(release);
+    assert!(matches!(ended, Err(EngineError::LeftBehind { .. })), "{ended:?}");
     assert_eq!(engine.report().await.left_behind, ["/a"]);
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, Context, Engine, EventKind, Exit, Manifold, Name, Nested, Outcome, Step,
-    WorkerState, Wrap, Wrapped, WrappedInput,
+    Change, ChangeError, Context, Engine, EngineError, EventKind, Exit, Manifold, Name, Nested,
+    Outcome, Step, WorkerState, Wrap, Wrapped, WrappedInput,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -103,6 +103,7 @@ async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
     timeout(Duration::from_secs(60), engine.bounce(&A)).await??;
 
     drop(release);
+    engine.running(&SITE).await?;
     Ok(engine.stop().await?)
 }
 
@@ -117,9 +118,10 @@ async fn a_nested_engine_that_is_stuck_keeps_no_kill_from_its_end() -> TestResul
     engine.output(SITE).await?.running(&PAGE).await?;
 
     let _bounced = engine.bounce(&SITE);
-    timeout(Duration::from_secs(60), engine.stop()).await??;
+    let ended = timeout(Duration::from_secs(60), engine.stop()).await?;
 
     drop(release);
+    assert!(matches!(ended, Err(EngineError::LeftBehind { .. })), "{ended:?}");
     Ok(())
 }
 

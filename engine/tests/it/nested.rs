@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, ChangeError, Context, Detail, Engine, EngineBuilder, EngineState, EventKind, Exit,
-    Manifold, Metrics, Name, NestedEngine, Report, WorkerState,
+    Backoff, ChangeError, Context, Detail, Engine, EngineBuilder, EngineError, EngineState,
+    EventKind, Exit, Manifold, Metrics, Name, NestedEngine, Report, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
@@ -233,13 +233,39 @@ async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
     page.never_yield();
     page.blocked().await?;
 
-    // The error names who was left behind.
-    drop(engine.stop().await);
+    let ended = engine.stop().await;
 
     page.release();
-    assert_eq!(engine.report().await.left_behind, ["/site"]);
-    assert_eq!(nested.report().await.left_behind, ["/site/page"]);
+    let Err(EngineError::LeftBehind { path, workers }) = ended else {
+        return Err("nobody was left behind".into());
+    };
+    assert_eq!((&*path, &*workers), ("/", &["/site/page".to_owned()][..]));
+    for engine in [engine, nested] {
+        assert_eq!(engine.report().await.left_behind, ["/site/page"]);
+    }
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_a_nested_engine_leaves_behind_is_an_ordinary_failure_outside() -> TestResult {
+    let (engine, page) = (test_engine().build()?, Script::new());
+    page.ignore_stop();
+    let start = |page, (), ctx: Context| async move {
+        let engine = test_engine().kill_deadline(SHORT).build_nested(&ctx)?;
+        engine.install(PAGE, page).await?;
+        engine.running(&PAGE).await?;
+        Ok::<NestedEngine, Exit>(engine)
+    };
+    let site = Manifold::builder().start_with(page.manifold(()), start);
+    let mut events = EventRecorder::new(&engine);
+    engine.install(SITE, site.output(|engine| Engine::clone(engine)).build()).await?;
+    engine.output(SITE).await?.kill();
+
+    events.wait_for_kind("/site", |kind| *kind == EventKind::Started { generation: 2 }).await?;
+
+    let left = "workers of engine /site did not end in time and were left behind: /site/page";
+    assert!(events.lines().contains(&format!("/site ended, failed: {left}")), "{events:?}");
+    Ok(engine.stop().await?)
 }
 
 #[tokio::test(start_paused = true)]

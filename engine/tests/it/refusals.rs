@@ -215,7 +215,12 @@ async fn a_replacement_that_uses_itself_is_held_against_what_it_offers_itself() 
     let asks_old = texts(of_number.run(move |_, up| offers_text(up))).await;
 
     assert!(matches!(asks_new, Err(ChangeError::Cycle { .. })), "{asks_new:?}");
-    assert!(matches!(asks_old, Err(ChangeError::InputMismatch { .. })), "{asks_old:?}");
+    let Err(ChangeError::Several { errors, more: 0 }) = asks_old else {
+        return Err(format!("not two things are wrong: {asks_old:?}").into());
+    };
+    let [ChangeError::InputMismatch { .. }, ChangeError::Cycle { .. }] = &*errors else {
+        return Err(format!("other things are wrong: {errors:?}").into());
+    };
     Ok(clean_kill(engine).await?)
 }
 
@@ -307,5 +312,78 @@ async fn no_near_name_is_looked_for_among_many_that_are_long() -> TestResult {
 
     assert_eq!(nearest(among_one)?, Some(long(0)?.to_string()));
     assert_eq!(nearest(among_many)?, None);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_is_wrong_with_a_group_is_told() -> TestResult {
+    const TEXT: Name<String> = Name::new("text");
+    let name = Name::<()>::new;
+    let engine = test_engine().build()?;
+    engine.install(A, idle()).await?;
+    engine.install(TEXT, text()).await?;
+    engine.install(name("poller"), idle()).await?;
+    let twice = Manifold::builder().inputs((A, A.optional())).offers::<(u8, u8)>();
+    let asks_text = Manifold::builder().inputs((A.output::<String>(), A.output::<u8>()));
+    let asks_text = asks_text.run(|_, up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let group = Change::new()
+        .install(A, idle())
+        .bounce(&name("poler"))
+        .bounce(&name("poller"))
+        .park(&name("poller"))
+        .provide(Name::<u32>::new("text"), 1)
+        .install(
+            name("twice"),
+            twice.run(|_, up| async move {
+                up.ready((1, 2)).wait().await;
+                Ok(())
+            }),
+        )
+        .install(Name::<u32>::new("wrong"), text())
+        .install(Name::<u32>::new("user"), add_one(Name::new("wrong")))
+        .install(name("other"), asks_text)
+        .install(C, idle().start_timeout(Duration::ZERO))
+        .install(B, add_one(B));
+
+    let refused = refusal(&engine, group).await?;
+
+    assert_eq!(refused, include_str!("golden/refusal.txt").trim_end());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_tells_all_that_is_wrong_too() -> TestResult {
+    let engine = test_engine().build()?;
+    let group = || Change::new().bounce(&A).install(B, text());
+
+    let previewed = engine.preview(group()).await.err().ok_or("it was previewed")?;
+    let refused = engine.apply(group()).await.err().ok_or("it was applied")?;
+
+    assert!(matches!(&refused, ChangeError::Several { errors, more: 0 } if errors.len() == 2));
+    assert_eq!(previewed, refused);
+    Ok(clean_kill(engine).await?)
+}
+
+/// More names than are looked at in one slice, and than are told.
+const MANY: usize = 10_000;
+
+#[tokio::test(start_paused = true)]
+async fn of_many_things_that_are_wrong_some_are_told_and_the_others_counted() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut group = Change::new();
+    for index in 0..MANY {
+        group = group.bounce(&Name::<()>::parse(&format!("n{index}"))?);
+    }
+
+    let refused = engine.apply(group).await.err().ok_or("it was applied")?;
+
+    let ChangeError::Several { errors, more } = &refused else { return Err(refused.into()) };
+    assert_eq!((errors.len(), errors.len() + more), (64, MANY));
+    let text = refused.to_string();
+    assert!(text.starts_with("cannot apply the change: 10000 things are wrong:\n  cannot bounce"));
+    assert!(text.ends_with("\n  and 9936 more"), "{text}");
     Ok(clean_kill(engine).await?)
 }

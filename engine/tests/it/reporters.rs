@@ -1,6 +1,9 @@
 //! Workers that report of themselves, in time or not.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use crankcase_engine::{Detail, Manifold, Name};
@@ -9,6 +12,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::threads::SHORT;
 use crate::{A, B, Idle, TestResult};
 
 /// Returns a manifold whose reporter answers after a delay.
@@ -129,5 +133,45 @@ async fn workers_that_are_functions_report_of_themselves_once_they_are_up() -> T
     assert_eq!(starting.workers["closure"].report, None);
     assert_eq!(up.workers["closure"].report, Some(json!({ "seen": 3 }).into()));
     assert_eq!(up.workers["thread"].report, Some(json!("a thread").into()));
+    Ok(clean_kill(engine).await?)
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread, which has no runtime.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reporters_are_asked_by_a_thread_without_a_runtime_too() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, reporting_after(Duration::ZERO)).await?;
+    let silent = reporting_after(Duration::from_secs(3600));
+    engine.install(B, silent.report_deadline(SHORT)).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+
+    let asking = engine.clone();
+    let thread = std::thread::spawn(move || block_on(asking.report()));
+    let report = tokio::task::spawn_blocking(|| thread.join()).await?;
+
+    let report = report.map_err(|_| "the thread panicked")?;
+    assert_eq!(report.workers["a"].report, Some(json!({ "late_by": 0 }).into()));
+    assert_eq!(report.workers["b"].reporter.as_deref(), Some("no answer within 20ms"));
     Ok(clean_kill(engine).await?)
 }

@@ -1,9 +1,12 @@
 //! How workers are stopped, and what happens to those that do not stop.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, EngineState, EventKind, Exit, WorkerState};
+use crankcase_engine::{
+    Change, ChangeError, EngineError, EngineState, EventKind, Exit, Manifold, Name, WorkerState,
+};
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -98,9 +101,10 @@ async fn a_kill_deadline_leaves_behind_what_has_not_stopped() -> TestResult {
     engine.running(&A).await?;
     let began = Instant::now();
 
-    engine.stop().await?;
+    let ended = engine.stop().await;
 
     assert_eq!(began.elapsed(), Duration::from_secs(5));
+    assert_eq!(left_behind(ended)?, ["/a"]);
     assert_eq!(engine.report().await.left_behind, ["/a"]);
     Ok(())
 }
@@ -114,11 +118,81 @@ async fn a_kill_deadline_names_who_is_left_behind() -> TestResult {
     engine.install(A, script.manifold(())).await?;
     engine.running(&A).await?;
 
-    engine.stop().await?;
+    assert!(engine.stop().await.is_err());
     events.finish().await?;
 
     let tail = ["/a is stuck", "/ finished"].map(str::to_owned);
     assert!(events.lines().ends_with(&tail), "{events:?}");
+    Ok(())
+}
+
+/// Returns a manifold whose worker never ends by itself.
+fn deaf() -> Manifold {
+    Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
+        drop(up.ready((1,)));
+        std::future::pending().await
+    })
+}
+
+/// Returns who an engine has left behind, by its error.
+fn left_behind(ended: Result<(), EngineError>) -> Result<Vec<String>, Box<dyn Error>> {
+    match ended {
+        Err(EngineError::LeftBehind { workers, .. }) => Ok(workers),
+        other => Err(format!("it ended otherwise: {other:?}").into()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_wait_names_the_same_workers_that_were_left_behind() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
+    engine.install(B, deaf()).await?;
+    engine.install(A, deaf()).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+    engine.kill();
+
+    let (first, second) = tokio::join!(engine.wait(), engine.wait());
+    let third = engine.stop().await;
+
+    for ended in [first, second, third] {
+        assert_eq!(left_behind(ended)?, ["/a", "/b"]);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fatal_error_comes_before_what_was_left_behind() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
+    let (deaf, broken) = (Script::new(), Script::new());
+    deaf.ignore_stop();
+    engine.install(A, deaf.manifold(())).await?;
+    engine.install(B, broken.manifold(())).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+
+    broken.end(Err(Exit::fatal("it broke")));
+    let ended = engine.wait().await;
+
+    assert!(matches!(ended, Err(EngineError::Fatal { .. })), "{ended:?}");
+    assert_eq!(engine.report().await.left_behind, ["/a"]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_that_were_left_behind_the_text_names_ten() -> TestResult {
+    let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
+    for index in 10..23 {
+        let name = Name::<u32>::parse(&format!("w{index}"))?;
+        engine.install(name.clone(), deaf()).await?;
+        engine.running(&name).await?;
+    }
+
+    let error = engine.stop().await.err().ok_or("it ended well")?;
+
+    let named = "/w10, /w11, /w12, /w13, /w14, /w15, /w16, /w17, /w18, /w19 and 3 more";
+    let text = format!("workers of engine / did not end in time and were left behind: {named}");
+    assert_eq!(error.to_string(), text);
+    assert_eq!(left_behind(Err(error))?.len(), 13);
     Ok(())
 }
 
@@ -160,7 +234,7 @@ async fn a_closure_that_is_not_ready_is_told_and_gets_its_grace() -> TestResult 
     let (engine, journal) = (test_engine().build()?, Journal::new());
     let (noted, began) = (journal.clone(), Arc::new(Notify::new()));
     let begins = Arc::clone(&began);
-    let closure = crankcase_engine::Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+    let closure = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
         let noted = noted.clone();
         begins.notify_one();
         async move {
@@ -283,7 +357,7 @@ async fn a_call_that_waits_for_a_worker_is_answered_when_the_engine_is_killed() 
 async fn a_worker_is_told_at_once_that_an_input_died_by_itself() -> TestResult {
     let (engine, journal, script) = (test_engine().build()?, Journal::new(), Script::new());
     let noted = journal.clone();
-    let user = crankcase_engine::Manifold::builder().inputs((A, B)).run(move |_, up| {
+    let user = Manifold::builder().inputs((A, B)).run(move |_, up| {
         let noted = noted.clone();
         async move {
             let stop = up.ready(());
@@ -297,7 +371,7 @@ async fn a_worker_is_told_at_once_that_an_input_died_by_itself() -> TestResult {
     slow.stop_after(Duration::from_secs(1));
     engine.install(A, script.manifold(())).await?;
     engine.provide(B, 1).await?;
-    let top = crankcase_engine::Name::<()>::new("top");
+    let top = Name::<()>::new("top");
     engine.install(top.clone(), user).await?;
     engine.install(C, slow.manifold(top.clone())).await?;
     engine.running(&C).await?;

@@ -55,10 +55,12 @@ async fn workers_that_never_yield_on_every_thread_are_named_and_left_behind() ->
     scripts[0].blocked().await?;
     scripts[1].blocked().await?;
 
-    engine.stop().await?;
+    let ended = engine.stop().await;
 
     let report = engine.report().await;
     scripts.iter().for_each(Script::release);
+    let text = "workers of engine / did not end in time and were left behind: /a, /b";
+    assert_eq!(ended.err().ok_or("it ended well")?.to_string(), text);
     assert_eq!(report.left_behind, ["/a", "/b"]);
     Ok(())
 }

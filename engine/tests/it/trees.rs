@@ -7,7 +7,7 @@ mod world;
 
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Name, Nested, WorkerState};
+use crankcase_engine::{Change, Engine, EngineError, Name, Nested, WorkerState};
 use crankcase_testing::test_engine;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -202,7 +202,11 @@ async fn run(seed: u64) -> TestResult {
         check_rest(&engine, &world).await?;
     }
     let ended = timeout(Duration::from_secs(3600), engine.stop()).await;
-    ended.map_err(|_| "the engine does not end")??;
+    let left_behind = match ended.map_err(|_| "the engine does not end")? {
+        Err(EngineError::LeftBehind { workers, .. }) => workers,
+        ended => ended.map(|()| Vec::new())?,
+    };
+    world.check_left_behind(&left_behind);
     world.check_all_ended();
     let broken = world.broken();
     if broken.is_empty() { Ok(()) } else { Err(broken.join("\n").into()) }

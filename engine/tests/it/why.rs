@@ -161,6 +161,7 @@ async fn a_worker_that_does_not_end_is_not_stuck_for_an_error_of_the_past() -> T
     assert!(!engine.report().await.to_string().contains("disk"));
     drop(kept.lock().take());
     assert!(bouncing.await.is_err());
+    engine.running(&A).await?;
     drop(kept.lock().take());
     engine.kill();
     Ok(engine.wait().await?)

@@ -1,7 +1,8 @@
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crankcase_engine::{ChangeError, ConfigError, EngineError};
+use crankcase_engine::{ChangeError, ConfigError, EngineError, WithCauses};
 use crankcase_status::StateError;
 use crankcase_workers::SignalError;
 use thiserror::Error;
@@ -29,7 +30,7 @@ impl Ended {
 }
 
 /// Why an agent did not start, or did not end well.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum AgentError {
     /// The log could not be begun.
@@ -56,15 +57,15 @@ pub enum AgentError {
     /// The manifolds do not fit each other; nothing was started.
     #[error("cannot install the manifolds of the agent")]
     Install(#[from] ChangeError),
-    /// A worker had a fatal error; of several, the gravest.
+    /// A worker had a fatal error, of several the gravest, or workers did not end in time.
     #[error("the agent has failed")]
     Engine(#[from] EngineError),
-    /// Workers did not end in time.
-    #[error("workers did not stop and were left behind: {}", paths.join(", "))]
-    LeftBehind {
-        /// Their paths.
-        paths: Vec<String>,
-    },
+}
+
+impl fmt::Debug for AgentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl AgentError {

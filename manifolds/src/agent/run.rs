@@ -47,8 +47,13 @@ impl AgentBuilder {
                     Err(error)
                 }
             };
+            // They are in an error too, but not in a graver one.
             let left_behind = engine.report().await.left_behind;
-            let stopped = frame.stop().await;
+            // A client that is cut off is no failure of the agent.
+            let stopped = frame.stop().await.or_else(|error| match error {
+                EngineError::LeftBehind { .. } => Ok(()),
+                error => Err(error),
+            });
             told.all().await;
             // It ends with the events; a thread that is taken is not waited for.
             let _late = timeout(LAST_GRACE, logging).await;
@@ -66,20 +71,17 @@ impl AgentBuilder {
         };
         *may_run_on = !left_behind.is_empty();
         fatal.say_unless_of(ended.as_ref().err().and_then(AgentError::fatal_worker));
-        match ended {
-            Ok(()) if left_behind.is_empty() => Ok(stopped.map(|()| Ended::Stopped)?),
-            Ok(()) => {
-                say_besides(stopped);
-                Err(AgentError::LeftBehind { paths: left_behind })
-            }
-            Err(error) => {
-                say_besides(stopped);
-                if !left_behind.is_empty() {
-                    tracing::error!(workers = ?left_behind, "workers were left behind");
-                }
-                Err(error)
-            }
+        let Err(error) = ended else { return Ok(stopped.map(|()| Ended::Stopped)?) };
+        say_besides(stopped);
+        // The stop after an install that failed has said it.
+        let is_said = matches!(
+            error,
+            AgentError::Install(_) | AgentError::Engine(EngineError::LeftBehind { .. })
+        );
+        if !is_said && !left_behind.is_empty() {
+            tracing::error!(workers = ?left_behind, "workers were left behind");
         }
+        Err(error)
     }
 }
 

@@ -17,7 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, Events, Report};
+use crankcase_engine::{Engine, EngineError, Events, Report};
 use rand::SeedableRng;
 use tokio::time::timeout;
 
@@ -211,9 +211,14 @@ impl Run {
                 format!("P6: it has not ended within {limit:?}: {}", live.join(", ")).into()
             );
         };
-        ended.map_err(|error| format!("the engine ended with an error: {error}"))?;
+        let left_behind = match ended {
+            Ok(()) => Vec::new(),
+            Err(EngineError::LeftBehind { workers, .. }) => workers,
+            Err(error) => return Err(format!("the engine ended with an error: {error}").into()),
+        };
         let report = engine.report().await;
         self.catch_up()?;
+        self.notes.look(|judge| judge.left_behind(&left_behind))?;
         self.leave(idle);
         self.judge(&report, false)
     }

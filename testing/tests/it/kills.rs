@@ -34,7 +34,8 @@ async fn a_clean_kill_fails_if_the_engine_had_a_fatal_error() -> TestResult {
 
     let failure = clean_kill(engine).await.err().ok_or("it was clean")?;
 
-    let text = "it did not end well: worker /a had a fatal error";
+    let text =
+        "it did not end well: worker /a had a fatal error; seen:\n  /a ended, fatal: it broke";
     assert_eq!(failure.to_string(), text);
     Ok(())
 }
@@ -51,7 +52,8 @@ async fn a_clean_kill_fails_if_a_worker_is_left_behind() -> TestResult {
 
     assert_eq!(
         failure.to_string(),
-        "it did not end well; seen:\n  /a is stuck\n  /a is left behind"
+        "it did not end well: workers of engine / did not end in time and were left behind: /a; \
+         seen:\n  /a is stuck"
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_engine::Health;
+use crankcase_engine::{Health, WithCauses};
 
 type Tell = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
@@ -72,12 +72,6 @@ impl fmt::Debug for Condition {
 }
 
 /// Returns an error with its causes, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    WithCauses(error).to_string()
 }

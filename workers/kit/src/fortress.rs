@@ -9,7 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_engine::{Outcome, Stop, Worker};
+use crankcase_engine::{Outcome, Stop, WithCauses, Worker};
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -83,7 +83,7 @@ struct Inner {
 }
 
 /// Why nobody is let in, or nobody alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FortressError {
     /// The fortress' worker has ended.
@@ -92,6 +92,12 @@ pub enum FortressError {
     /// Another guard has unlocked the fortress before all guests had left: begin anew.
     #[error("the fortress was unlocked before all guests had left")]
     Unlocked,
+}
+
+impl fmt::Debug for FortressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl Fortress {

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use crankcase_engine::WithCauses;
 use thiserror::Error;
 
 use crate::printable::printable;
@@ -45,7 +46,7 @@ impl fmt::Display for ServiceState {
 }
 
 /// Why a service manager cannot be told.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The address is not that of a Unix socket.
@@ -67,6 +68,12 @@ pub enum ServiceError {
         #[source]
         source: io::Error,
     },
+}
+
+impl fmt::Debug for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 /// The manager that has started this process as a service, such as systemd with `Type=notify`.

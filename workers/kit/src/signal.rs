@@ -1,6 +1,8 @@
 //! The signals that ask a process to end or to reload.
 
-use crankcase_engine::{Outcome, Stop, Worker};
+use std::fmt;
+
+use crankcase_engine::{Outcome, Stop, WithCauses, Worker};
 use thiserror::Error;
 use tokio::signal::unix;
 use tokio::sync::watch;
@@ -65,7 +67,7 @@ impl SignalCounts {
 }
 
 /// Why signals cannot be listened for.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum SignalError {
     /// The handler of a signal could not be installed; no listener exists.
@@ -80,6 +82,12 @@ pub enum SignalError {
     /// The worker has ended, so no signal will be published any more.
     #[error("the signal worker has ended")]
     Ended,
+}
+
+impl fmt::Debug for SignalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 /// A worker that listens for SIGINT, SIGTERM and SIGHUP and publishes how often each came.

@@ -1,6 +1,7 @@
 //! How values and errors become text for people.
 use std::error::Error;
 
+use crankcase_engine::WithCauses;
 use crankcase_workers::is_unprintable;
 use serde_json::Value;
 
@@ -52,13 +53,7 @@ pub(crate) fn cut(text: &str) -> String {
 
 /// Returns the error with its causes on one line.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
+    WithCauses(error).to_string()
 }
 
 /// Returns the candidate that `name` was most likely meant to be, if one is near.

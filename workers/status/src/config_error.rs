@@ -1,12 +1,21 @@
+use std::fmt;
+
+use crankcase_engine::WithCauses;
 use thiserror::Error;
 
 /// A field of a configuration that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[error("invalid value {value:?} of {field}: {reason}")]
 pub struct ConfigError {
     field: &'static str,
     value: String,
     reason: &'static str,
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl ConfigError {

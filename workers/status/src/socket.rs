@@ -3,12 +3,14 @@
 //! The socket is `control.sock` in the state folder. A path that is too long for the address of a
 //! socket gets a short one in the user's runtime folder, and `control.path` says which.
 
+use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_engine::WithCauses;
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -29,7 +31,7 @@ const SOCKET: &str = "control.sock";
 const POINTER: &str = "control.path";
 
 /// Why the control socket cannot be made or found.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum SocketError {
     /// Something that is no socket, such as a symlink, is where the socket has to be: remove it.
@@ -61,6 +63,12 @@ pub enum SocketError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl fmt::Debug for SocketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 /// The files of a socket. They are removed when this is dropped, while the folder is still held.

@@ -3,9 +3,11 @@
 mod folder;
 mod lock;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crankcase_engine::WithCauses;
 use rustix::process::geteuid;
 use thiserror::Error;
 
@@ -40,7 +42,7 @@ pub struct StateDir {
 }
 
 /// Why a state folder cannot be used.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// Neither `XDG_STATE_HOME` nor `HOME` says where the state is: name a folder.
@@ -70,6 +72,12 @@ pub enum StateError {
         /// The process; `None` if it has not said yet.
         pid: Option<u32>,
     },
+}
+
+impl fmt::Debug for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 fn holder(pid: Option<u32>) -> String {

@@ -136,6 +136,25 @@ impl World {
         }
     }
 
+    /// Checks that those who are left behind are those who are stuck, or the engines that hold them.
+    pub(super) fn check_left_behind(&self, left_behind: &[String]) {
+        let stuck = self.stuck.lock();
+        let holds = |path: &String, stuck: &Leftover| {
+            let rest = stuck.worker.path.strip_prefix(&**path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        for leftover in stuck.iter() {
+            if !left_behind.iter().any(|path| holds(path, leftover)) {
+                self.break_promise(format!("{} is left behind unnamed", leftover.worker.path));
+            }
+        }
+        for path in left_behind {
+            if !stuck.iter().any(|leftover| holds(path, leftover)) {
+                self.break_promise(format!("{path} is named, and nobody there is stuck"));
+            }
+        }
+    }
+
     /// Returns a manifold whose workers check that who uses them ends before they do.
     pub(super) fn manifold(&self, path: &'static str, inputs: &[&'static str]) -> Manifold {
         let inputs: Vec<Name<Token>> = inputs.iter().map(|name| Name::new(name)).collect();

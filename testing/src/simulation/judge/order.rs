@@ -128,6 +128,15 @@ impl Judge {
         Ok(())
     }
 
+    /// Judges whether those were stuck whom the engine says that it has left behind.
+    pub(in crate::simulation) fn left_behind(&self, workers: &[String]) -> Judged {
+        let is_stuck = |path: &String| self.seat(path).is_some_and(|seat| seat.is_stuck);
+        match workers.iter().find(|path| !is_stuck(path)) {
+            None => Ok(()),
+            Some(path) => Err(format!("P6: {path} is left behind, but was never stuck")),
+        }
+    }
+
     /// Judges whether everybody whose input has ended by itself was told so at once.
     pub(in crate::simulation) fn judge_owed(&self) -> Judged {
         match self.owed.first() {

@@ -1,11 +1,12 @@
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crankcase_engine::{BoxError, ConfigError};
+use crankcase_engine::{BoxError, ConfigError, WithCauses};
 use thiserror::Error;
 
 /// Why a config file, or a version of it, is not accepted.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ConfigFileError {
     /// The worker's own configuration is invalid; nothing was read.
@@ -53,4 +54,10 @@ pub enum ConfigFileError {
         /// What the validating function said, or that it panicked.
         source: BoxError,
     },
+}
+
+impl fmt::Debug for ConfigFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }

@@ -1,11 +1,13 @@
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use crankcase_engine::WithCauses;
 use thiserror::Error;
 
 /// Why a path cannot be watched at all.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum WatchError {
     /// The path does not begin at the root.
@@ -24,6 +26,12 @@ pub enum WatchError {
         #[source]
         source: io::Error,
     },
+}
+
+impl fmt::Debug for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 /// Why a path is not watched by the kernel, in part or as a whole.

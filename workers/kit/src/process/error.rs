@@ -1,16 +1,17 @@
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crankcase_engine::ConfigError;
+use crankcase_engine::{ConfigError, WithCauses};
 use thiserror::Error;
 
 use super::LedgerError;
 
 /// Why an external command could not be run, or has ended.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ProcessError {
     /// The configuration is invalid; nothing was done.
@@ -107,6 +108,12 @@ pub enum ProcessError {
         /// What else there is to say of its end.
         end: ProcessEnd,
     },
+}
+
+impl fmt::Debug for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 /// What there is to say of a process that has ended by itself.

@@ -5,12 +5,14 @@
 //!    its environment; so a process is found also if the agent dies before the pid is recorded.
 //! 2. A record file is replaced by rename and synced, so it is the old or the new one, never a mix.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crankcase_engine::WithCauses;
 use rustix::process::{Pid, getpid};
 use thiserror::Error;
 
@@ -37,12 +39,18 @@ pub struct Ledger {
 }
 
 /// Why the ledger could not be read or written.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[error("cannot {doing} {path:?}")]
 pub struct LedgerError {
     doing: &'static str,
     path: PathBuf,
     source: io::Error,
+}
+
+impl fmt::Debug for LedgerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl LedgerError {

@@ -1,8 +1,10 @@
-use crankcase_engine::{ConfigError, NameError};
+use std::fmt;
+
+use crankcase_engine::{ConfigError, NameError, WithCauses};
 use thiserror::Error;
 
 /// Why a runner does not do what it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RunnerError {
     /// The name is none; names are the same as an engine's.
@@ -60,6 +62,12 @@ pub enum RunnerError {
         /// The name.
         name: String,
     },
+}
+
+impl fmt::Debug for RunnerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl RunnerError {

@@ -1,14 +1,15 @@
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crankcase_engine::BoxError;
+use crankcase_engine::{BoxError, WithCauses};
 use thiserror::Error;
 
 use crate::wire::{FailureCode, VERSION};
 
 /// Why an agent did not answer as it was asked to.
-#[derive(Debug, Error)]
+#[derive(Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// No agent listens: start one, or name its state folder.
@@ -57,6 +58,12 @@ pub enum ClientError {
         /// The agent's version.
         version: u32,
     },
+}
+
+impl fmt::Debug for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&WithCauses(self), f)
+    }
 }
 
 impl From<hyper::Error> for ClientError {
