@@ -10,7 +10,7 @@ use crate::changes::Latest;
 use crate::detail::Reporter;
 use crate::event::EventKind;
 use crate::finish::Finish;
-use crate::machine::{End, EndKind, Generation, Left, NodeId, Rest, Stage, Status};
+use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
 use crate::value::{Outputs, Value};
 
 impl EventLoop {
@@ -38,7 +38,9 @@ impl EventLoop {
     ) {
         let view = self.machine.view(node);
         let is_told = view.stage > Stage::Free;
-        let Some(worker) = self.worker(node, generation).filter(|_| !view.is_overdue) else {
+        // What is left of a worker that has ended does not come up.
+        let can_be = !view.is_overdue && view.phase != Phase::Lingering;
+        let Some(worker) = self.worker(node, generation).filter(|_| can_be) else {
             return self.discard((outputs, reporter));
         };
         worker.ask = reporter.map(Ask::new);
@@ -74,7 +76,9 @@ impl EventLoop {
             worker.uptime = Uptime::None;
             if let Some(ask) = worker.ask.take() {
                 ask.give_up();
-                self.discard(ask);
+                // In this order: what the reporter holds is dropped before the worker is gone.
+                let reporter = (ask, worker.stopper.linger());
+                self.discard(reporter);
             }
         }
         self.withdraw(node);
@@ -210,6 +214,9 @@ impl EventLoop {
     }
 
     fn on_health(&mut self, node: NodeId, generation: Generation) {
+        if self.machine.view(node).phase == Phase::Lingering {
+            return;
+        }
         let worker = self.worker(node, generation);
         let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
         let slot = &mut self.slots[node.index()];
