@@ -180,7 +180,7 @@ enum Follower {
 
 /// How long a blocking function may take to return after it has dropped its `Up`: mostly that is
 /// how it returns.
-const RETURN: Duration = Duration::from_secs(1);
+const TIME_TO_RETURN: Duration = Duration::from_secs(1);
 
 impl<O: Offers> Up<O> {
     fn new(ctx: Context, follower: Follower) -> Self {
@@ -241,11 +241,11 @@ impl<O> Drop for Up<O> {
         }
         match &self.follower {
             // The task looks at it after this poll: a worker that ends now says nothing besides.
-            Follower::Task(_, task) if *task == task::try_id() => stop.set_unready(),
-            Follower::Beside(place, thread) if *thread == thread::current().id() => {
+            Follower::Task(_, id) if *id == task::try_id() => stop.set_unready(),
+            Follower::Beside(place, id) if *id == thread::current().id() => {
                 let (stop, driver) = (stop.clone(), &self.ctx.identity().shared.driver);
                 let late = Forwarder::run(driver, async move {
-                    sleep(RETURN).await;
+                    sleep(TIME_TO_RETURN).await;
                     if !stop.is_stopped() {
                         Health::of(&stop).degraded(NEVER_UP);
                     }
