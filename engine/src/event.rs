@@ -164,7 +164,10 @@ pub enum EventKind {
         /// Whether it panicked.
         is_panic: bool,
     },
-    /// Nothing is left any more of a stuck worker that had ended before.
+    /// Something is left of a worker that has just ended, such as blocking work. Values of it that
+    /// are being dropped are not said.
+    Lingering,
+    /// Nothing is left any more of a worker that had ended before, and lingered or was stuck.
     Gone,
     /// A worker waits before it is started again. Without it, it is started at once: its delay is
     /// zero, or an input has changed since it was started.
@@ -223,6 +226,7 @@ impl fmt::Display for EventKind {
             Self::Stuck => f.write_str("is stuck"),
             Self::Ended { end, error: Some(error), .. } => write!(f, "ended, {end}: {error}"),
             Self::Ended { end, error: None, .. } => write!(f, "ended, {end}"),
+            Self::Lingering => f.write_str("lingers"),
             Self::Gone => f.write_str("is gone"),
             Self::Waiting { delay, failures } => {
                 let delay = humantime::format_duration(Duration::from_millis(

@@ -62,6 +62,8 @@ struct State {
 struct Rare {
     /// How many parts of the worker outlive its future.
     parts: usize,
+    /// How many of them are only being dropped.
+    dropping: usize,
     /// What is to happen once they are gone, in this order.
     at_end: Vec<Box<dyn FnOnce() + Send>>,
     /// How long they have from the worker's end on, in place of its grace.
@@ -90,10 +92,13 @@ impl Cell {
         Wait::new(self, flags)
     }
 
-    fn linger(self: &Arc<Self>) -> Linger {
+    fn linger(self: &Arc<Self>, is_dropping: bool) -> Linger {
         self.flags.fetch_or(LINGERED, Ordering::AcqRel);
-        self.state.lock().rare.get_or_insert_default().parts += 1;
-        Linger { cell: Arc::clone(self) }
+        let mut state = self.state.lock();
+        let rare = state.rare.get_or_insert_default();
+        rare.parts += 1;
+        rare.dropping += usize::from(is_dropping);
+        Linger { cell: Arc::clone(self), is_dropping }
     }
 
     fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
@@ -223,7 +228,7 @@ impl Stop {
     /// it was dropped: the worker's end is told at once, but it is not started again before they
     /// have ended. They have the worker's grace; after that it is stuck.
     pub fn linger(&self) -> Linger {
-        self.cell.linger()
+        self.cell.linger(false)
     }
 
     /// Runs `at_end` when nothing lingers any more, which may be at once.
@@ -314,6 +319,8 @@ impl Stop {
 #[must_use = "the worker may count as gone when this is dropped"]
 pub struct Linger {
     cell: Arc<Cell>,
+    /// It keeps what is being dropped.
+    is_dropping: bool,
 }
 
 impl Drop for Linger {
@@ -323,6 +330,7 @@ impl Drop for Linger {
             let Some(left) = state.rare.as_deref_mut() else { return };
             if left.parts > 1 || left.at_end.is_empty() {
                 left.parts -= 1;
+                left.dropping -= usize::from(self.is_dropping);
                 return;
             }
             // The last part counts until all that waits for its end has run.
@@ -389,9 +397,17 @@ impl Stopper {
         self.stop();
     }
 
-    /// Keeps the worker from counting as gone; see [`Stop::linger`].
-    pub(crate) fn linger(&self) -> Linger {
-        self.cell.linger()
+    /// Keeps the worker from counting as gone while something that it offered is dropped.
+    pub(crate) fn dropping(&self) -> Linger {
+        self.cell.linger(true)
+    }
+
+    /// Returns whether something is left of the worker besides what is being dropped.
+    pub(crate) fn lingers(&self) -> bool {
+        self.cell.has(LINGERED) && {
+            let state = self.cell.state.lock();
+            state.rare.as_deref().is_some_and(|rare| rare.parts > rare.dropping)
+        }
     }
 
     /// Runs `at_end` when nothing lingers any more; see [`Stop::once_gone`].

@@ -83,6 +83,7 @@ impl EventLoop {
             uptime: Uptime::None,
             is_plain,
             is_obsolete: false,
+            lingers: false,
         });
     }
 
@@ -140,7 +141,7 @@ impl EventLoop {
         if matches!(outputs, Outputs::None) && unseen.is_empty() {
             return;
         }
-        let linger = slot.worker.as_ref().map(|worker| worker.stopper.linger());
+        let linger = slot.worker.as_ref().map(|worker| worker.stopper.dropping());
         // In this order.
         self.discard((outputs, unseen, linger));
     }

@@ -69,6 +69,8 @@ pub(super) struct WorkerSlot {
     /// Its manifold is no longer the one that is installed: what it offers is not what the name
     /// offers.
     pub(super) is_obsolete: bool,
+    /// It has ended, and something of it is left besides what is being dropped.
+    pub(super) lingers: bool,
 }
 
 /// Whether a worker is up, and what it was when it was told to stop.

@@ -70,14 +70,16 @@ impl EventLoop {
         let Some(worker) = worker else { return self.discard(finish) };
         let (ran, is_obsolete) = (self.ran(node, worker), worker.is_obsolete);
         let stage = self.machine.view(node).stage;
+        let lingers = worker.stopper.lingers();
         let slot = &mut self.slots[node.index()];
         slot.stopped = NonZeroU64::new(self.now);
         if let Some(worker) = &mut slot.worker {
             worker.uptime = Uptime::None;
+            worker.lingers = lingers;
             if let Some(ask) = worker.ask.take() {
                 ask.give_up();
                 // In this order: what the reporter holds is dropped before the worker is gone.
-                let reporter = (ask, worker.stopper.linger());
+                let reporter = (ask, worker.stopper.dropping());
                 self.discard(reporter);
             }
         }
@@ -86,6 +88,9 @@ impl EventLoop {
         slot.forget_health();
         let kind = finish.kind;
         self.note_end(node, finish, is_obsolete);
+        if lingers {
+            self.note(node, None, || EventKind::Lingering);
+        }
         if kind == EndKind::Dropped {
             self.is_runtime_gone |= !self.machine.is_killed();
             // Its runtime goes. The machine would stop all by itself, but only this says so.
@@ -119,14 +124,13 @@ impl EventLoop {
 
     /// Nothing is left any more of a worker that has ended.
     fn on_gone(&mut self, node: NodeId, generation: Generation) {
-        if self.worker(node, generation).is_some() {
-            let stage = self.machine.view(node).stage;
-            self.machine.gone(node, generation, Duration::from_nanos(self.now));
-            if stage == Stage::Stuck {
-                self.note(node, None, || EventKind::Gone);
-            }
-            self.let_go(node, generation, stage);
+        let Some(worker) = self.worker(node, generation) else { return };
+        let (lingers, stage) = (worker.lingers, self.machine.view(node).stage);
+        if lingers || stage == Stage::Stuck {
+            self.note(node, None, || EventKind::Gone);
         }
+        self.machine.gone(node, generation, Duration::from_nanos(self.now));
+        self.let_go(node, generation, stage);
     }
 
     /// Forgets a worker that is gone, and answers those who have waited for that.

@@ -129,7 +129,11 @@ impl Judge {
     }
 
     fn worker_event(&mut self, index: usize, kind: &EventKind) -> Judged {
-        if !matches!(kind, EventKind::Waiting { .. } | EventKind::Spent { .. }) {
+        let says_what_follows = matches!(
+            kind,
+            EventKind::Waiting { .. } | EventKind::Spent { .. } | EventKind::Lingering
+        );
+        if !says_what_follows {
             self.judge_next(index)?;
         }
         let seat = &mut self.seats[index];
@@ -170,6 +174,15 @@ impl Judge {
                 self.owed.retain(|(user, _)| *user != index);
             }
             EventKind::Stuck => seat.is_stuck = true,
+            EventKind::Lingering => {
+                // It waits for what is left of its wait when that is gone.
+                if let Next::Backoff(failures) = seat.next {
+                    seat.failures = failures;
+                }
+                seat.lingered = Some(self.at);
+                (seat.lingers, seat.rest, seat.next) = (true, Rest::Unknown, Next::Whatever);
+            }
+            EventKind::Gone => (seat.lingers, seat.is_stuck) = (false, false),
             EventKind::Ended { end, error, .. } => {
                 let path = &seat.path;
                 ensure!(

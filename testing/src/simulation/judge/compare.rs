@@ -51,6 +51,7 @@ impl Judge {
             WorkerState::Stopping => seat.is_told,
             WorkerState::Aborting => seat.is_aborted,
             WorkerState::Stuck => seat.is_stuck,
+            WorkerState::Lingering => seat.phase == Phase::Idle,
             _ => seat.phase == Phase::Idle,
         };
         ensure!(
@@ -75,7 +76,8 @@ impl Judge {
     /// Returns what must be said of who is installed and has no worker; `None` if that is not known.
     fn rest_of(&self, seat: &Seat, at: Duration) -> Option<WorkerState> {
         let is_known = seat.next == Next::Whatever && !self.places.is_killed(seat.engine);
-        if seat.phase != Phase::Idle || !seat.is_installed || !is_known {
+        let is_gone = seat.phase == Phase::Idle && !seat.lingers && !seat.is_stuck;
+        if !is_gone || !seat.is_installed || !is_known {
             return None;
         }
         match seat.rest {
@@ -112,7 +114,10 @@ impl Judge {
                 ensure!(reason, "P5: {path} waits at rest though all its inputs are there");
                 Ok(())
             }
-            WorkerState::Starting | WorkerState::Stopping | WorkerState::Closing => {
+            WorkerState::Starting
+            | WorkerState::Stopping
+            | WorkerState::Closing
+            | WorkerState::Lingering => {
                 // A start that has not finished is not at rest; who closes waits for one that is
                 // stuck, or the engine has not settled.
                 let is_busy = report

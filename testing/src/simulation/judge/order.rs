@@ -19,6 +19,11 @@ impl Judge {
             seat.generation
         );
         ensure!(
+            !seat.lingers && !seat.is_stuck,
+            "P1: {path} is started, generation {generation}, while generation {} is not gone",
+            seat.generation
+        );
+        ensure!(
             generation > seat.counted,
             "P1: {path} has generation {generation} after {}",
             seat.counted
@@ -29,6 +34,7 @@ impl Judge {
         (seat.phase, seat.generation, seat.began) = (Phase::Starting, generation, self.count);
         seat.counted = generation;
         (seat.is_told, seat.is_aborted, seat.is_stuck) = (false, false, false);
+        seat.lingered = None;
         self.begin_life(index);
         Ok(())
     }

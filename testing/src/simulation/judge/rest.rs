@@ -145,6 +145,7 @@ impl Judge {
     pub(super) fn waiting(&mut self, index: usize, delay: Duration, failures: u32) -> Judged {
         let until = self.at + delay;
         let seat = &mut self.seats[index];
+        let lingered = seat.lingered.take();
         let policy = seat.policy.as_deref();
         let path = &seat.path;
         match std::mem::take(&mut seat.next) {
@@ -168,8 +169,10 @@ impl Judge {
         }
         if let Some(policy) = policy {
             let (least, most) = bounds(policy, failures);
+            // A wait runs from the end of a worker, also if that lingers.
+            let since = lingered.unwrap_or(self.at);
             ensure!(
-                (least..=most).contains(&delay),
+                (least..=most).contains(&(delay + (self.at - since))),
                 "S9: {path} waits for {delay:?} {}; by its policy it is {least:?} to {most:?}",
                 after(failures)
             );

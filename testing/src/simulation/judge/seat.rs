@@ -81,6 +81,10 @@ pub(in crate::simulation) struct Seat {
     pub(in crate::simulation) is_told: bool,
     pub(super) is_aborted: bool,
     pub(super) is_stuck: bool,
+    /// Its last worker has ended, and something of it is left.
+    pub(super) lingers: bool,
+    /// When that had ended, until it is said what follows.
+    pub(super) lingered: Option<Duration>,
     pub(in crate::simulation) starts: u64,
     /// How its last worker ended.
     pub(in crate::simulation) end: Option<EndKind>,

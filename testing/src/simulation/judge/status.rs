@@ -75,7 +75,8 @@ impl Judge {
     /// Judges whether an idle path rightly is.
     fn judge_idle(&self, index: usize, known: &mut Known) -> Judged {
         let seat = &self.seats[index];
-        if !seat.rest.is_over(self.at) || seat.is_parked || self.is_killed(index) {
+        let is_gone = !seat.lingers && !seat.is_stuck;
+        if !is_gone || !seat.rest.is_over(self.at) || seat.is_parked || self.is_killed(index) {
             return Ok(());
         }
         let Some(declared) = &seat.declared else { return Ok(()) };

@@ -1,6 +1,8 @@
 //! What is asked by hand in a run, and what is judged of the answers.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
 use rand::RngExt;
@@ -217,6 +219,10 @@ impl Run {
         let Some((path, ())) = self.any(Seat::shows_up, |_| ()) else { return Ok(()) };
         let path = &path;
         let Some((engine, name)) = self.whereabouts(path) else { return Ok(()) };
+        // What happens anyway is in no preview.
+        if !is_settled(&engine) {
+            return Ok(());
+        }
         let before = self.count();
         let preview = engine.preview(Change::new().bounce(&name));
         let Ok(preview) = self.drive(preview).await? else { return Ok(()) };
@@ -301,4 +307,10 @@ fn with_input(manifold: Manifold, name: &str, need: u32) -> Manifold {
         2 => manifold.admitted(name.live(), |_, _| Ok(())),
         _ => manifold.admitted(name.live().required(), |_, _| Ok(())),
     }
+}
+
+/// Returns whether nothing will happen in an engine without a further cause.
+fn is_settled(engine: &Engine) -> bool {
+    let mut cx = Context::from_waker(Waker::noop());
+    matches!(pin!(engine.settled()).poll(&mut cx), Poll::Ready(Ok(())))
 }

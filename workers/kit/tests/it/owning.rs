@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Engine, Linger, Name, WorkerState};
+use crankcase_engine::{ChangeError, Engine, Linger, Name, WorkerState};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -23,7 +23,7 @@ pub(crate) async fn check_held<T>(
         owner.map(|owner| (owner.state, owner.starts))
     });
 
-    bounced?;
+    assert!(matches!(bounced, Err(ChangeError::Stuck { .. })), "{bounced:?}");
     assert_eq!(seen, Some((WorkerState::Stuck, 1)));
     Ok(())
 }
