@@ -425,6 +425,11 @@ impl Machine {
         self.policy_of(id).backoff.reset_after
     }
 
+    /// Returns how long a worker has that was told to stop.
+    pub(crate) fn grace(&self, id: NodeId) -> Duration {
+        self.policy_of(id).grace
+    }
+
     fn policy_of(&self, id: NodeId) -> &Policy {
         self.graph[id].policy().unwrap_or(&self.policy)
     }

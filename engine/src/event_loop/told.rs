@@ -13,6 +13,10 @@ use crate::finish::Finish;
 use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
 use crate::value::{Outputs, Value};
 
+/// How long what a worker offered may be dropped for, if its grace is shorter: also a worker without
+/// a grace is not stuck for the moment that this takes.
+const DROPPED_WITHIN: Duration = Duration::from_secs(1);
+
 impl EventLoop {
     pub(super) fn receive(&mut self, message: Message) {
         match message {
@@ -97,7 +101,12 @@ impl EventLoop {
             self.kill(None);
         }
         let worker = self.slots[node.index()].worker.as_ref();
-        let left = worker.map_or(Left::Nothing, |worker| worker.stopper.left());
+        let left = match worker.map_or(Left::Nothing, |worker| worker.stopper.left()) {
+            Left::Something { grace: None } if !lingers => {
+                Left::Something { grace: Some(self.machine.grace(node).max(DROPPED_WITHIN)) }
+            }
+            left => left,
+        };
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at, left });
         let rest = self.machine.view(node);
