@@ -99,8 +99,9 @@ use seeds::Seeds;
 /// says if its seed does not replay.
 ///
 /// `CRANKCASE_SIM_SEED=17` runs that seed alone, `CRANKCASE_SIM_RUNS=10000` as many seeds from the
-/// first one on, and `CRANKCASE_SIM_LINES=500` shows as many lines of a failure's trace (60 by
-/// default). One that is empty is as none; one that is no number fails the simulation.
+/// first one on, both together as many from seed 17 on, and `CRANKCASE_SIM_LINES=500` shows as many
+/// lines of a failure's trace (60 by default). One that is empty is as none; one that is no number
+/// fails the simulation.
 ///
 /// # Limits
 ///

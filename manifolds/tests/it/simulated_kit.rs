@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
 use crankcase_manifolds::{Housing, catacomb, fortress, gate, runner};
-use crankcase_testing::{Setup, Simulation, Tally};
+use crankcase_testing::{Mode, Setup, Simulation, Tally};
 use crankcase_workers::{
     CatacombConfig, CatacombHandle, ChildContext, ChildSpec, Flag, Gate, Guard, Guest,
     RunnerConfig, RunnerHandle, Unlocker,
@@ -231,4 +231,18 @@ fn the_kits_workers_keep_their_promises_among_faults() -> Result<(), Box<dyn Err
 #[test]
 fn the_kits_workers_recover_when_the_faults_stop() -> Result<(), Box<dyn Error>> {
     Ok(check(Simulation::new(install).liveness(0..30)?)?)
+}
+
+/// A worker and one that it uses end at one moment. The engine told a failure of the user from a stop
+/// only if it heard of it later than of what it used.
+#[test]
+fn seed_2133_keeps_its_promises() -> Result<(), Box<dyn Error>> {
+    Simulation::new(install).run(2133, Mode::Safety)?;
+    Ok(())
+}
+
+#[test]
+fn seed_1055_recovers() -> Result<(), Box<dyn Error>> {
+    Simulation::new(install).run(1055, Mode::Liveness)?;
+    Ok(())
 }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// Names the only seed that is to be run.
+/// Names the seed that is to be run first, and alone unless more are asked for.
 pub(super) const SEED: &str = "CRANKCASE_SIM_SEED";
 
-/// Says how many seeds are to be run, from the first one on.
+/// Says how many seeds are to be run.
 const RUNS: &str = "CRANKCASE_SIM_RUNS";
 
 /// Says how many lines of a trace a failure shows.
@@ -33,23 +33,20 @@ impl Seeds {
         seed: Option<String>,
         runs: Option<String>,
     ) -> Result<Self, String> {
-        if let Some(seed) = number(SEED, seed)? {
-            return Ok(Self { first: seed, last: seed, is_one: true });
-        }
-        let Some(runs) = number(RUNS, runs)? else {
-            return match seeds.is_empty() {
-                true => Err(format!("there are no seeds in {seeds:?}, so nothing would be judged")),
-                false => Ok(Self { first: seeds.start, last: seeds.end - 1, is_one: false }),
-            };
+        let (seed, runs) = (number(SEED, seed)?, number(RUNS, runs)?);
+        let (first, runs) = match (seed, runs) {
+            (None, None) if seeds.is_empty() => {
+                return Err(format!("there are no seeds in {seeds:?}, so nothing would be judged"));
+            }
+            (_, Some(0)) => return Err(format!("{RUNS} is 0; expected a number from 1")),
+            (None, None) => (seeds.start, seeds.end - seeds.start),
+            (None, Some(runs)) => (seeds.start, runs),
+            (Some(seed), runs) => (seed, runs.unwrap_or(1)),
         };
-        let Some(more) = runs.checked_sub(1) else {
-            return Err(format!("{RUNS} is 0; expected a number from 1"));
-        };
-        let first = seeds.start;
-        let Some(last) = first.checked_add(more) else {
+        let Some(last) = first.checked_add(runs - 1) else {
             return Err(format!("{RUNS} is {runs}; there are fewer seeds from {first} on"));
         };
-        Ok(Self { first, last, is_one: false })
+        Ok(Self { first, last, is_one: seed.is_some() && first == last })
     }
 }
 
@@ -92,7 +89,9 @@ mod tests {
         assert_eq!(chosen("", ""), seeds(5, 19, false));
         assert_eq!(chosen("", "1"), seeds(5, 5, false));
         assert_eq!(chosen("", "100"), seeds(5, 104, false));
-        assert_eq!(chosen("7", "100"), seeds(7, 7, true));
+        assert_eq!(chosen("7", ""), seeds(7, 7, true));
+        assert_eq!(chosen("7", "1"), seeds(7, 7, true));
+        assert_eq!(chosen("7", "100"), seeds(7, 106, false));
         assert_eq!(chosen("18446744073709551615", ""), seeds(u64::MAX, u64::MAX, true));
     }
 
