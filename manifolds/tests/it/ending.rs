@@ -121,6 +121,7 @@ async fn a_fatal_error_is_the_exit_code_and_is_said_once() -> TestResult {
 async fn a_fatal_error_is_said_though_a_second_signal_cuts_the_stop_short() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut agent = Agent::start(folder.path(), &["fatal", "deaf"]).await?;
+    agent.until("the deaf worker is up").await?;
     agent.send(Signal::HUP)?;
     agent.until_all(&["failed for good: all are stopped in order", "not listening"]).await?;
 

@@ -24,3 +24,15 @@ fn settings_that_cannot_be_used_are_named_and_nothing_is_begun() -> TestResult {
     assert!(!std::fs::exists(&state_dir)?);
     Ok(())
 }
+
+#[test]
+fn an_error_that_main_returns_is_printed_with_its_cause() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let agent = Agent::builder().state_dir(StateDir::new(folder.path().join("state")));
+
+    let error = agent.worker_threads(0).run().err().ok_or("it ended well")?;
+
+    let text = "cannot build the engine: worker_threads is 0; expected at least 1";
+    assert_eq!(format!("{error:?}"), text);
+    Ok(())
+}

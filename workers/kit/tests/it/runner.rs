@@ -154,6 +154,7 @@ async fn a_setting_that_cannot_be_used_is_refused_with_its_field() -> TestResult
     let (runner, workers) = run()?;
     let refused = workers.start("a", idle().backoff(wrong)).await.unwrap_err();
 
+    assert_eq!(format!("{refused:?}"), format!("cannot start worker \"a\": {expected}"));
     let RunnerError::BadSpec { source, .. } = refused else { return Err("another error".into()) };
     assert_eq!(source.to_string(), expected);
     assert!(workers.names().is_empty());

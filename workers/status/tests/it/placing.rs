@@ -117,6 +117,8 @@ async fn why_no_agent_is_reachable_is_told_in_words() -> TestResult {
 
         let source = error.source().ok_or("no source")?;
         assert_eq!(source.to_string(), expected, "{path:?}");
+        // So it is printed by a `main` that returns it.
+        assert_eq!(format!("{error:?}"), format!("{error}: {expected}"));
     }
     Ok(())
 }
