@@ -71,13 +71,13 @@ impl Finish {
 
     fn of_exit(exit: Exit, stop: &Stop, settings: Option<&Settings>, shared: &Shared) -> Self {
         let manifold = settings.and_then(|settings| settings.filter.as_ref());
-        let outcome = [manifold, shared.filter.as_ref()].into_iter().flatten().fold(
-            Err(exit),
-            |outcome, filter| match outcome {
+        let mut outcome = Err(exit);
+        for filter in [manifold, shared.filter.as_ref()].into_iter().flatten() {
+            outcome = match outcome {
                 Err(exit) if exit.error().is_some() => filter(exit),
                 other => other,
-            },
-        );
+            };
+        }
         match outcome {
             Ok(()) => Self::of_done(stop),
             Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },

@@ -33,9 +33,6 @@ macro_rules! ensure {
 }
 use ensure;
 
-/// What tokio panics with where a runtime has no driver of real input and output.
-const NO_IO: &str = "A Tokio 1.x context was found, but IO is disabled";
-
 #[derive(Default)]
 pub(super) struct Judge {
     pub(super) seats: Vec<Seat>,
@@ -174,24 +171,9 @@ impl Judge {
                 self.owed.retain(|(user, _)| *user != index);
             }
             EventKind::Stuck => seat.is_stuck = true,
-            EventKind::Lingering => {
-                // It waits for what is left of its wait when that is gone.
-                if let Next::Backoff(failures) = seat.next {
-                    seat.failures = failures;
-                }
-                seat.lingered = Some(self.at);
-                (seat.lingers, seat.rest, seat.next) = (true, Rest::Unknown, Next::Whatever);
-            }
+            EventKind::Lingering => self.lingers(index),
             EventKind::Gone => (seat.lingers, seat.is_stuck) = (false, false),
-            EventKind::Ended { end, error, .. } => {
-                let path = &seat.path;
-                ensure!(
-                    error.as_ref().is_none_or(|error| !error.contains(NO_IO)),
-                    "{path} asks tokio for real input and output, of which a simulation has none: \
-                     put a stub in its place"
-                );
-                self.ended(index, *end);
-            }
+            EventKind::Ended { end, error, .. } => return self.ends(index, *end, error.as_deref()),
             EventKind::Waiting { delay, failures } => {
                 return self.waiting(index, *delay, *failures);
             }

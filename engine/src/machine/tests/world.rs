@@ -273,7 +273,9 @@ impl World {
 
     /// Has a name be looked at first, if a caller waits for it.
     pub(super) fn hurry(&mut self, place: usize) {
-        if let Some(id) = self.seats[place].id.filter(|_| self.has_callers && place % 2 == 0) {
+        if let Some(id) =
+            self.seats[place].id.filter(|_| self.has_callers && place.is_multiple_of(2))
+        {
             self.machine.hurry(id);
         }
     }

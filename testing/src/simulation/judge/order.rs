@@ -3,9 +3,12 @@
 
 use crankcase_engine::{EndKind, WrappedInput};
 
-use super::rest::Next;
+use super::rest::{Next, Rest};
 use super::seat::{Hold, Need, Phase, Up};
 use super::{Judge, Judged, ensure};
+
+/// What tokio panics with where a runtime has no driver of real input and output.
+const NO_IO: &str = "A Tokio 1.x context was found, but IO is disabled";
 
 impl Judge {
     pub(super) fn starting(&mut self, index: usize, generation: u32) -> Judged {
@@ -80,7 +83,31 @@ impl Judge {
         Ok(())
     }
 
-    pub(super) fn ended(&mut self, index: usize, end: EndKind) {
+    /// Judges the end of a worker, and enters it.
+    pub(super) fn ends(&mut self, index: usize, end: EndKind, error: Option<&str>) -> Judged {
+        let path = &self.seats[index].path;
+        ensure!(
+            error.is_none_or(|error| !error.contains(NO_IO)),
+            "{path} asks tokio for real input and output, of which a simulation has none: \
+             put a stub in its place"
+        );
+        self.ended(index, end);
+        Ok(())
+    }
+
+    /// Enters that something is left of a worker that has ended: it waits for what is left of its
+    /// wait when that is gone.
+    pub(super) fn lingers(&mut self, index: usize) {
+        let at = self.at;
+        let seat = &mut self.seats[index];
+        if let Next::Backoff(failures) = seat.next {
+            seat.failures = failures;
+        }
+        seat.lingered = Some(at);
+        (seat.lingers, seat.rest, seat.next) = (true, Rest::Unknown, Next::Whatever);
+    }
+
+    fn ended(&mut self, index: usize, end: EndKind) {
         self.owed.retain(|(user, _)| *user != index);
         let seat = &self.seats[index];
         let is_loss = seat.phase == Phase::Running && !seat.is_told && !seat.is_aborted;
