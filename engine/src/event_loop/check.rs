@@ -213,7 +213,9 @@ impl EventLoop {
         }
         let offers = manifold.blueprint.offers();
         for (user, index) in self.machine.users(*node) {
-            if plan.op_of(user).is_some() {
+            // One that is installed anew is compared as an op of its own, and one that goes not at all.
+            let action = plan.op_of(user).map(|at| &ops[at].action);
+            if matches!(action, Some(Action::Install { .. } | Action::Uninstall { .. })) {
                 continue;
             }
             let slot = &self.slots[user.index()];

@@ -137,6 +137,25 @@ async fn an_input_of_another_type_is_refused_when_it_comes() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_input_of_another_type_is_refused_though_the_group_bounces_its_user() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, idle()).await?;
+    engine.install(B, add_one(A)).await?;
+    let replace = || Change::new().replace(A.output::<String>(), text());
+
+    let refused = [
+        refusal(&engine, replace().bounce(&B)).await?,
+        refusal(&engine, replace().park(&B)).await?,
+    ];
+
+    let expected = "cannot install manifold \"a\": \"b\" asks \"a\" for u32, but \"a\" offers \
+                    String";
+    assert_eq!(refused, [expected; 2]);
+    engine.apply(replace().uninstall(&B)).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn types_that_look_alike_are_told_apart_by_their_modules() -> TestResult {
     mod other {
         #[derive(Clone)]
