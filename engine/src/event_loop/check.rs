@@ -49,11 +49,8 @@ impl Faults {
 pub(super) struct Plan {
     /// What each op is about.
     pub(super) planned: SmallVec<[Planned; 1]>,
-    /// How many of the first ops are each about a node with a higher number than the one before, as
-    /// new ones mostly are: they need no table. Behind the first that is not, all do.
-    ascending: usize,
-    /// The ops of the other nodes.
-    others: Map<NodeId, usize>,
+    /// The op of each node.
+    by_node: Map<NodeId, usize>,
     /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
     pub(super) linked: Vec<usize>,
 }
@@ -321,32 +318,19 @@ impl Plan {
     /// Makes room for a group of so many ops.
     pub(super) fn reserve(&mut self, count: usize) {
         self.planned.reserve(count);
+        self.by_node.reserve(count);
     }
 
     /// Adds what the next op is about.
     fn push(&mut self, planned: Planned) {
-        let at = self.planned.len();
-        let is_above = self.planned.last().is_none_or(|last| last.node < planned.node);
-        if self.ascending == at && is_above {
-            self.ascending += 1;
-        } else {
-            if self.others.is_empty() {
-                // So that no step moves all that are there already.
-                self.others.reserve(self.planned.capacity() - at);
-            }
-            self.others.insert(planned.node, at);
-        }
+        // Of several ops about one node, the first counts.
+        self.by_node.entry(planned.node).or_insert(self.planned.len());
         self.planned.push(planned);
     }
 
     /// Returns the op that changes a node, of those that were added.
     fn op_of(&self, node: NodeId) -> Option<usize> {
-        let ascending = &self.planned[..self.ascending];
-        if ascending.last().is_none_or(|last| last.node < node) && self.others.is_empty() {
-            return None;
-        }
-        let found = ascending.binary_search_by_key(&node, |planned| planned.node);
-        found.ok().or_else(|| self.others.get(&node).copied())
+        self.by_node.get(&node).copied()
     }
 
     /// Returns the node of each op.
