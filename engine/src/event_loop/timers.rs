@@ -1,7 +1,7 @@
 //! The machine's timers, cleaned when they are mostly stale.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use crate::clock::Stamp;
 use crate::machine::{Machine, NodeId, Token};
@@ -11,7 +11,7 @@ const SLACK: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Timers {
-    queue: Queue,
+    queue: BinaryHeap<Reverse<Timer>>,
     /// Orders timers that end at the same moment, so that they fire as they were armed.
     sequence: u64,
     /// Until when the loop's task sleeps; none before it first does, and once it has woken.
@@ -26,70 +26,16 @@ struct Timer {
     token: Token,
 }
 
-/// Timers, the first one first.
-#[derive(Default)]
-struct Queue {
-    /// Those that ended after all others of these when they came, and so are in order: most are
-    /// deadlines, which are equally long.
-    in_order: VecDeque<Timer>,
-    /// All others.
-    others: BinaryHeap<Reverse<Timer>>,
-}
-
-impl Queue {
-    fn len(&self) -> usize {
-        self.in_order.len() + self.others.len()
-    }
-
-    fn push(&mut self, timer: Timer) {
-        if self.in_order.back().is_none_or(|last| *last <= timer) {
-            self.in_order.push_back(timer);
-        } else {
-            self.others.push(Reverse(timer));
-        }
-    }
-
-    /// Returns when the first one ends.
-    fn first_at(&self) -> Option<Stamp> {
-        let other = self.others.peek().map(|Reverse(timer)| timer.at);
-        self.in_order.front().map(|timer| timer.at).into_iter().chain(other).min()
-    }
-
-    fn first(&self) -> Option<Timer> {
-        let other = self.others.peek().map(|Reverse(timer)| timer);
-        self.in_order.front().into_iter().chain(other).min().copied()
-    }
-
-    /// Takes the first one out, which this is.
-    fn take(&mut self, first: Timer) {
-        if self.in_order.front() == Some(&first) {
-            self.in_order.pop_front();
-        } else {
-            self.others.pop();
-        }
-    }
-
-    fn retain(&mut self, is_kept: impl Fn(&Timer) -> bool) {
-        self.in_order.retain(&is_kept);
-        self.others.retain(|Reverse(timer)| is_kept(timer));
-    }
-
-    fn clear(&mut self) {
-        self.in_order.clear();
-        self.others.clear();
-    }
-}
-
 impl Timers {
     /// Makes room for more at once.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.queue.in_order.reserve(more);
+        self.queue.reserve(more);
     }
 
     pub(super) fn arm(&mut self, machine: &Machine, at: Stamp, node: NodeId, token: Token) {
         self.clean(machine);
         self.sequence += 1;
-        self.queue.push(Timer { at, sequence: self.sequence, node, token });
+        self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
     }
 
     /// Forgets the stale timers if they are most of all, and at once if all are.
@@ -97,20 +43,21 @@ impl Timers {
         if machine.armed() == 0 {
             self.queue.clear();
         } else if self.queue.len() > 2 * machine.armed() + SLACK {
-            self.queue.retain(|timer| machine.is_armed(timer.node, timer.token));
+            self.queue.retain(|Reverse(timer)| machine.is_armed(timer.node, timer.token));
         }
     }
 
     /// Takes a timer whose time has come.
     pub(super) fn pop_due(&mut self, now: Stamp) -> Option<(NodeId, Token)> {
-        let first = self.queue.first().filter(|first| first.at <= now)?;
-        self.queue.take(first);
-        Some((first.node, first.token))
+        let Reverse(first) = self.queue.peek().filter(|Reverse(first)| first.at <= now)?;
+        let due = (first.node, first.token);
+        self.queue.pop();
+        Some(due)
     }
 
     /// Whether there is a timer whose time has come; it may be stale.
     pub(super) fn is_due(&self, now: Stamp) -> bool {
-        self.queue.first_at().is_some_and(|at| at <= now)
+        self.queue.peek().is_some_and(|Reverse(first)| first.at <= now)
     }
 
     /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
@@ -118,11 +65,11 @@ impl Timers {
     fn first(&mut self, machine: &Machine) -> Option<Stamp> {
         self.clean(machine);
         loop {
-            let first = self.queue.first()?;
+            let Reverse(first) = self.queue.peek()?;
             if machine.is_armed(first.node, first.token) {
                 return Some(first.at);
             }
-            self.queue.take(first);
+            self.queue.pop();
         }
     }
 
@@ -140,7 +87,7 @@ impl Timers {
         let sleeps_until = self.sleeps_until;
         let is_sooner = |at: &Stamp| sleeps_until.is_none_or(|until| *at < until);
         // Most timers end later than the sleep does, armed or not.
-        let may_be_sooner = self.queue.first_at().as_ref().is_some_and(is_sooner);
+        let may_be_sooner = self.queue.peek().is_some_and(|Reverse(first)| is_sooner(&first.at));
         let first = if may_be_sooner { self.first(machine) } else { None };
         first.into_iter().chain(deadline).min().filter(is_sooner)
     }
@@ -158,10 +105,7 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::Arc;
-
-    use proptest::prelude::*;
 
     use super::*;
     use crate::machine::{Command, Scope, Step};
@@ -169,54 +113,20 @@ mod tests {
 
     #[test]
     fn timers_come_by_their_times_and_as_they_were_armed() {
-        let (mut machine, mut queue) =
-            (Machine::new(Arc::new(Policy::default()), 0), Queue::default());
+        let mut machine = Machine::new(Arc::new(Policy::default()), 0);
+        // Of a start that is never over, so that no timer is stale.
         let node = machine.add();
-        let times = [5, 7, 7, 6, 1, 7, 9, 6, 9, 2];
+        machine.install(node, &[], None);
+        while machine.step(Scope::All) != Step::Idle {}
+        let mut timers = Timers::default();
 
-        for (sequence, at) in (0..).zip(times) {
-            queue.push(Timer { at, sequence, node, token: Token::default() });
+        for (token, at) in (0..).zip([5, 7, 7, 6, 1, 7, 9, 6, 9, 2]) {
+            timers.arm(&machine, at, node, token);
         }
-        queue.retain(|timer| timer.sequence != 2);
-        let mut come = Vec::new();
-        while let Some(first) = queue.first() {
-            queue.take(first);
-            come.push((first.at, first.sequence));
-        }
+        let come: Vec<_> = std::iter::from_fn(|| timers.pop_due(7)).collect();
 
-        let expected = [(1, 4), (2, 9), (5, 0), (6, 3), (6, 7), (7, 1), (7, 5), (9, 6), (9, 8)];
-        assert_eq!(come, expected);
-        assert_eq!(queue.len(), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn timers_that_come_and_go_at_random_come_in_order(
-            steps in prop::collection::vec((0_u64..20, 0..4), 1..200),
-        ) {
-            let mut machine = Machine::new(Arc::new(Policy::default()), 0);
-            let (node, token) = (machine.add(), Token::default());
-            let (mut queue, mut expected) = (Queue::default(), BTreeSet::new());
-            for (sequence, (at, step)) in (0..).zip(steps) {
-                match step {
-                    0 => {
-                        let first = queue.first();
-                        prop_assert_eq!(first, expected.pop_first());
-                        first.into_iter().for_each(|first| queue.take(first));
-                    }
-                    1 => {
-                        queue.retain(|timer| timer.at != at);
-                        expected.retain(|timer: &Timer| timer.at != at);
-                    }
-                    _ => {
-                        let timer = Timer { at, sequence, node, token };
-                        queue.push(timer);
-                        expected.insert(timer);
-                    }
-                }
-                prop_assert_eq!(queue.len(), expected.len());
-            }
-        }
+        assert_eq!(come, [4, 9, 0, 3, 7, 1, 2, 5].map(|token| (node, token)));
+        assert!(!timers.is_due(8) && timers.is_due(9));
     }
 
     #[test]
