@@ -33,8 +33,8 @@ pub(super) struct Slot {
     pub(super) manifold: Option<Manifold>,
     pub(super) worker: Option<WorkerSlot>,
     pub(super) starts: u32,
-    /// Which of the first inputs were there at the last start, a bit each, from the lowest.
-    present: u32,
+    /// Which inputs were there at the last start.
+    present: Box<[bool]>,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     /// When its present timer ends.
@@ -50,8 +50,6 @@ pub(super) struct Rare {
     pub(super) degraded: Option<Degraded>,
     /// Who has parked it and why, if it is parked and that was said.
     parked_by: Option<Arc<Origin>>,
-    /// Which inputs were there at the last start, of those for which the slot has no bit.
-    present: Box<[bool]>,
     /// Its last worker did not end in its grace, or start in its time, and was aborted.
     was_aborted: bool,
 }
@@ -191,14 +189,7 @@ impl Slot {
 
     /// Remembers which inputs are there.
     pub(super) fn note_present(&mut self, present: &[bool]) {
-        let (first, others) = present.split_at(present.len().min(u32::BITS as usize));
-        let bits = first.iter().enumerate().map(|(index, is_there)| u32::from(*is_there) << index);
-        self.present = bits.sum();
-        if !others.is_empty() {
-            self.rare_mut().present = others.into();
-        } else if let Some(rare) = &mut self.rare {
-            rare.present = Box::default();
-        }
+        self.present = present.into();
     }
 
     /// Remembers of the inputs of a new manifold which were there at the last start: those that the
@@ -222,13 +213,7 @@ impl Slot {
 
     /// Returns whether an input was there at the last start.
     pub(super) fn was_present(&self, index: usize) -> bool {
-        match index.checked_sub(u32::BITS as usize) {
-            None => self.present & (1 << index) != 0,
-            Some(other) => {
-                let others = self.rare().map_or(&[][..], |rare| &rare.present);
-                others.get(other).is_some_and(|is_there| *is_there)
-            }
-        }
+        self.present.get(index).is_some_and(|is_there| *is_there)
     }
 
     /// A new worker begins in good health.
