@@ -63,23 +63,22 @@ pub(super) struct Planned {
 }
 
 impl EventLoop {
-    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself. A name
-    /// that is new is taken from the op.
+    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself.
     pub(super) fn resolve(
         &mut self,
         plan: &mut Plan,
-        ops: &mut [Op],
+        ops: &[Op],
         at: usize,
         faults: &mut Faults,
     ) {
-        let Op { name, action } = &mut ops[at];
-        let node = self.intern_taking(name);
+        let Op { name, action } = &ops[at];
+        let node = self.intern(name);
         let is_first = plan.op_of(node).is_none();
         self.check_name(node, action, is_first, faults);
         // One that will use nothing counts too: it no longer uses what it does now.
         let mut is_linked = self.machine.inputs(node).len() > 0;
         let mut edges = Box::default();
-        match &*action {
+        match action {
             Action::Install { manifold: Some(manifold), expected, .. } => {
                 let name = || self.name(node);
                 check_manifold(name, manifold, expected, &self.shared.policy, faults);

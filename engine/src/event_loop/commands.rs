@@ -190,7 +190,7 @@ impl EventLoop {
     /// Forgets a name that nothing installs, uses or pins.
     fn forget(&mut self, node: NodeId) {
         let slot = mem::take(&mut self.slots[node.index()]);
-        self.names.remove(slot.name().as_str(), node);
+        self.names.remove(slot.name().as_str());
         self.discard_manifold(slot.manifold);
     }
 

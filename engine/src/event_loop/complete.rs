@@ -27,7 +27,7 @@ impl EventLoop {
     /// Adds what belongs to nested engines that are taken out or replaced. What the group installs
     /// in such a place takes it over.
     fn add_parts(&self, ops: &mut Ops) {
-        let find = |op: &Op| self.names.find(&self.slots, op.name.as_str());
+        let find = |op: &Op| self.find(op.name.as_str());
         let numbered = ops.iter().enumerate();
         let mut named: Map<NodeId, usize> =
             numbered.filter_map(|(at, op)| Some((find(op)?, at))).collect();
@@ -36,7 +36,7 @@ impl EventLoop {
             if !matches!(action, Action::Install { .. } | Action::Uninstall { .. }) {
                 continue;
             }
-            let Some(node) = self.names.find(&self.slots, name.as_str()) else { continue };
+            let Some(node) = self.find(name.as_str()) else { continue };
             let is_part = |other: &NodeId| {
                 let manifold = self.slots[other.index()].manifold.as_ref();
                 manifold.is_some_and(|manifold| manifold.belongs_to(name))
@@ -75,13 +75,13 @@ impl EventLoop {
     /// for only when its turn has come: the group before may have taken or replaced a part.
     pub(super) fn next_orphans(&mut self) -> Option<Box<Job>> {
         while let Some(Orphaned { name, inputs }) = self.orphaned.pop() {
-            let node = self.names.find(&self.slots, name.as_str());
+            let node = self.find(name.as_str());
             if node.is_some_and(|node| self.machine.view(node).is_installed) {
                 continue;
             }
             let users = node.into_iter().flat_map(|node| self.machine.users(node));
             let inputs =
-                inputs.iter().filter_map(|input| self.names.find(&self.slots, input.as_str()));
+                inputs.iter().filter_map(|input| self.find(input.as_str()));
             let is_part = |part: &NodeId| {
                 let manifold = self.slots[part.index()].manifold.as_ref();
                 manifold.is_some_and(|manifold| manifold.belongs_to(&name))
@@ -108,13 +108,13 @@ impl EventLoop {
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
         let roots = ops.iter().filter(|op| with_dependents(op));
         let mut stack: Vec<NodeId> =
-            roots.filter_map(|op| self.names.find(&self.slots, op.name.as_str())).collect();
+            roots.filter_map(|op| self.find(op.name.as_str())).collect();
         if stack.is_empty() {
             return;
         }
         let named = ops.iter().enumerate();
         let named: Map<NodeId, usize> = named
-            .filter_map(|(at, op)| Some((self.names.find(&self.slots, op.name.as_str())?, at)))
+            .filter_map(|(at, op)| Some((self.find(op.name.as_str())?, at)))
             .collect();
         let mut seen: Set<NodeId> = stack.iter().copied().collect();
         while let Some(node) = stack.pop() {

@@ -167,7 +167,7 @@ impl EventLoop {
     /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
     /// ended between two slices would not be left behind.
     pub(super) fn abandon(&mut self) {
-        let mut live: Vec<_> = self.names.iter().collect();
+        let mut live: Vec<_> = self.names.values().copied().collect();
         live.retain(|node| self.slots[node.index()].worker.is_some());
         live.sort_unstable();
         for node in live {

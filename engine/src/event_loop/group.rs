@@ -166,7 +166,7 @@ impl EventLoop {
         if let Stage::Resolve(first) = job.stage {
             for at in first..job.ops.len() {
                 let before = job.faults.count();
-                self.resolve(&mut job.plan, &mut job.ops, at, &mut job.faults);
+                self.resolve(&mut job.plan, &job.ops, at, &mut job.faults);
                 let has_found = job.faults.count() > before;
                 if steps.are_enough_after(has_found, self) {
                     job.stage = Stage::Resolve(at + 1);

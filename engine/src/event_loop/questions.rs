@@ -92,7 +92,7 @@ impl EventLoop {
     }
 
     fn why(&self, name: &str) -> Option<Chain> {
-        let mut node = self.names.find(&self.slots, name)?;
+        let mut node = self.find(name)?;
         let mut steps = Vec::new();
         loop {
             steps.push(self.why_step(node));
@@ -159,7 +159,7 @@ impl EventLoop {
         }
     }
 
-    fn check_all(&mut self, ops: &mut [Op]) -> Result<Plan, ChangeError> {
+    fn check_all(&mut self, ops: &[Op]) -> Result<Plan, ChangeError> {
         let (mut plan, mut faults) = (Plan::default(), Faults::default());
         for at in 0..ops.len() {
             self.resolve(&mut plan, ops, at, &mut faults);
