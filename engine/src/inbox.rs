@@ -27,11 +27,6 @@ const KEPT: usize = 1024;
 /// Behind more messages than these a caller does not work on the loop, but leaves it to its task.
 const FEW: usize = 64;
 
-/// How often a caller looks for a loop that someone works on, and for how long it waits in between:
-/// a microsecond or two in all.
-const LOOKS: usize = 8;
-const SPINS: usize = 16;
-
 /// What waits for an engine's loop: two queues under one lock, and an idle loop `L` beside them.
 ///
 /// Neither queue is bounded: workers tell from `drop` and have only a few messages under way each,
@@ -47,8 +42,6 @@ struct State<L> {
     idle: Option<Box<L>>,
     /// What the loop's task has to do besides what is unread.
     due: Due,
-    /// No more than one worker starts, stops or waits, so that few have something to tell.
-    is_quiet: bool,
     /// The loop's task, while it waits.
     waker: Option<Waker>,
     /// The loop's task is gone.
@@ -80,14 +73,6 @@ pub(crate) struct Taken<L> {
     pub(crate) has_messages: bool,
 }
 
-/// A loop that is brought back.
-pub(crate) struct Brought<L> {
-    pub(crate) event_loop: Box<L>,
-    pub(crate) due: Due,
-    /// No more than one worker starts, stops or waits, so that few have something to tell.
-    pub(crate) is_quiet: bool,
-}
-
 impl<L> Default for Inbox<L> {
     fn default() -> Self {
         Self {
@@ -95,7 +80,6 @@ impl<L> Default for Inbox<L> {
                 unread: Unread::default(),
                 idle: None,
                 due: Due::Nothing,
-                is_quiet: true,
                 waker: None,
                 is_abandoned: false,
                 is_closed: false,
@@ -115,31 +99,6 @@ impl<L> Inbox<L> {
         }
     }
 
-    /// Tells the loop something, or gives the loop to who tells it, with what is told, if it is idle,
-    /// no other worker starts or stops, and who tells may work on it. What many tell is looked at
-    /// together by the loop's task, which costs less.
-    pub(crate) fn tell(
-        &self,
-        message: Message,
-        may_work: impl FnOnce() -> bool,
-    ) -> Option<(Box<L>, Message)> {
-        // What comes too late is dropped after the lock, which is declared later.
-        let mut state = self.state.lock();
-        if state.is_closed {
-            return None;
-        }
-        if state.is_quiet
-            && !state.has_work()
-            && may_work()
-            && let Some(event_loop) = state.idle.take()
-        {
-            return Some((event_loop, message));
-        }
-        state.unread.messages.push_back(message);
-        wake(state);
-        None
-    }
-
     /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
     pub(crate) fn call(&self, call: Call) {
         let mut state = self.state.lock();
@@ -150,57 +109,30 @@ impl<L> Inbox<L> {
     }
 
     /// Gives the loop to a caller, if it is idle and nobody comes before.
-    ///
-    /// A moment is waited for a loop that someone works on: most turns take less than it takes to
-    /// change tasks or threads twice.
     pub(crate) fn take_idle(&self) -> Option<Taken<L>> {
-        for _ in 0..LOOKS {
-            let mut state = self.state.lock();
-            let Unread { messages, calls } = &state.unread;
-            if state.is_closed
-                || state.due == Due::First
-                || !calls.is_empty()
-                || messages.len() > FEW
-            {
-                return None;
-            }
-            let has_messages = !messages.is_empty();
-            if let Some(event_loop) = state.idle.take() {
-                return Some(Taken { event_loop, has_messages });
-            }
-            drop(state);
-            for _ in 0..SPINS {
-                std::hint::spin_loop();
-            }
+        let mut state = self.state.lock();
+        let Unread { messages, calls } = &state.unread;
+        if state.is_closed || state.due == Due::First || !calls.is_empty() || messages.len() > FEW {
+            return None;
         }
-        None
+        let has_messages = !messages.is_empty();
+        let event_loop = state.idle.take()?;
+        Some(Taken { event_loop, has_messages })
     }
 
     /// Brings the loop back after work on it. Its task is woken if there is something for it to do,
     /// or if something has come meanwhile.
-    pub(crate) fn bring_back(&self, brought: Brought<L>) {
+    pub(crate) fn bring_back(&self, event_loop: Box<L>, due: Due) {
         // It is dropped after the lock, which is declared later, if its task has gone meanwhile.
-        let state = self.state.lock();
-        if !state.is_abandoned {
-            put(state, brought);
-        }
-    }
-
-    /// Brings the loop back, unless a few messages have come meanwhile and nothing else: then whoever
-    /// has it is to look at them too.
-    pub(crate) fn hand_back(&self, brought: Brought<L>) -> Option<Box<L>> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
         if state.is_abandoned {
-            drop(state);
-            return None;
+            return;
         }
-        let Unread { messages, calls } = &state.unread;
-        let is_free = calls.is_empty() && brought.due.max(state.due) < Due::First;
-        if is_free && !messages.is_empty() && messages.len() <= FEW {
-            return Some(brought.event_loop);
+        state.idle = Some(event_loop);
+        state.due = state.due.max(due);
+        if state.has_work() {
+            wake(state);
         }
-        put(state, brought);
-        None
     }
 
     /// Hands over what has come, as far as what was handed over before has all been read.
@@ -283,17 +215,6 @@ impl<L> State<L> {
 impl Unread {
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.calls.is_empty()
-    }
-}
-
-/// Puts the loop back, and wakes its task if there is something for it to do.
-fn put<L>(mut state: MutexGuard<'_, State<L>>, brought: Brought<L>) {
-    let Brought { event_loop, due, is_quiet } = brought;
-    state.idle = Some(event_loop);
-    state.due = state.due.max(due);
-    state.is_quiet = is_quiet;
-    if state.has_work() {
-        wake(state);
     }
 }
 

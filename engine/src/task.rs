@@ -51,7 +51,7 @@ pub(crate) struct Born {
 impl Born {
     /// Tells the engine that the worker is up.
     pub(crate) fn tell(self, identity: &Identity) {
-        identity.shared.tell(Message::Started {
+        identity.shared.inbox.send(Message::Started {
             node: identity.node,
             generation: identity.generation,
             outputs: self.outputs,
@@ -209,7 +209,7 @@ impl Guard {
             });
         }
         let Identity { shared, node, generation, .. } = self.identity();
-        shared.tell(Message::Ended { node: *node, generation: *generation, finish });
+        shared.inbox.send(Message::Ended { node: *node, generation: *generation, finish });
     }
 }
 

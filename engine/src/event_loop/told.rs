@@ -126,7 +126,7 @@ impl EventLoop {
         worker.stopper.stop();
         worker.stopper.once_gone(move || {
             if let Some(shared) = shared.upgrade() {
-                shared.tell(Message::Gone { node, generation });
+                shared.inbox.send(Message::Gone { node, generation });
             }
         });
     }

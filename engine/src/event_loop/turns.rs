@@ -24,16 +24,12 @@ use tokio::task::coop::cooperative;
 use tokio::time::{Instant, sleep_until};
 
 use super::slice::Started;
-use super::{BATCH, Call, Changed, EventLoop, Job, Message};
+use super::{BATCH, Call, Changed, EventLoop, Job};
 use crate::change::{ChangeError, Ops};
 use crate::engine::{Applied, Caller};
-use crate::inbox::{Brought, Due, Taken};
+use crate::inbox::{Due, Taken};
 use crate::machine::Scope;
 use crate::shared::Shared;
-
-/// How often who has taken a turn looks at what was told meanwhile, before it leaves that to the
-/// loop's task.
-const ROUNDS: usize = 4;
 
 /// The task of an engine's loop. When it goes, also with its runtime, the loop goes with it.
 pub(crate) struct LoopTask {
@@ -49,7 +45,7 @@ impl Drop for LoopTask {
 impl LoopTask {
     pub(crate) fn new(event_loop: EventLoop) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        shared.inbox.bring_back(Box::new(event_loop).brought(Due::Nothing));
+        shared.inbox.bring_back(Box::new(event_loop), Due::Nothing);
         Self { shared }
     }
 
@@ -83,7 +79,8 @@ impl LoopTask {
             let waiting = has_more.then(|| Started::of(&event_loop));
             // Who calls before the next turn finds that its own comes later.
             let is_done = waiting.is_none() && event_loop.unread.is_empty();
-            inbox.bring_back(event_loop.brought(if is_done { Due::Nothing } else { Due::First }));
+            event_loop.is_in_turn = false;
+            inbox.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First });
             if let Some(waiting) = waiting {
                 inbox.let_others_run(waiting).await;
             }
@@ -100,14 +97,6 @@ impl Shared {
                 self.attend(taken, |event_loop| event_loop.take_call(call));
             }
             None => self.inbox.call(call),
-        }
-    }
-
-    /// Tells the loop what has become of a worker.
-    pub(crate) fn tell(&self, message: Message) {
-        if let Some((event_loop, message)) = self.inbox.tell(message, || self.is_here()) {
-            let taken = Taken { event_loop, has_messages: false };
-            self.attend(taken, |event_loop| event_loop.take_message(message));
         }
     }
 
@@ -153,16 +142,8 @@ impl Shared {
             if event_loop.unread.messages.is_empty() {
                 event_loop.fire_timers();
             }
-            for _ in 0..ROUNDS {
-                let brought = event_loop.end_callers_turn();
-                event_loop = match self.inbox.hand_back(brought) {
-                    Some(event_loop) => event_loop,
-                    None => return done,
-                };
-                event_loop.is_in_turn = true;
-                event_loop.take_messages();
-            }
-            self.inbox.bring_back(event_loop.end_callers_turn());
+            let due = event_loop.end_callers_turn();
+            self.inbox.bring_back(event_loop, due);
             done
         }));
         taken_turn.inspect_err(|_| tracing::error!(parent: None, "an engine's loop panicked")).ok()
@@ -216,16 +197,17 @@ impl EventLoop {
         Err(applied)
     }
 
-    /// Ends a caller's turn; what is left is for the loop's task.
-    fn end_callers_turn(mut self: Box<Self>) -> Brought<Self> {
-        let due = if self.end_turn() || self.is_finished || !self.unread.is_empty() {
+    /// Ends a caller's turn; returns what is left for the loop's task.
+    fn end_callers_turn(&mut self) -> Due {
+        let has_more = self.end_turn();
+        self.is_in_turn = false;
+        if has_more || self.is_finished || !self.unread.is_empty() {
             Due::First
         } else if self.timers.next_sleep(&self.machine, self.killed_until).is_some() {
             Due::Beside
         } else {
             Due::Nothing
-        };
-        self.brought(due)
+        }
     }
 
     /// Goes on with what is under way, and hands over what was made; returns whether there is more.
@@ -247,19 +229,6 @@ impl EventLoop {
             taken += 1;
         }
         self.ahead_of_timers = self.ahead_of_timers.saturating_sub(taken);
-    }
-
-    fn take_message(&mut self, message: Message) {
-        self.receive(message);
-        self.carry_out(Scope::Marks);
-    }
-
-    /// Returns the loop as it is brought back to its inbox.
-    fn brought(mut self: Box<Self>, due: Due) -> Brought<Self> {
-        self.is_in_turn = false;
-        // Whoever starts, stops or waits has a timer.
-        let is_quiet = self.machine.armed() <= 1;
-        Brought { event_loop: self, due, is_quiet }
     }
 
     fn take_calls(&mut self) {
