@@ -24,18 +24,19 @@ struct Undo {
 impl std::ops::Index<NodeId> for Graph {
     type Output = Node;
 
+    #[inline]
     fn index(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 }
 
 impl std::ops::IndexMut<NodeId> for Graph {
+    #[inline]
     fn index_mut(&mut self, id: NodeId) -> &mut Node {
-        let node = &mut self.nodes[id.index()];
-        if let Some(undo) = &mut self.trial {
-            undo.nodes.entry(id).or_insert_with(|| node.clone());
+        if self.trial.is_some() {
+            self.keep(id);
         }
-        node
+        &mut self.nodes[id.index()]
     }
 }
 
@@ -65,6 +66,14 @@ impl Graph {
             ..Node::default()
         };
         self.free.push(id);
+    }
+
+    /// Keeps a node as it was before the trial, if it was not changed yet.
+    #[cold]
+    fn keep(&mut self, id: NodeId) {
+        let Some(undo) = &mut self.trial else { return };
+        let node = &self.nodes[id.index()];
+        undo.nodes.entry(id).or_insert_with(|| node.clone());
     }
 
     /// Begins a trial: what is changed from now on is put back by [`Self::end_trial`].
