@@ -164,8 +164,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets how many events a slow subscriber may be behind before it misses some; one that follows
-    /// alone may be behind by as many again. Default 4096.
+    /// Sets how many events a slow subscriber may be behind before it misses some. Default 4096.
     pub fn event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = Some(events);
         self

@@ -71,15 +71,6 @@ impl Record {
             Self::Other(whole) => Whole::clone(whole),
         }
     }
-
-    pub(super) fn open(self) -> Whole {
-        match self {
-            Self::Usual { name, kind } => {
-                Whole { kind: kind.into(), origin: None, name: Some(name) }
-            }
-            Self::Other(whole) => *whole,
-        }
-    }
 }
 
 impl Usual {
@@ -126,7 +117,7 @@ mod tests {
         Record::push(&mut records, kind.clone(), origin, name.map(Text::new).as_ref());
         let record = records.pop().expect("it was added");
         let is_small = matches!(record, Record::Usual { .. });
-        let whole = record.open();
+        let whole = record.copy();
         assert_eq!(whole.kind, *kind);
         assert_eq!(whole.origin.as_ref(), origin, "of {kind}");
         assert_eq!(whole.name.as_ref().map(Text::as_str), name, "of {kind}");

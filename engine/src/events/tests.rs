@@ -62,7 +62,7 @@ fn the_newest_stay_and_what_they_have_with_them() {
     );
 
     push(&log, 3, "/c", 4..10);
-    assert_eq!(log.ring.lock().kept.moments.len(), 1);
+    assert_eq!(log.ring.lock().moments.len(), 1);
     assert_eq!(
         all(&mut events),
         [
@@ -72,95 +72,6 @@ fn the_newest_stay_and_what_they_have_with_them() {
             "9 3 /c started, generation 9",
         ]
     );
-}
-
-#[test]
-fn who_follows_alone_is_given_what_is_not_kept_any_longer() {
-    let log = Arc::new(Log::new(8));
-    let mut events = log.subscribe();
-
-    push(&log, 1, "/a", 0..2);
-    push(&log, 2, "/b", 2..3);
-    let told = || events.try_next();
-    assert_eq!(std::iter::from_fn(told).take(2).count(), 2);
-    assert_eq!(log.ring.lock().kept.records.len(), 0);
-
-    push(&log, 3, "/a", 3..4);
-    let expected = ["2 2 /b started, generation 2", "3 3 /a started, generation 3"];
-    assert_eq!(all(&mut events), expected);
-    push(&log, 4, "/a", 4..14);
-    let told = all(&mut events);
-    assert_eq!(told[..2], ["missed 2", "6 4 /a started, generation 6"]);
-    assert_eq!(told.len(), 9);
-}
-
-#[test]
-fn who_lags_alone_is_told_where_events_are_missed() {
-    let log = Arc::new(Log::new(8));
-    let mut events = log.subscribe();
-    push(&log, 1, "/a", 0..8);
-    assert!(events.try_next().is_some());
-
-    push(&log, 2, "/b", 8..28);
-
-    let told = all(&mut events);
-    assert_eq!(told.len(), 7 + 1 + 8);
-    assert_eq!(
-        told[6..9],
-        ["7 1 /a started, generation 7", "missed 12", "20 2 /b started, generation 20",]
-    );
-}
-
-#[test]
-fn what_was_taken_is_given_before_what_another_one_came_for() {
-    let log = Arc::new(Log::new(8));
-    let mut first = log.subscribe();
-    push(&log, 1, "/a", 0..3);
-    assert!(first.try_next().is_some());
-    let mut second = log.subscribe();
-    push(&log, 2, "/b", 3..4);
-
-    let last = "3 2 /b started, generation 3";
-    assert_eq!(all(&mut second), [last]);
-    let told = all(&mut first);
-    assert_eq!((told.len(), told[2].as_str()), (3, last));
-    log.close();
-    assert_eq!(all(&mut first).len(), 0);
-}
-
-#[test]
-fn nobody_is_given_what_another_one_waits_for() {
-    let log = Arc::new(Log::new(8));
-    let mut first = log.subscribe();
-    push(&log, 1, "/a", 0..2);
-    let mut second = log.subscribe();
-    push(&log, 2, "/b", 2..4);
-
-    let expected = ["2 2 /b started, generation 2", "3 2 /b started, generation 3"];
-    assert_eq!(all(&mut second), expected);
-    assert_eq!(all(&mut first).len(), 4);
-    push(&log, 3, "/a", 4..6);
-    assert_eq!(all(&mut first).len(), 2);
-    drop(first);
-    push(&log, 4, "/b", 6..7);
-
-    // What is left of before is in the way of nothing.
-    assert_eq!(all(&mut second).len(), 3);
-    assert_eq!(log.ring.lock().kept.records.len(), 0);
-}
-
-#[test]
-fn what_nobody_asked_for_is_passed_over_by_who_is_left() {
-    let log = Arc::new(Log::new(8));
-    let first = log.subscribe();
-    push(&log, 1, "/a", 0..2);
-    let mut second = log.subscribe();
-    drop(first);
-
-    assert_eq!(all(&mut second).len(), 0);
-    push(&log, 2, "/b", 2..3);
-
-    assert_eq!(all(&mut second), ["2 2 /b started, generation 2"]);
 }
 
 #[tokio::test]
