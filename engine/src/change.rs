@@ -2,11 +2,11 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::error::{ConfigError, WithCauses};
 use crate::manifold::Manifold;
-use crate::name::{Name, Text};
 use crate::nested::{Nested, Part};
-use crate::value::{Kind, without_modules};
+use crate::vocabulary::error::{ConfigError, WithCauses};
+use crate::vocabulary::name::{Name, Text};
+use crate::vocabulary::value::{Kind, without_modules};
 
 /// A group of changes that is checked as a whole, and applied as one wave or refused as a whole.
 ///

@@ -19,20 +19,20 @@ pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
-use crate::context::Identity;
-use crate::detail::Detail;
-use crate::error::SharedError;
-use crate::event::Origin;
-use crate::event_loop::{Call, Question, Reply};
-use crate::events::Events;
-use crate::graph::Graph;
 use crate::machine::{Generation, NodeId};
 use crate::manifold::Manifold;
-use crate::name::Name;
 use crate::nested::Nested;
-use crate::policy::LONG;
-use crate::report::{Report, Why};
-use crate::shared::Shared;
+use crate::seen::detail::Detail;
+use crate::seen::event::Origin;
+use crate::seen::graph::Graph;
+use crate::seen::log::Events;
+use crate::seen::report::{Report, Why};
+use crate::supervisor::shared::Shared;
+use crate::supervisor::{Call, Question, Reply};
+use crate::vocabulary::error::SharedError;
+use crate::vocabulary::name::Name;
+use crate::vocabulary::policy::LONG;
+use crate::worker::context::Identity;
 
 /// A handle on an engine: cheap to clone, and harmless to drop.
 ///

@@ -46,74 +46,49 @@
 //! - Retry inside a worker: a worker ends with an error, and the engine decides.
 //! - Run on anything but tokio.
 
-mod backoff;
-#[cfg(feature = "bare-machine")]
-mod bare;
 mod change;
-mod changes;
-mod chunks;
-mod clock;
-mod context;
-mod detail;
 mod engine;
-mod error;
-mod event;
-mod event_loop;
-mod events;
-mod exit;
-mod finish;
-mod follow;
-mod graph;
-mod hash;
-mod inbox;
-mod input;
-mod live;
 mod machine;
 mod manifold;
-mod name;
 mod nested;
-mod observe;
-mod policy;
-mod report;
-mod shared;
-mod stop;
-mod task;
-mod text;
-mod tree;
-mod value;
-mod wake;
+mod seen;
+mod supervisor;
+mod vocabulary;
 mod worker;
 
-pub use backoff::{Backoff, Intensity};
-#[cfg(feature = "bare-machine")]
-#[doc(hidden)]
-pub use bare::drive_bare_machine;
 pub use change::{Change, ChangeError, Preview};
-pub use context::{Context, Health, Journal};
-pub use detail::Detail;
 pub use engine::{
     Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,
 };
-pub use error::{ConfigError, SharedError, WithCauses};
-pub use event::{Event, EventKind, Origin, Timestamp};
-pub use events::{Events, Notice};
-pub use exit::{BoxError, EndKind, Exit, Outcome, Panicked};
-pub use graph::{Graph, GraphEdge, GraphNode};
-pub use input::{Declared, DefaultedInput, EngineInput, Given, Inputs, LiveInput, OptionalInput};
-pub use live::{EngineGone, Live};
-pub use manifold::{
-    Builder, Changing, Manifold, OfferingBuilder, Offers, Severity, StagedBuilder, Start, Step, Up,
-    Wrap, Wrapped, WrappedInput,
+#[cfg(feature = "bare-machine")]
+#[doc(hidden)]
+pub use machine::bare::drive_bare_machine;
+pub use manifold::input::{
+    Declared, DefaultedInput, EngineInput, Given, Inputs, LiveInput, OptionalInput,
 };
-pub use name::{Name, NameError};
+pub use manifold::{
+    Builder, Changing, Manifold, OfferingBuilder, Offers, StagedBuilder, Start, Up,
+};
 pub use nested::Nested;
-pub use observe::Metrics;
-pub use policy::Policy;
-pub use report::{
+pub use seen::detail::Detail;
+pub use seen::event::{Event, EventKind, Origin, Timestamp};
+pub use seen::graph::{Graph, GraphEdge, GraphNode};
+pub use seen::log::{Events, Notice};
+pub use seen::report::{
     EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
 };
-pub use stop::{Linger, Stop, Stopper};
+pub use vocabulary::backoff::{Backoff, Intensity};
+pub use vocabulary::error::{ConfigError, SharedError, WithCauses};
+pub use vocabulary::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
+pub use vocabulary::live::{EngineGone, Live};
+pub use vocabulary::name::{Name, NameError};
+pub use vocabulary::policy::Policy;
+pub use vocabulary::settings::Severity;
 pub use worker::Worker;
+pub use worker::context::{Context, Health, Journal};
+pub use worker::observe::Metrics;
+pub use worker::stop::{Linger, Stop, Stopper};
+pub use worker::wrap::{Step, Wrap, Wrapped, WrappedInput};
 
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]

@@ -19,6 +19,8 @@
 //!    grace, or its second grace.
 
 mod acts;
+#[cfg(feature = "bare-machine")]
+pub(crate) mod bare;
 mod ends;
 mod graph;
 mod node;
@@ -44,8 +46,8 @@ pub(crate) use reach::{CycleSearch, Found};
 #[cfg(test)]
 pub(crate) use trial::Trial;
 
-pub(crate) use crate::exit::EndKind;
-use crate::policy::Policy;
+pub(crate) use crate::vocabulary::exit::EndKind;
+use crate::vocabulary::policy::Policy;
 
 /// What the driver is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

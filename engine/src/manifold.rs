@@ -1,9 +1,8 @@
 mod admission;
 mod builder;
 mod closure;
-mod settings;
+pub(crate) mod input;
 mod staged;
-mod wrap;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,19 +15,17 @@ pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
 pub(crate) use closure::Passed;
 pub use closure::{Changing, Offers, Up};
-pub use settings::Severity;
-pub(crate) use settings::{Classifier, Filter, Settings, no_classifier};
 pub use staged::{StagedBuilder, Start};
-pub use wrap::{Step, Wrap, Wrapped, WrappedInput};
 
-use crate::backoff::{Backoff, Intensity};
-use crate::exit::{Exit, Outcome};
-use crate::input::{Declaration, Declared, Inputs};
-use crate::name::Text;
+use crate::manifold::input::{Declaration, Declared, Inputs};
 use crate::nested::HandedBy;
-use crate::shared::Shared;
-use crate::task::Launch;
-use crate::value::Kind;
+use crate::supervisor::shared::Shared;
+use crate::vocabulary::backoff::{Backoff, Intensity};
+use crate::vocabulary::exit::{Exit, Outcome};
+use crate::vocabulary::name::Text;
+use crate::vocabulary::settings::{Settings, Severity};
+use crate::vocabulary::value::Kind;
+use crate::worker::task::Launch;
 
 /// How to get a worker: its inputs, its start and its outputs.
 ///

@@ -9,15 +9,15 @@ use border::{Border, Crossing, Direction};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::change::Change;
-use crate::context::Context;
 use crate::engine::{Engine, EngineBuilder};
-use crate::exit::{Exit, Panicked};
-use crate::input::{Declared, EngineInput, Given, Inputs};
 use crate::manifold::Manifold;
-use crate::name::{Name, Text};
-use crate::policy::LONG;
-use crate::stop::Stop;
-use crate::value::Kind;
+use crate::manifold::input::{Declared, EngineInput, Given, Inputs};
+use crate::vocabulary::exit::{Exit, Panicked};
+use crate::vocabulary::name::{Name, Text};
+use crate::vocabulary::policy::LONG;
+use crate::vocabulary::value::Kind;
+use crate::worker::context::Context;
+use crate::worker::stop::Stop;
 
 /// A nested engine that is installed, replaced and taken out as one, with what it imports from the
 /// engine around it and exports to it.

@@ -1,7 +1,17 @@
+//! One worker's life, and what it sees of its engine.
+
+pub(crate) mod context;
+pub(crate) mod finish;
+pub(crate) mod observe;
+pub(crate) mod publish;
+pub(crate) mod stop;
+pub(crate) mod task;
+pub(crate) mod wrap;
+
 use std::future::Future;
 
-use crate::exit::Outcome;
-use crate::stop::Stop;
+use crate::vocabulary::exit::Outcome;
+use crate::worker::stop::Stop;
 
 /// Something that runs until it is told to stop, or ends by itself with an outcome.
 ///

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::poll_proceed;
 
 use crate::change::ChangeError;
-use crate::event_loop::Changed;
+use crate::supervisor::Changed;
 
 /// A change that is on its way to the engine; await it to know when it is in force.
 ///

@@ -10,21 +10,22 @@ use tokio::time::{Instant, sleep};
 
 use super::nested::NestedEngine;
 use super::{Caller, Engine, Life};
-use crate::backoff::{Backoff, Intensity};
-use crate::clock::{Clock, Wall};
-use crate::context::Context;
-use crate::error::ConfigError;
-use crate::event_loop::{Beginning, EventLoop, LastReport, LoopTask};
-use crate::events::Log;
-use crate::exit::{Exit, Outcome};
-use crate::inbox::Inbox;
-use crate::manifold::{Classifier, Filter, Severity, Wrap, no_classifier};
-use crate::name::Name;
-use crate::observe::Metrics;
-use crate::policy::Policy;
-use crate::shared::Shared;
-use crate::stop::Stop;
-use crate::tree::Tree;
+use crate::seen::log::Log;
+use crate::supervisor::inbox::Inbox;
+use crate::supervisor::shared::Shared;
+use crate::supervisor::tree::Tree;
+use crate::supervisor::{Beginning, EventLoop, LastReport, LoopTask};
+use crate::vocabulary::backoff::{Backoff, Intensity};
+use crate::vocabulary::clock::{Clock, Wall};
+use crate::vocabulary::error::ConfigError;
+use crate::vocabulary::exit::{Exit, Outcome};
+use crate::vocabulary::name::Name;
+use crate::vocabulary::policy::Policy;
+use crate::vocabulary::settings::{Classifier, Filter, Severity, no_classifier};
+use crate::worker::context::Context;
+use crate::worker::observe::Metrics;
+use crate::worker::stop::Stop;
+use crate::worker::wrap::Wrap;
 
 /// Builds an [`Engine`].
 #[must_use = "a builder does nothing until `build`"]

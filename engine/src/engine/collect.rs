@@ -17,11 +17,11 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Engine, Life};
-use crate::detail::Detail;
-use crate::event_loop::{Ask, Asking, Question, Unasked};
-use crate::exit::Panicked;
-use crate::report::Report;
-use crate::text;
+use crate::seen::detail::Detail;
+use crate::seen::report::Report;
+use crate::supervisor::{Ask, Asking, Question, Unasked};
+use crate::vocabulary::exit::Panicked;
+use crate::vocabulary::text;
 
 /// What comes of a question.
 enum Answer {

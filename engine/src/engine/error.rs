@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::error::{SharedError, WithCauses};
+use crate::vocabulary::error::{SharedError, WithCauses};
 
 /// How many workers the text of an error names.
 const MOST_NAMED: usize = 10;

@@ -3,9 +3,9 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::{Engine, EngineError};
-use crate::exit::{Exit, Outcome};
-use crate::stop::Stop;
+use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
+use crate::worker::stop::Stop;
 
 /// An engine that is a worker of another; made by
 /// [`EngineBuilder::build_nested`](super::EngineBuilder::build_nested).

@@ -4,11 +4,11 @@ use std::pin::Pin;
 
 use super::{Engine, Life};
 use crate::change::ChangeError;
-use crate::event_loop::Question;
-use crate::live::{EngineGone, Live};
-use crate::name::Name;
-use crate::shared::Pinned;
-use crate::value::Kind;
+use crate::supervisor::Question;
+use crate::supervisor::shared::Pinned;
+use crate::vocabulary::live::{EngineGone, Live};
+use crate::vocabulary::name::Name;
+use crate::vocabulary::value::Kind;
 
 /// A question for the value behind a name; made by [`Engine::output`].
 #[must_use = "a request does nothing until it is awaited or followed"]

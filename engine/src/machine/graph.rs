@@ -1,8 +1,8 @@
 //! The dependency graph: who uses whom, linked so that every change costs what it touches.
 
 use super::node::{Age, Edge, Link, Node, NodeId, User};
-use crate::chunks::Chunks;
-use crate::hash::Map;
+use crate::vocabulary::chunks::Chunks;
+use crate::vocabulary::hash::Map;
 
 /// All nodes, by id. An id is reused after its node was freed.
 #[derive(Debug, Clone, Default)]

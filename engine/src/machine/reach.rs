@@ -2,7 +2,7 @@
 
 use super::Machine;
 use super::node::{Age, Edge, NodeId, Stage};
-use crate::hash::{Map, Set};
+use crate::vocabulary::hash::{Map, Set};
 
 impl Machine {
     /// Whether a node can be reached from its own new inputs, searching from both sides by turns

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 use super::{Blueprint, Manifold};
-use crate::context::Context;
-use crate::exit::Exit;
-use crate::follow;
-use crate::input::{Declaration, Declared, Gift, Given, Inputs};
 use crate::machine::Need;
-use crate::shared::Shared;
-use crate::task::Launch;
-use crate::value::{Kind, Value};
+use crate::manifold::input::{Declaration, Declared, Gift, Given, Inputs};
+use crate::supervisor::shared::Shared;
+use crate::vocabulary::exit::Exit;
+use crate::vocabulary::follow;
+use crate::vocabulary::value::{Kind, Value};
+use crate::worker::context::Context;
+use crate::worker::task::Launch;
 
 impl Manifold {
     /// Admits each worker by a check on further inputs, before it is started.

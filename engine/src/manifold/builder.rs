@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 use super::Manifold;
 use super::closure::{Blocking, Closure, Offers, Up};
 use super::staged::{StagedBuilder, Start};
-use crate::context::Context;
-use crate::exit::{Exit, Outcome};
-use crate::input::Inputs;
+use crate::manifold::input::Inputs;
+use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
+use crate::worker::context::Context;
 
 /// Builds a [`Manifold`]: first its inputs, then how it starts, then what it offers.
 #[must_use = "a builder does nothing until `build` or `run`"]

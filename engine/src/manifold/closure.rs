@@ -16,15 +16,15 @@ use tokio::task::{self, AbortHandle};
 use tokio::time::sleep;
 
 use super::{Blueprint, Body, Manifold, Plan};
-use crate::changes::{Changes, Forwarder, Late};
-use crate::context::{Context, Health, Identity};
-use crate::detail::{self, Detail, Reporter};
-use crate::exit::{Exit, Outcome};
-use crate::input::{Gifts, Given, Inputs};
-use crate::shared::Shared;
-use crate::stop::Stop;
-use crate::task::{Born, Launch, NEVER_UP, Stage, Steps};
-use crate::value::{Kind, Value};
+use crate::manifold::input::{Gifts, Given, Inputs};
+use crate::seen::detail::{self, Detail, Reporter};
+use crate::supervisor::shared::Shared;
+use crate::vocabulary::exit::{Exit, Outcome};
+use crate::vocabulary::value::{Kind, Value};
+use crate::worker::context::{Context, Health, Identity};
+use crate::worker::publish::{Changes, Forwarder, Late};
+use crate::worker::stop::Stop;
+use crate::worker::task::{Born, Launch, NEVER_UP, Stage, Steps};
 
 /// What a closure worker offers: a tuple of up to eight values, each of another type.
 ///

@@ -8,16 +8,16 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::{Body, Kinds, Manifold, Plan};
-use crate::changes::{Changes, Late};
-use crate::context::{Context, Identity};
-use crate::detail::{self, Detail, Reporter};
-use crate::exit::Exit;
-use crate::input::{Gifts, Given, Inputs};
-use crate::shared::Shared;
-use crate::stop::Stop;
-use crate::task::{Born, Launch, Stage, Steps};
-use crate::value::{Kind, Value};
+use crate::manifold::input::{Gifts, Given, Inputs};
+use crate::seen::detail::{self, Detail, Reporter};
+use crate::supervisor::shared::Shared;
+use crate::vocabulary::exit::Exit;
+use crate::vocabulary::value::{Kind, Value};
 use crate::worker::Worker;
+use crate::worker::context::{Context, Identity};
+use crate::worker::publish::{Changes, Late};
+use crate::worker::stop::Stop;
+use crate::worker::task::{Born, Launch, Stage, Steps};
 
 /// A function that starts workers; every `async` closure with the right types is one.
 pub trait Start<V, W>: Send + Sync + 'static {

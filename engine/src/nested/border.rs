@@ -23,12 +23,12 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::engine::Engine;
-use crate::exit::{Exit, Outcome};
-use crate::input::SharedInput;
+use crate::manifold::input::SharedInput;
 use crate::manifold::{Manifold, Passed, Up};
-use crate::name::{Name, Text};
-use crate::policy::LONG;
-use crate::value::Kind;
+use crate::vocabulary::exit::{Exit, Outcome};
+use crate::vocabulary::name::{Name, Text};
+use crate::vocabulary::policy::LONG;
+use crate::vocabulary::value::Kind;
 
 /// Which way a value passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

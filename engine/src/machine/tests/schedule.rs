@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::world::{Arrow, Event, PORTS, Worker, World};
 use crate::machine::{EndKind, Need, Rest, Scope};
-use crate::policy::Policy;
+use crate::vocabulary::policy::Policy;
 
 /// The grace of what is left of a worker that has one of its own.
 const OWN_GRACE: Duration = Duration::from_millis(7_004);

@@ -18,12 +18,12 @@ pub(super) use cycles::find_cycle;
 pub(super) use tally::Tally;
 pub(super) use wave::Wave;
 
-use crate::backoff::{Backoff, Intensity};
 use crate::machine::{
     Command, Edge, End, EndKind, Generation, Left, Machine, Need, NodeId, Port, Rest, Scope,
     Status, Step, Token,
 };
-use crate::policy::Policy;
+use crate::vocabulary::backoff::{Backoff, Intensity};
+use crate::vocabulary::policy::Policy;
 
 /// What went against a promise; it begins with the promise's number.
 pub(super) type Checked = Result<(), String>;

@@ -63,7 +63,7 @@ fn drain(machine: &mut Machine) -> (usize, Vec<Command>) {
 #[test]
 fn p10_a_restart_costs_the_same_among_ten_and_among_ten_thousand() {
     let steps = |size: usize| {
-        let policy = std::sync::Arc::new(crate::policy::Policy::default());
+        let policy = std::sync::Arc::new(crate::vocabulary::policy::Policy::default());
         let mut machine = Machine::new(policy, 0);
         let ids: Vec<NodeId> = (0..size).map(|_| machine.add()).collect();
         for id in &ids {

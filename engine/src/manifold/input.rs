@@ -1,0 +1,428 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::machine::Need;
+use crate::vocabulary::follow;
+use crate::vocabulary::live::Live;
+use crate::vocabulary::name::{Name, Text};
+use crate::vocabulary::value::{Kind, Value, downcast};
+use crate::worker::context::Context;
+
+/// The inputs of a manifold, and the values that its `start` is given for them.
+///
+/// | input | value |
+/// | --- | --- |
+/// | `name` or `&name`, required | `T` |
+/// | `name.optional()` | `Option<T>` |
+/// | `name.optional().or(default)` | `T` |
+/// | `name.live()` | [`Live<T>`] |
+/// | `name.live().required()` | [`Live<T>`], with a value at first |
+/// | [`EngineInput`] | a handle on the engine itself |
+/// | `()` and tuples of up to twelve inputs | tuples of their values |
+/// | `Vec<I>` | `Vec` of the values, in the same order |
+/// | `BTreeMap<K, I>` | a map from the same keys |
+///
+/// They nest, so a tuple may hold a vector of inputs that is made at run time.
+///
+/// # Implementing it
+///
+/// A struct of inputs is an input too: implement each method by calling it on every field, in the
+/// same order.
+///
+/// ```
+/// use crankcase_engine::{Declared, Given, Inputs, Name};
+///
+/// struct Needs {
+///     store: Name<String>,
+///     clock: Name<u64>,
+/// }
+///
+/// struct Got {
+///     store: String,
+///     clock: Option<u64>,
+/// }
+///
+/// impl Inputs for Needs {
+///     type Values = Got;
+///     type Owned = Self;
+///     fn declare(&self, declared: &mut Declared) {
+///         self.store.declare(declared);
+///         self.clock.optional().declare(declared);
+///     }
+///     fn take(&self, given: &mut Given) -> Got {
+///         Got { store: self.store.take(given), clock: self.clock.optional().take(given) }
+///     }
+///     fn into_owned(self) -> Self {
+///         self
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an input",
+    label = "expected names, or tuples, vectors or maps of names",
+    note = "a name is made with its type: `const STORE: Name<Store> = Name::new(\"store\");`",
+    note = "an input's type must be `Clone + Send + Sync + 'static`; the ways to declare one are \
+            listed at `crankcase_engine::Inputs`"
+)]
+pub trait Inputs {
+    /// What `start` is given.
+    type Values: Send + 'static;
+    /// The same inputs without borrows.
+    type Owned: Inputs<Values = Self::Values> + Send + Sync + 'static;
+
+    /// Declares every input, in order.
+    fn declare(&self, declared: &mut Declared);
+
+    /// Takes the values, in the order in which [`declare`](Self::declare) declares the inputs.
+    fn take(&self, given: &mut Given) -> Self::Values;
+
+    /// Gives up the borrows.
+    fn into_owned(self) -> Self::Owned;
+}
+
+/// Collects the inputs that a manifold declares.
+#[derive(Debug, Default)]
+pub struct Declared {
+    pub(crate) inputs: Vec<Declaration>,
+}
+
+impl Declared {
+    fn push<T: Clone + Send + Sync + 'static>(&mut self, name: &Name<T>, need: Need) {
+        self.inputs.push(Declaration { name: name.text().clone(), need, kind: Kind::of::<T>() });
+    }
+}
+
+/// One declared input.
+#[derive(Debug, Clone)]
+pub(crate) struct Declaration {
+    pub(crate) name: Text,
+    pub(crate) need: Need,
+    pub(crate) kind: &'static Kind,
+}
+
+/// As many inputs as most manifolds have at most.
+pub(crate) const FEW: usize = 8;
+
+/// What the engine gives for one declared input.
+pub(crate) enum Gift {
+    Value(Value),
+    Absent,
+    Live(follow::Receiver<Option<Value>>),
+}
+
+/// What one start is given. Most manifolds have one input at most.
+pub(crate) type Gifts = SmallVec<[Gift; 1]>;
+
+/// The values that one start is given, in the order of its inputs.
+pub struct Given {
+    gifts: smallvec::IntoIter<[Gift; 1]>,
+    ctx: Context,
+}
+
+impl Gift {
+    /// Whether there is a value of the input now.
+    pub(crate) fn is_present(&self) -> bool {
+        match self {
+            Self::Value(_) => true,
+            Self::Absent => false,
+            Self::Live(receiver) => receiver.peek(Option::is_some),
+        }
+    }
+}
+
+impl Given {
+    pub(crate) fn new(gifts: Gifts, ctx: Context) -> Self {
+        Self { gifts: gifts.into_iter(), ctx }
+    }
+
+    /// Gives the context back, when all was taken.
+    pub(crate) fn into_context(self) -> Context {
+        self.ctx
+    }
+
+    fn value<T: Clone + 'static>(&mut self) -> Option<T> {
+        match self.gifts.next() {
+            Some(Gift::Value(value)) => Some(downcast::<T>(&value).clone()),
+            _ => None,
+        }
+    }
+
+    fn live<T: Clone + 'static>(&mut self) -> Live<T> {
+        match self.gifts.next() {
+            Some(Gift::Live(receiver)) => Live::new(receiver),
+            // Only a `take` that does not follow its `declare` comes here: nothing will ever come.
+            _ => Live::new(follow::channel(None).1),
+        }
+    }
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("left", &self.gifts.len()).finish()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
+    type Values = T;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(self, Need::Required);
+    }
+
+    fn take(&self, given: &mut Given) -> T {
+        given.value().expect("a worker is started only while its required inputs are up")
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// A required input that is taken as it is, without a clone.
+#[derive(Debug)]
+pub(crate) struct SharedInput<T>(pub(crate) Name<T>);
+
+impl<T: Clone + Send + Sync + 'static> Inputs for SharedInput<T> {
+    type Values = Arc<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.0.declare(declared);
+    }
+
+    fn take(&self, given: &mut Given) -> Arc<T> {
+        let Some(Gift::Value(value)) = given.gifts.next() else {
+            unreachable!("a worker is started only while its required inputs are up")
+        };
+        value.downcast().expect("types are compared at install")
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<I: Inputs + Clone> Inputs for &I {
+    type Values = I::Values;
+    type Owned = I::Owned;
+
+    fn declare(&self, declared: &mut Declared) {
+        (**self).declare(declared);
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        (**self).take(given)
+    }
+
+    fn into_owned(self) -> Self::Owned {
+        self.clone().into_owned()
+    }
+}
+
+/// An input whose absence is no obstacle; made by [`Name::optional`].
+///
+/// Its coming and its going each bounce the worker. A start waits while the input is coming; one
+/// that failed, is done, parked or not installed is not.
+#[derive(Debug, Clone)]
+pub struct OptionalInput<T> {
+    name: Name<T>,
+}
+
+impl<T> OptionalInput<T> {
+    pub(crate) fn new(name: Name<T>) -> Self {
+        Self { name }
+    }
+
+    /// Gives a default in place of an absent value.
+    #[must_use]
+    pub fn or(self, default: T) -> DefaultedInput<T> {
+        DefaultedInput { name: self.name, default }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for OptionalInput<T> {
+    type Values = Option<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(&self.name, Need::Optional);
+    }
+
+    fn take(&self, given: &mut Given) -> Option<T> {
+        given.value()
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// An optional input with a default; made by [`OptionalInput::or`].
+#[derive(Debug, Clone)]
+pub struct DefaultedInput<T> {
+    name: Name<T>,
+    default: T,
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for DefaultedInput<T> {
+    type Values = T;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(&self.name, Need::Optional);
+    }
+
+    fn take(&self, given: &mut Given) -> T {
+        given.value().unwrap_or_else(|| self.default.clone())
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// An input that is followed; made by [`Name::live`].
+///
+/// It never bounces the worker and never delays it. At shutdown the worker stops before the input
+/// does; when the input alone is bounced or taken out, the worker sees `None`.
+#[derive(Debug, Clone)]
+pub struct LiveInput<T> {
+    name: Name<T>,
+    need: Need,
+}
+
+impl<T> LiveInput<T> {
+    pub(crate) fn new(name: Name<T>) -> Self {
+        Self { name, need: Need::Live }
+    }
+
+    /// Delays the start until the input has a first value.
+    #[must_use]
+    pub fn required(self) -> Self {
+        Self { need: Need::LiveRequired, ..self }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
+    type Values = Live<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        declared.push(&self.name, self.need);
+    }
+
+    fn take(&self, given: &mut Given) -> Live<T> {
+        given.live()
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// The engine as an input of its own workers, to install and look at others.
+///
+/// The handle keeps nothing alive. It knows which worker it was given to: a call through it that
+/// would wait for that worker's own end is refused.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EngineInput;
+
+impl Inputs for EngineInput {
+    type Values = Engine;
+    type Owned = Self;
+
+    fn declare(&self, _declared: &mut Declared) {}
+
+    fn take(&self, given: &mut Given) -> Engine {
+        Engine::for_worker(given.ctx.identity())
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+impl<I: Inputs> Inputs for Vec<I> {
+    type Values = Vec<I::Values>;
+    type Owned = Vec<I::Owned>;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.iter().for_each(|input| input.declare(declared));
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        self.iter().map(|input| input.take(given)).collect()
+    }
+
+    fn into_owned(self) -> Self::Owned {
+        self.into_iter().map(I::into_owned).collect()
+    }
+}
+
+impl<K: Ord + Clone + Send + Sync + 'static, I: Inputs> Inputs for BTreeMap<K, I> {
+    type Values = BTreeMap<K, I::Values>;
+    type Owned = BTreeMap<K, I::Owned>;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.values().for_each(|input| input.declare(declared));
+    }
+
+    fn take(&self, given: &mut Given) -> Self::Values {
+        self.iter().map(|(key, input)| (key.clone(), input.take(given))).collect()
+    }
+
+    fn into_owned(self) -> Self::Owned {
+        self.into_iter().map(|(key, input)| (key, input.into_owned())).collect()
+    }
+}
+
+impl Inputs for () {
+    type Values = ();
+    type Owned = ();
+
+    fn declare(&self, _declared: &mut Declared) {}
+
+    fn take(&self, _given: &mut Given) {}
+
+    fn into_owned(self) {}
+}
+
+macro_rules! tuples {
+    ($($name:ident $place:tt)+) => {
+        impl<$($name: Inputs),+> Inputs for ($($name,)+) {
+            type Values = ($($name::Values,)+);
+            type Owned = ($($name::Owned,)+);
+
+            fn declare(&self, declared: &mut Declared) {
+                $(self.$place.declare(declared);)+
+            }
+
+            fn take(&self, given: &mut Given) -> Self::Values {
+                ($(self.$place.take(given),)+)
+            }
+
+            fn into_owned(self) -> Self::Owned {
+                ($(self.$place.into_owned(),)+)
+            }
+        }
+    };
+}
+
+tuples!(A 0);
+tuples!(A 0 B 1);
+tuples!(A 0 B 1 C 2);
+tuples!(A 0 B 1 C 2 D 3);
+tuples!(A 0 B 1 C 2 D 3 E 4);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8 K 9);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8 K 9 L 10);
+tuples!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 J 8 K 9 L 10 M 11);

@@ -1,0 +1,127 @@
+use std::collections::BTreeSet;
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+
+use crate::seen::report::WorkerState;
+
+/// The dependency graph of an engine with its states. It serialises to JSON, and
+/// [`to_dot`](Self::to_dot) writes it for Graphviz.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Graph {
+    /// The engine's path.
+    pub path: String,
+    /// The names, sorted; also those that are only used, not installed.
+    pub nodes: Vec<GraphNode>,
+    /// Who uses whom, sorted.
+    pub edges: Vec<GraphEdge>,
+}
+
+/// One name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct GraphNode {
+    /// The name.
+    pub name: String,
+    /// The worker's path.
+    pub path: String,
+    /// What its worker is doing.
+    pub state: WorkerState,
+}
+
+/// One declared input.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[non_exhaustive]
+pub struct GraphEdge {
+    /// Who declares it.
+    pub user: String,
+    /// The name that it refers to.
+    pub input: String,
+    /// `required`, `optional`, `live` or `live required`.
+    pub need: &'static str,
+    /// The type that is asked for.
+    pub output: &'static str,
+}
+
+impl Graph {
+    pub(crate) fn new(path: String) -> Self {
+        Self { path, nodes: Vec::new(), edges: Vec::new() }
+    }
+
+    pub(crate) fn sort(&mut self) {
+        self.nodes.sort_unstable();
+        self.edges.sort_unstable();
+        // A name that was forgotten and came again while the graph was drawn may have been seen twice.
+        self.nodes.dedup_by(|next, node| next.name == node.name);
+        self.edges.dedup();
+    }
+
+    /// Returns the part of the graph that is at most this many edges away from a name, in either
+    /// direction.
+    #[must_use]
+    pub fn around(&self, name: &str, edges: usize) -> Self {
+        let mut near = BTreeSet::from([name]);
+        for _ in 0..edges {
+            let touching: Vec<_> = self
+                .edges
+                .iter()
+                .filter(|edge| near.contains(&*edge.user) || near.contains(&*edge.input))
+                .collect();
+            near.extend(touching.iter().flat_map(|edge| [&*edge.user, &*edge.input]));
+        }
+        let nodes = self.nodes.iter().filter(|node| near.contains(&*node.name));
+        let edges = self
+            .edges
+            .iter()
+            .filter(|edge| near.contains(&*edge.user) && near.contains(&*edge.input));
+        Self {
+            path: self.path.clone(),
+            nodes: nodes.cloned().collect(),
+            edges: edges.cloned().collect(),
+        }
+    }
+
+    /// Returns the graph in the DOT language: an arrow leads from a worker to its input, dashed for
+    /// an optional and dotted for a live one.
+    #[expect(clippy::missing_panics_doc, reason = "writing to a string cannot fail")]
+    pub fn to_dot(&self) -> String {
+        let mut dot = String::new();
+        // Writing to a string cannot fail.
+        self.write_dot(&mut dot).expect("a string takes everything");
+        dot
+    }
+
+    fn write_dot(&self, dot: &mut String) -> fmt::Result {
+        writeln!(dot, "digraph {} {{", quoted(&self.path))?;
+        writeln!(dot, "  node [shape=box style=filled fillcolor=white]")?;
+        for node in &self.nodes {
+            let label = format!("{}\\n{}", node.name, node.state);
+            let color = color(node.state);
+            writeln!(dot, "  {} [label=\"{label}\" fillcolor={color}]", quoted(&node.name))?;
+        }
+        for edge in &self.edges {
+            let style = match edge.need {
+                "required" => "solid",
+                "optional" => "dashed",
+                _ => "dotted",
+            };
+            let (user, input) = (quoted(&edge.user), quoted(&edge.input));
+            writeln!(dot, "  {user} -> {input} [style={style}]")?;
+        }
+        writeln!(dot, "}}")
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn color(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Running | WorkerState::Done => "palegreen",
+        WorkerState::BackingOff | WorkerState::Spent | WorkerState::Stuck => "salmon",
+        WorkerState::Absent | WorkerState::Parked | WorkerState::Missing => "lightgrey",
+        _ => "khaki",
+    }
+}

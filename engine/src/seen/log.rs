@@ -1,0 +1,208 @@
+//! The newest events of a tree of engines, and those who follow them.
+
+mod record;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::coop::consume_budget;
+
+pub(crate) use record::Record;
+use record::Whole;
+
+use crate::seen::event::Event;
+use crate::vocabulary::clock::Wall;
+
+/// For how many events room is made at once.
+const AT_ONCE: usize = 4096;
+
+/// What a subscriber gets.
+#[derive(Debug, Clone)]
+pub enum Notice {
+    /// The next event.
+    Event(Event),
+    /// The subscriber was too slow, and missed this many events.
+    Missed(u64),
+}
+
+/// Follows the events of a tree of engines.
+///
+/// A slow subscriber holds up nobody: it misses events, and is told how many and where.
+#[derive(Debug)]
+pub struct Events {
+    log: Arc<Log>,
+    /// The sequence number of the event that comes next.
+    next: u64,
+}
+
+impl Events {
+    /// Returns the next event if there is one already.
+    pub fn try_next(&mut self) -> Option<Notice> {
+        self.look().ok()
+    }
+
+    /// Returns a copy of the next event in the ring.
+    fn look(&mut self) -> Result<Notice, Nothing> {
+        let ring = self.log.ring.lock();
+        let first = ring.first();
+        if self.next < first {
+            let missed = first - self.next;
+            self.next = first;
+            return Ok(Notice::Missed(missed));
+        }
+        let nothing = if ring.is_closed { Nothing::Ever } else { Nothing::Yet };
+        let event = ring.copy(self.next).ok_or(nothing)?;
+        self.next += 1;
+        Ok(Notice::Event(event))
+    }
+
+    /// Waits for the next event; `None` when the engine has ended and all its events were given.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: no event is lost.
+    pub async fn next(&mut self) -> Option<Notice> {
+        // Events that come without an end do not keep the other tasks of this thread waiting.
+        consume_budget().await;
+        loop {
+            let log = Arc::clone(&self.log);
+            let pushed = log.pushed.notified();
+            // What is pushed after this look wakes it.
+            match self.look() {
+                Ok(notice) => return Some(notice),
+                Err(Nothing::Ever) => return None,
+                Err(Nothing::Yet) => {}
+            }
+            pushed.await;
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.log.followers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The events of a tree of engines: a ring of the newest, shared by all who follow them.
+#[derive(Debug)]
+pub(crate) struct Log {
+    ring: Mutex<Ring>,
+    pushed: Notify,
+    followers: AtomicUsize,
+}
+
+/// What events have in common that enter the ring together.
+#[derive(Debug)]
+struct Moment {
+    /// The sequence number of its first event.
+    first: u64,
+    at: Wall,
+    engine: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    /// The newest events: they are numbered as they enter the ring.
+    records: VecDeque<Record>,
+    /// What the records have in common, the oldest first.
+    moments: VecDeque<Moment>,
+    /// The sequence number of the event that comes after them.
+    next: u64,
+    capacity: usize,
+    is_closed: bool,
+}
+
+/// What a subscriber finds where there is no event.
+enum Nothing {
+    Yet,
+    Ever,
+}
+
+impl Ring {
+    /// The sequence number of the oldest event.
+    fn first(&self) -> u64 {
+        self.next - self.records.len() as u64
+    }
+
+    /// Returns a copy of an event.
+    fn copy(&self, sequence: u64) -> Option<Event> {
+        let index = usize::try_from(sequence - self.first()).ok()?;
+        let Whole { kind, origin, name } = self.records.get(index)?.copy();
+        let Moment { at, engine, .. } = self.moment_of(sequence)?;
+        let (at, engine) = ((*at).into(), Arc::clone(engine));
+        Some(Event { sequence, at, kind, origin, engine, name })
+    }
+
+    fn moment_of(&self, sequence: u64) -> Option<&Moment> {
+        let later = self.moments.partition_point(|moment| moment.first <= sequence);
+        self.moments.get(later.checked_sub(1)?)
+    }
+
+    /// Forgets the moments of which no record is left.
+    fn forget_moments(&mut self) {
+        let first = self.first();
+        let is_over = |moment: &Moment| moment.first <= first;
+        while self.moments.get(1).is_some_and(is_over) {
+            self.moments.pop_front();
+        }
+    }
+
+    /// Enters a record, in the place of the oldest one if there is no more room.
+    fn push(&mut self, record: Record) {
+        if self.records.len() == self.capacity {
+            self.records.pop_front();
+        }
+        self.records.push_back(record);
+        self.next += 1;
+    }
+}
+
+impl Log {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let (records, moments) = (VecDeque::new(), VecDeque::new());
+        let ring = Ring { records, moments, next: 0, capacity, is_closed: false };
+        Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
+        self.followers.fetch_add(1, Ordering::Relaxed);
+        let next = self.ring.lock().next;
+        Events { log: Arc::clone(self), next }
+    }
+
+    /// Whether anyone follows the events. Who comes later misses what was not kept for nobody.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.followers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Enters what happened in one engine at one moment, the oldest first.
+    pub(crate) fn push(&self, at: Wall, engine: &Arc<str>, records: &mut Vec<Record>) {
+        if records.is_empty() {
+            return;
+        }
+        let mut ring = self.ring.lock();
+        if ring.records.capacity() == 0 {
+            let capacity = ring.capacity.min(AT_ONCE);
+            ring.records.reserve_exact(capacity);
+        }
+        let first = ring.next;
+        ring.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
+        records.drain(..).for_each(|record| ring.push(record));
+        ring.forget_moments();
+        drop(ring);
+        self.pushed.notify_waiters();
+    }
+
+    /// Says that no more events will come.
+    pub(crate) fn close(&self) {
+        self.ring.lock().is_closed = true;
+        self.pushed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests;

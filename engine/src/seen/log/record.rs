@@ -1,0 +1,164 @@
+//! What is kept of an event until somebody asks for it.
+
+use std::iter;
+use std::sync::Arc;
+
+use crate::seen::event::{EventKind, Origin};
+use crate::vocabulary::exit::EndKind;
+use crate::vocabulary::name::Text;
+
+/// What the ring keeps of one event: the rest is that of its moment.
+///
+/// Every start and end of a worker makes some: they are small, and what few of them have is boxed.
+#[derive(Debug)]
+pub(crate) enum Record {
+    Usual { name: Text, kind: Usual },
+    Other(Box<Whole>),
+}
+
+/// What happens to every worker, when all goes well and nobody has said why.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Usual {
+    Installed,
+    Starting { generation: u32 },
+    Started { generation: u32 },
+    InputLost,
+    Stopping,
+    Ended { end: EndKind },
+    Removed,
+}
+
+/// What is in a record.
+#[derive(Debug, Clone)]
+pub(crate) struct Whole {
+    pub(super) kind: EventKind,
+    pub(super) origin: Option<Arc<Origin>>,
+    /// The worker that it is about; none if it is about the engine.
+    pub(super) name: Option<Text>,
+}
+
+impl Record {
+    /// Adds the record of an event. Where the kind is known at compile time, nothing is left to find
+    /// out if this is inlined; the compiler does not see that by itself.
+    #[inline(always)]
+    pub(crate) fn push(
+        records: &mut Vec<Self>,
+        kind: EventKind,
+        origin: Option<&Arc<Origin>>,
+        name: Option<&Text>,
+    ) {
+        match (Usual::of(&kind), origin, name) {
+            (Some(kind), None, Some(name)) => {
+                // Made where it will stand: to make it and move it there takes twice as long.
+                let make = || Self::Usual { name: name.clone(), kind };
+                records.extend(iter::once_with(make));
+            }
+            _ => records.push(Self::other(kind, origin, name)),
+        }
+    }
+
+    #[cold]
+    fn other(kind: EventKind, origin: Option<&Arc<Origin>>, name: Option<&Text>) -> Self {
+        let (origin, name) = (origin.cloned(), name.cloned());
+        Self::Other(Box::new(Whole { kind, origin, name }))
+    }
+
+    pub(super) fn copy(&self) -> Whole {
+        match self {
+            Self::Usual { name, kind } => {
+                Whole { kind: (*kind).into(), origin: None, name: Some(name.clone()) }
+            }
+            Self::Other(whole) => Whole::clone(whole),
+        }
+    }
+}
+
+impl Usual {
+    #[inline(always)]
+    fn of(kind: &EventKind) -> Option<Self> {
+        Some(match *kind {
+            EventKind::Installed => Self::Installed,
+            EventKind::Starting { generation } => Self::Starting { generation },
+            EventKind::Started { generation } => Self::Started { generation },
+            EventKind::InputLost => Self::InputLost,
+            EventKind::Stopping => Self::Stopping,
+            EventKind::Ended { end, error: None, is_panic: false } => Self::Ended { end },
+            EventKind::Removed => Self::Removed,
+            _ => return None,
+        })
+    }
+}
+
+impl From<Usual> for EventKind {
+    fn from(usual: Usual) -> Self {
+        match usual {
+            Usual::Installed => Self::Installed,
+            Usual::Starting { generation } => Self::Starting { generation },
+            Usual::Started { generation } => Self::Started { generation },
+            Usual::InputLost => Self::InputLost,
+            Usual::Stopping => Self::Stopping,
+            Usual::Ended { end } => Self::Ended { end, error: None, is_panic: false },
+            Usual::Removed => Self::Removed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Record, Text};
+    use crate::seen::event::{EventKind, Origin};
+    use crate::vocabulary::exit::EndKind;
+
+    /// Says whether an event is kept without a box, and that it is given as it was entered.
+    fn is_small(kind: &EventKind, origin: Option<&Arc<Origin>>, name: Option<&str>) -> bool {
+        let mut records = Vec::new();
+        Record::push(&mut records, kind.clone(), origin, name.map(Text::new).as_ref());
+        let record = records.pop().expect("it was added");
+        let is_small = matches!(record, Record::Usual { .. });
+        let whole = record.copy();
+        assert_eq!(whole.kind, *kind);
+        assert_eq!(whole.origin.as_ref(), origin, "of {kind}");
+        assert_eq!(whole.name.as_ref().map(Text::as_str), name, "of {kind}");
+        is_small
+    }
+
+    #[test]
+    fn what_happens_to_every_worker_is_small_and_given_as_it_was_entered() {
+        let ended = |end| EventKind::Ended { end, error: None, is_panic: false };
+        let usual = [
+            EventKind::Installed,
+            EventKind::Starting { generation: 1 },
+            EventKind::Started { generation: 2 },
+            EventKind::InputLost,
+            EventKind::Stopping,
+            ended(EndKind::Stopped),
+            ended(EndKind::Done),
+            EventKind::Removed,
+        ];
+        let origin = Arc::new(Origin { who: "ops".to_owned(), why: "a test".to_owned() });
+        for kind in usual {
+            assert!(is_small(&kind, None, Some("a")), "{kind}");
+            assert!(!is_small(&kind, Some(&origin), Some("a")), "{kind}");
+            assert!(!is_small(&kind, None, None), "{kind}");
+        }
+        assert_eq!(size_of::<Record>(), 32);
+    }
+
+    #[test]
+    fn what_is_unusual_is_given_as_it_was_entered() {
+        let error = || Some("no disk".to_owned());
+        let unusual = [
+            EventKind::Replaced,
+            EventKind::Ended { end: EndKind::Failed, error: error(), is_panic: false },
+            EventKind::Ended { end: EndKind::Failed, error: error(), is_panic: true },
+            EventKind::Ended { end: EndKind::Failed, error: None, is_panic: true },
+            EventKind::Health { degraded: error() },
+            EventKind::Killed,
+        ];
+        for kind in unusual {
+            assert!(!is_small(&kind, None, Some("a")), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a report says of a worker, kept small: most of it is made of this when it is asked for.
+
+use std::num::NonZeroU64;
+
+use crate::seen::event::{Origin, Timestamp};
+use crate::seen::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
+use crate::vocabulary::clock::Wall;
+
+/// What a report says of a worker, but for its name.
+#[derive(Clone)]
+pub(super) struct Brief {
+    pub(super) state: WorkerState,
+    pub(super) generation: u32,
+    pub(super) starts: u32,
+    pub(super) failures: u32,
+    pub(super) is_essential: bool,
+    pub(super) was_aborted: bool,
+    pub(super) started: Option<NonZeroU64>,
+    pub(super) stopped: Option<NonZeroU64>,
+    pub(super) until: Option<NonZeroU64>,
+    /// Nothing of those that have nothing of it, which are most where there are many.
+    pub(super) rare: Option<Box<RareBrief>>,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct RareBrief {
+    pub(super) degraded: Option<String>,
+    pub(super) parked_by: Option<Origin>,
+    pub(super) inputs: Vec<InputReport>,
+    pub(super) error: Option<ErrorReport>,
+}
+
+impl RareBrief {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { degraded, parked_by, inputs, error } = self;
+        degraded.is_none() && parked_by.is_none() && inputs.is_empty() && error.is_none()
+    }
+}
+
+impl Brief {
+    /// Makes the report of the worker with this path, in an engine that began at this moment.
+    pub(super) fn into_report(self, path: String, wall: Wall) -> WorkerReport {
+        let at = |stamp: NonZeroU64| -> Timestamp { wall.at(stamp.get()).into() };
+        let RareBrief { degraded, parked_by, inputs, error } =
+            self.rare.map(|rare| *rare).unwrap_or_default();
+        WorkerReport {
+            path,
+            state: self.state,
+            generation: self.generation,
+            starts: self.starts,
+            failures: self.failures,
+            is_essential: self.is_essential,
+            was_aborted: self.was_aborted,
+            degraded,
+            parked_by,
+            inputs,
+            started: self.started.map(at),
+            stopped: self.stopped.map(at),
+            until: self.until.map(at),
+            error,
+            report: None,
+            reporter: None,
+        }
+    }
+}

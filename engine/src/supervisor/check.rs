@@ -1,0 +1,393 @@
+//! What is wrong with a group of changes, before any of it is applied.
+
+use smallvec::SmallVec;
+
+use super::EventLoop;
+use crate::change::{Action, ChangeError, Mode, Op};
+use crate::engine::Caller;
+use crate::machine::{CycleSearch, Edge, Found, NodeId};
+use crate::manifold::Manifold;
+use crate::vocabulary::hash::{Map, Set};
+use crate::vocabulary::name::{MAX_LEN, Text};
+use crate::vocabulary::policy::Policy;
+use crate::vocabulary::value::Kind;
+
+/// How many things that are wrong with a group are told; the others are counted.
+const MOST_TOLD: usize = 64;
+
+/// What is wrong with a group, as far as it was checked.
+#[derive(Default)]
+pub(super) struct Faults {
+    told: Vec<ChangeError>,
+    more: usize,
+}
+
+impl Faults {
+    fn add(&mut self, fault: impl FnOnce() -> ChangeError) {
+        if self.told.len() < MOST_TOLD {
+            self.told.push(fault());
+        } else {
+            self.more += 1;
+        }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.told.len() + self.more
+    }
+
+    pub(super) fn into_result(mut self) -> Result<(), ChangeError> {
+        match self.count() {
+            0 => Ok(()),
+            1 => Err(self.told.remove(0)),
+            _ => Err(ChangeError::Several { errors: self.told, more: self.more }),
+        }
+    }
+}
+
+/// What a group is to the graph.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// What each op is about.
+    pub(super) planned: SmallVec<[Planned; 1]>,
+    /// The op of each node.
+    by_node: Map<NodeId, usize>,
+    /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
+    pub(super) linked: Vec<usize>,
+}
+
+/// What an op is about.
+pub(super) struct Planned {
+    pub(super) node: NodeId,
+    /// The inputs that it gives its node; none if it does not install.
+    pub(super) edges: Box<[Edge]>,
+}
+
+impl EventLoop {
+    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself.
+    pub(super) fn resolve(&mut self, plan: &mut Plan, ops: &[Op], at: usize, faults: &mut Faults) {
+        let Op { name, action } = &ops[at];
+        let node = self.intern(name);
+        let is_first = plan.op_of(node).is_none();
+        self.check_name(node, action, is_first, faults);
+        // One that will use nothing counts too: it no longer uses what it does now.
+        let mut is_linked = self.machine.inputs(node).len() > 0;
+        let mut edges = Box::default();
+        match action {
+            Action::Install { manifold: Some(manifold), expected, .. } => {
+                let name = || self.name(node);
+                check_manifold(name, manifold, expected, &self.shared.policy, faults);
+                edges = self.edges(node, manifold, faults);
+                is_linked |= !edges.is_empty() || self.machine.users(node).next().is_some();
+            }
+            action => is_linked &= matches!(action, Action::Uninstall { .. }),
+        }
+        if is_linked && is_first {
+            plan.linked.push(at);
+        }
+        plan.push(Planned { node, edges });
+    }
+
+    /// Checks that what is under a name lets an op have its way.
+    fn check_name(&self, node: NodeId, action: &Action, is_first: bool, faults: &mut Faults) {
+        let is_installed = self.machine.view(node).is_installed;
+        if let Err(fault) = self.check_made_up(node, action, is_first) {
+            return faults.add(|| fault);
+        }
+        if !is_first {
+            return faults.add(|| ChangeError::NamedTwice { name: self.name(node) });
+        }
+        let Action::Install { manifold: Some(manifold), mode, .. } = action else {
+            if !is_installed {
+                faults.add(|| self.not_installed(node, action));
+            }
+            return;
+        };
+        let installed = self.slots[node.index()].manifold.as_ref();
+        match mode {
+            Mode::Nothing if is_installed => {
+                faults.add(|| ChangeError::AlreadyInstalled { name: self.name(node) });
+            }
+            Mode::Part if is_installed && !self.is_part_of_same(node, manifold) => {
+                faults.add(|| ChangeError::AlreadyInstalled { name: self.name(node) });
+            }
+            Mode::Provided
+                if installed.is_some_and(|installed| !installed.blueprint.is_provided()) =>
+            {
+                faults.add(|| ChangeError::NotProvided { name: self.name(node) });
+            }
+            Mode::Something if !is_installed => faults.add(|| self.not_installed(node, action)),
+            _ => {}
+        }
+    }
+
+    /// Checks a name that nobody wrote: one that is made for a nested engine's border.
+    fn check_made_up(
+        &self,
+        node: NodeId,
+        action: &Action,
+        is_first: bool,
+    ) -> Result<(), ChangeError> {
+        let Action::Install { manifold: Some(manifold), mode, .. } = action else { return Ok(()) };
+        let name = self.slots[node.index()].name();
+        let Some((nested, made)) = manifold.border(name) else { return Ok(()) };
+        let is_in_the_way = match mode {
+            Mode::Nothing => self.machine.view(node).is_installed,
+            Mode::Part => {
+                self.machine.view(node).is_installed && !self.is_part_of_same(node, manifold)
+            }
+            Mode::Something | Mode::Anything | Mode::Provided => false,
+        };
+        let fault = if made.as_str().len() > MAX_LEN {
+            "longer than 255 bytes"
+        } else if made.as_str() == name.as_str() && (is_in_the_way || !is_first) {
+            "taken already"
+        } else {
+            return Ok(());
+        };
+        let [nested, name] = [nested, made].map(|name| name.as_str().to_owned());
+        Err(ChangeError::BorderName { nested, name, fault })
+    }
+
+    /// Returns a name, for an error.
+    fn name(&self, node: NodeId) -> String {
+        self.slots[node.index()].name().as_str().to_owned()
+    }
+
+    /// Whether a manifold belongs to the same nested engine as the one that is installed there.
+    fn is_part_of_same(&self, node: NodeId, manifold: &Manifold) -> bool {
+        let installed = self.slots[node.index()].manifold.as_ref().and_then(Manifold::owner);
+        let [installed, own] = [installed, manifold.owner()].map(|owner| owner.map(Text::as_str));
+        installed.is_some() && installed == own
+    }
+
+    fn edges(&mut self, node: NodeId, manifold: &Manifold, faults: &mut Faults) -> Box<[Edge]> {
+        let declared = manifold.blueprint.inputs();
+        if declared.is_empty() {
+            return Box::default();
+        }
+        let mut edges: Vec<Edge> = Vec::with_capacity(declared.len());
+        let mut seen = Set::default();
+        for input in declared {
+            let edge = Edge {
+                target: self.intern(&input.name),
+                need: input.need,
+                port: self.port(input.kind.id()),
+            };
+            if !seen.insert((edge.target, edge.port)) {
+                faults.add(|| ChangeError::DuplicateInput {
+                    name: self.name(node),
+                    input: input.name.as_str().to_owned(),
+                    kind: input.kind.name(),
+                });
+            }
+            edges.push(edge);
+        }
+        edges.into_boxed_slice()
+    }
+
+    /// Compares what a manifold asks of others, and others of it, with what is offered.
+    pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize, faults: &mut Faults) {
+        let Action::Install { manifold: Some(manifold), expected, .. } = &ops[at].action else {
+            return;
+        };
+        let Planned { node, edges } = &plan.planned[at];
+        let name = self.slots[node.index()].name();
+        for (input, edge) in manifold.blueprint.inputs().iter().zip(edges) {
+            if let Some(offers) = self.offers_after(plan, ops, edge.target)
+                && !is_offered(input.kind, offers)
+                && !is_for(plan, ops, edge.target, input.kind)
+            {
+                let asked = Asked { user: name, input: &input.name, kind: input.kind };
+                faults.add(|| asked.mismatch(name, offers));
+            }
+        }
+        let offers = manifold.blueprint.offers();
+        for (user, index) in self.machine.users(*node) {
+            // One that is installed anew is compared as an op of its own, and one that goes not at all.
+            let action = plan.op_of(user).map(|at| &ops[at].action);
+            if matches!(action, Some(Action::Install { .. } | Action::Uninstall { .. })) {
+                continue;
+            }
+            let slot = &self.slots[user.index()];
+            let Some(installed) = &slot.manifold else { continue };
+            let kind = installed.blueprint.inputs()[index].kind;
+            if !is_offered(kind, offers) && !expected.is_same(kind) {
+                let asked = Asked { user: slot.name(), input: name, kind };
+                faults.add(|| asked.mismatch(name, offers));
+            }
+        }
+    }
+
+    /// Returns what a name will offer once the group is applied; nothing known if no manifold will
+    /// be there.
+    fn offers_after<'a>(
+        &'a self,
+        plan: &Plan,
+        ops: &'a [Op],
+        node: NodeId,
+    ) -> Option<&'a [&'static Kind]> {
+        let change = plan.op_of(node).map(|at| &ops[at].action);
+        match change {
+            Some(Action::Install { manifold, .. }) => {
+                manifold.as_ref().map(|manifold| manifold.blueprint.offers())
+            }
+            Some(Action::Uninstall { .. }) => None,
+            _ => {
+                let manifold = self.slots[node.index()].manifold.as_ref()?;
+                Some(manifold.blueprint.offers())
+            }
+        }
+    }
+
+    /// Takes a step of the search for a cycle; returns whether there is more to do. Of several cycles
+    /// one is told.
+    pub(super) fn search_cycle(
+        &self,
+        plan: &Plan,
+        search: &mut CycleSearch,
+        faults: &mut Faults,
+    ) -> bool {
+        if let Some(at) = plan.linked.get(search.len()) {
+            let Planned { node, edges } = &plan.planned[*at];
+            // Most changes of one name close no cycle, which is seen at once.
+            if plan.linked.len() == 1 && !self.machine.may_reach(*node, edges) {
+                return false;
+            }
+            search.add(*node, edges);
+            return true;
+        }
+        match search.step(&self.machine) {
+            Found::Nothing => true,
+            Found::None => false,
+            Found::Cycle(cycle) => {
+                let mut cycle = Some(cycle);
+                faults.add(|| self.cycle_error(plan, cycle.take().unwrap_or_default()));
+                false
+            }
+        }
+    }
+
+    fn cycle_error(&self, plan: &Plan, mut cycle: Vec<NodeId>) -> ChangeError {
+        // It is told from what is being installed, which closes it.
+        let is_installed = |node: &NodeId| {
+            let mut linked = plan.linked.iter().map(|at| &plan.planned[*at]);
+            linked.any(|planned| planned.node == *node && !planned.edges.is_empty())
+        };
+        let first = cycle.iter().position(is_installed);
+        cycle.rotate_left(first.unwrap_or(0));
+        ChangeError::Cycle { path: cycle.iter().map(|node| self.name(*node)).collect() }
+    }
+
+    /// Looks for what would make the asking worker wait for its own end. Of several ops one is told.
+    pub(super) fn check_own_end(
+        &self,
+        plan: &Plan,
+        ops: &[Op],
+        caller: &Caller,
+        faults: &mut Faults,
+    ) {
+        let Some((asker, generation)) = caller.asker else { return };
+        if self.machine.view(asker).generation != generation {
+            return;
+        }
+        let stopped = |(op, _): &(&Op, NodeId)| !matches!(op.action, Action::Unpark);
+        let ops = || ops.iter().zip(plan.nodes()).filter(stopped);
+        let roots: Vec<_> = ops().map(|(_, node)| node).collect();
+        let ends_asker = |roots: &[NodeId]| self.machine.ending_before(roots).contains(&asker);
+        if !ends_asker(&roots) {
+            return;
+        }
+        if let Some((op, node)) = ops().find(|(_, node)| ends_asker(&[*node])) {
+            faults.add(|| ChangeError::OwnEnd {
+                action: op.action.verb(),
+                name: self.name(node),
+                asker: self.name(asker),
+            });
+        }
+    }
+}
+
+impl Plan {
+    /// Makes room for a group of so many ops.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.planned.reserve(count);
+        self.by_node.reserve(count);
+    }
+
+    /// Adds what the next op is about.
+    fn push(&mut self, planned: Planned) {
+        // Of several ops about one node, the first counts.
+        self.by_node.entry(planned.node).or_insert(self.planned.len());
+        self.planned.push(planned);
+    }
+
+    /// Returns the op that changes a node, of those that were added.
+    fn op_of(&self, node: NodeId) -> Option<usize> {
+        self.by_node.get(&node).copied()
+    }
+
+    /// Returns the node of each op.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.planned.iter().map(|planned| planned.node)
+    }
+}
+
+/// Checks a manifold by itself.
+fn check_manifold(
+    name: impl Fn() -> String,
+    manifold: &Manifold,
+    expected: &'static Kind,
+    policy: &Policy,
+    faults: &mut Faults,
+) {
+    let offers = manifold.blueprint.offers();
+    for (index, kind) in offers.iter().enumerate() {
+        // Of what is offered more often than twice it is told once.
+        if offers[..index].iter().filter(|other| other.is_same(kind)).count() == 1 {
+            faults.add(|| ChangeError::DuplicateOutput { name: name(), kind: kind.name() });
+        }
+    }
+    if !is_offered(expected, offers) {
+        faults.add(|| ChangeError::NameMismatch {
+            name: name(),
+            asked: expected.name(),
+            offered: offers.iter().map(|kind| kind.name()).collect(),
+        });
+    }
+    if let Some(settings) = &manifold.settings
+        && let Err(source) = settings.policy(policy).validate()
+    {
+        faults.add(|| ChangeError::Settings { name: name(), source });
+    }
+}
+
+/// Every manifold offers `()`: it runs.
+pub(super) fn is_offered(kind: &Kind, offers: &[&'static Kind]) -> bool {
+    offers.iter().any(|other| other.is_same(kind)) || kind.id() == std::any::TypeId::of::<()>()
+}
+
+/// One side of an edge: who asks for what.
+struct Asked<'a> {
+    user: &'a Text,
+    input: &'a Text,
+    kind: &'static Kind,
+}
+
+impl Asked<'_> {
+    fn mismatch(&self, installed: &Text, offers: &[&'static Kind]) -> ChangeError {
+        ChangeError::InputMismatch {
+            name: installed.as_str().to_owned(),
+            user: self.user.as_str().to_owned(),
+            input: self.input.as_str().to_owned(),
+            asked: self.kind.name(),
+            offered: offers.iter().map(|kind| kind.name()).collect(),
+        }
+    }
+}
+
+/// Whether the group installs something under a name of this type. If that does not offer the type,
+/// `check_manifold` has said so, and its users are not named for it too.
+fn is_for(plan: &Plan, ops: &[Op], node: NodeId, kind: &Kind) -> bool {
+    let action = plan.op_of(node).map(|at| &ops[at].action);
+    matches!(action, Some(Action::Install { expected, .. }) if expected.is_same(kind))
+}

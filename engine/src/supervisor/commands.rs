@@ -1,0 +1,213 @@
+//! How the machine's commands are carried out.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::EventLoop;
+use super::slot::{LastError, Slot, Uptime, WorkerSlot};
+use crate::machine::{Command, Generation, NodeId, Phase, Rest};
+use crate::manifold::Manifold;
+use crate::manifold::input::{FEW, Gift, Gifts};
+use crate::seen::event::EventKind;
+use crate::vocabulary::clock::stamp;
+use crate::vocabulary::value::Outputs;
+use crate::worker::context::{Context, Identity};
+use crate::worker::finish::overdue;
+use crate::worker::stop::Stop;
+use crate::worker::task::Launch;
+
+impl EventLoop {
+    pub(super) fn execute(&mut self, command: Command) {
+        match command {
+            Command::Start(node, generation) => self.start(node, generation),
+            Command::Stop(node, generation) => self.stop(node, generation),
+            Command::Lose(node, generation) => {
+                self.note(node, None, || EventKind::InputLost);
+                if let Some(worker) = self.worker(node, generation) {
+                    worker.stopper.lose_input();
+                }
+            }
+            Command::Abort(node, generation) => self.abort(node, generation),
+            Command::Stuck(node, generation) => {
+                self.name_stuck(node);
+                let name = self.slots[node.index()].name();
+                self.waiting.on_stuck(node, generation, name.as_str());
+            }
+            Command::Arm(node, token, after) => {
+                let at = self.now.saturating_add(stamp(after) - 1);
+                self.timers.arm(&self.machine, at, node, token);
+                self.note_wait(node, after);
+            }
+            Command::Removed(node) => {
+                self.note(node, None, || EventKind::Removed);
+                if !self.machine.view(node).is_installed {
+                    self.slots[node.index()].forget_manifold();
+                    let manifold = self.slots[node.index()].manifold.take();
+                    self.take_out_parts(node, manifold.as_ref());
+                    self.discard_manifold(manifold);
+                }
+            }
+            Command::Freed(node) => self.forget(node),
+            Command::Finished => self.is_finished = true,
+        }
+    }
+
+    fn start(&mut self, node: NodeId, generation: Generation) {
+        let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
+        let gifts = self.gifts(node, &manifold);
+        let slot = &mut self.slots[node.index()];
+        slot.starts = slot.starts.saturating_add(1);
+        self.nested_started += usize::from(manifold.belongs_to(slot.name()));
+        slot.forget_health();
+        slot.set_aborted(false);
+        let (shared, name, starts) = (Arc::clone(&self.shared), slot.name().clone(), slot.starts);
+        let (stopper, stop) = Stop::of(Identity { shared, node, generation, starts, name });
+        self.note(node, None, || EventKind::Starting { generation: starts });
+        let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());
+        let ctx = Context::new(stop);
+        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
+        // Nothing it tells is looked at before its slot is filled: who would look has the loop.
+        let task = manifold.blueprint.launch(launch, &self.shared);
+        let slot = &mut self.slots[node.index()];
+        // Made where it will stand, for which there must be nothing to drop there.
+        slot.worker = None;
+        slot.worker.get_or_insert_with(|| WorkerSlot {
+            generation,
+            stopper,
+            task,
+            outputs: Outputs::None,
+            ask: None,
+            uptime: Uptime::None,
+            is_plain,
+            is_obsolete: false,
+            lingers: false,
+        });
+    }
+
+    /// Returns what a worker is started with, and remembers which of it was there.
+    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> Gifts {
+        let declared = manifold.blueprint.inputs();
+        if declared.is_empty() {
+            self.slots[node.index()].note_present(&[]);
+            return Gifts::new();
+        }
+        let edges: SmallVec<[_; FEW]> = self.machine.inputs(node).collect();
+        let mut gifts = Gifts::with_capacity(edges.len());
+        let mut present: SmallVec<[bool; FEW]> = SmallVec::new();
+        for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
+            let kind = declaration.kind.id();
+            let target: &mut Slot = &mut self.slots[edge.target.index()];
+            present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
+            gifts.push(if !edge.need.bounces() {
+                Gift::Live(target.follow(declaration.kind, &self.shared))
+            } else if is_held {
+                target.value(kind).map_or(Gift::Absent, Gift::Value)
+            } else {
+                Gift::Absent
+            });
+        }
+        self.slots[node.index()].note_present(&present);
+        gifts
+    }
+
+    fn stop(&mut self, node: NodeId, generation: Generation) {
+        self.note(node, None, || EventKind::Stopping);
+        let worker = self.slots[node.index()].worker.as_ref();
+        let ran = worker.map_or(Duration::ZERO, |worker| self.ran(node, worker));
+        let is_long = ran >= self.machine.reset_after(node);
+        let uptime = if is_long { Uptime::Long } else { Uptime::None };
+        let Some(worker) = self.worker(node, generation) else { return };
+        let has_started = worker.stopper.stop_start();
+        worker.uptime = uptime;
+        // A start that is not over is dropped. A closure's is over as soon as it is polled.
+        if !has_started {
+            worker.abort(false);
+        }
+        self.withdraw(node);
+    }
+
+    /// Takes back what the present worker of a name offers. It is not gone before all of that was
+    /// dropped.
+    pub(super) fn withdraw(&mut self, node: NodeId) {
+        let slot = &mut self.slots[node.index()];
+        let Some(worker) = &mut slot.worker else { return };
+        let outputs = mem::take(&mut worker.outputs);
+        // What is freed here is used again at once.
+        let outputs = if worker.is_plain { Outputs::None } else { outputs };
+        let unseen: Vec<_> = slot.show().collect();
+        if matches!(outputs, Outputs::None) && unseen.is_empty() {
+            return;
+        }
+        let linger = slot.worker.as_ref().map(|worker| worker.stopper.dropping());
+        // In this order.
+        self.discard((outputs, unseen, linger));
+    }
+
+    fn abort(&mut self, node: NodeId, generation: Generation) {
+        self.note(node, None, || EventKind::Aborted);
+        self.slots[node.index()].set_aborted(true);
+        let path = self.path(node);
+        tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
+        let is_overdue = self.machine.view(node).is_overdue;
+        if let Some(worker) = self.worker(node, generation) {
+            worker.abort(is_overdue);
+        }
+    }
+
+    pub(super) fn name_stuck(&mut self, node: NodeId) {
+        self.has_stuck = true;
+        self.note(node, None, || EventKind::Stuck);
+        tracing::error!(parent: None, worker = %self.path(node), "a worker is stuck and left behind");
+    }
+
+    /// Remembers until when an idle node waits, and tells.
+    fn note_wait(&mut self, node: NodeId, delay: Duration) {
+        let view = self.machine.view(node);
+        let until = self.now.saturating_add(stamp(delay) - 1);
+        self.slots[node.index()].until = std::num::NonZeroU64::new(until);
+        if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
+            // A bounce delay is no penalty for failures of the past.
+            let failures = if view.rest == Rest::Backoff { view.failures } else { 0 };
+            self.note(node, None, || EventKind::Waiting { delay, failures });
+        }
+    }
+
+    /// Remembers that a start took too long, before the machine has it dropped.
+    pub(super) fn note_overdue(&mut self, node: NodeId) {
+        let view = self.machine.view(node);
+        if view.phase == Phase::Starting && !view.is_marked {
+            let manifold = self.slots[node.index()].manifold.as_ref();
+            let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
+            let text = overdue(settings, &self.shared.policy);
+            let error = LastError { text, is_panic: false, at: self.now };
+            self.slots[node.index()].rare_mut().last_error = Some(error);
+        }
+    }
+
+    /// Forgets a name that nothing installs, uses or pins.
+    fn forget(&mut self, node: NodeId) {
+        let slot = mem::take(&mut self.slots[node.index()]);
+        self.names.remove(slot.name().as_str());
+        self.discard_manifold(slot.manifold);
+    }
+
+    /// Answers those who wait for the machine to settle, if it has.
+    pub(super) fn answer_at_rest(&mut self) {
+        if self.machine.is_settled() {
+            self.waiting.on_rest();
+        }
+    }
+}
+
+impl WorkerSlot {
+    /// Tells the worker to stop, and drops its future.
+    pub(super) fn abort(&self, is_overdue: bool) {
+        self.stopper.abort(is_overdue);
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What goes with the names of a group: dependents, and the parts of nested engines.
+
+use super::{EventLoop, Job};
+use crate::change::{Action, Mode, Op, Ops};
+use crate::engine::Caller;
+use crate::machine::NodeId;
+use crate::manifold::Manifold;
+use crate::vocabulary::hash::{Map, Set};
+use crate::vocabulary::name::Text;
+
+/// A nested engine that has taken itself out, and whose parts are still to go: its users, and what
+/// it used.
+pub(super) struct Orphaned {
+    name: Text,
+    inputs: Vec<Text>,
+}
+
+impl EventLoop {
+    /// Adds what goes with the names of a group.
+    pub(super) fn complete(&self, ops: &mut Ops) {
+        self.add_dependents(ops);
+        if self.has_parts {
+            self.add_parts(ops);
+        }
+    }
+
+    /// Adds what belongs to nested engines that are taken out or replaced. What the group installs
+    /// in such a place takes it over.
+    fn add_parts(&self, ops: &mut Ops) {
+        let find = |op: &Op| self.find(op.name.as_str());
+        let numbered = ops.iter().enumerate();
+        let mut named: Map<NodeId, usize> =
+            numbered.filter_map(|(at, op)| Some((find(op)?, at))).collect();
+        for at in 0..ops.len() {
+            let Op { name, action } = &ops[at];
+            if !matches!(action, Action::Install { .. } | Action::Uninstall { .. }) {
+                continue;
+            }
+            let Some(node) = self.find(name.as_str()) else { continue };
+            let is_part = |other: &NodeId| {
+                let manifold = self.slots[other.index()].manifold.as_ref();
+                manifold.is_some_and(|manifold| manifold.belongs_to(name))
+            };
+            let users = self.machine.users(node).map(|(user, _)| user);
+            let inputs = self.machine.inputs(node).map(|(edge, _)| edge.target);
+            let parts: Vec<_> = users.chain(inputs).filter(is_part).collect();
+            for part in parts {
+                let Some(taker) = named.get(&part) else {
+                    named.insert(part, ops.len());
+                    let name = self.slots[part.index()].name().clone();
+                    ops.push(Op { name, action: Action::Uninstall { with_dependents: false } });
+                    continue;
+                };
+                match &mut ops[*taker].action {
+                    Action::Install { mode, .. } if *mode != Mode::Something => {
+                        *mode = Mode::Anything;
+                    }
+                    Action::Install { .. } | Action::Uninstall { .. } => {}
+                    other => *other = Action::Uninstall { with_dependents: false },
+                }
+            }
+        }
+    }
+
+    /// Remembers a nested engine that has taken itself out: its parts go before the next group.
+    pub(super) fn take_out_parts(&mut self, node: NodeId, removed: Option<&Manifold>) {
+        let name = self.slots[node.index()].name();
+        if let Some(removed) = removed.filter(|removed| removed.belongs_to(name)) {
+            let inputs = removed.blueprint.inputs().iter().map(|input| input.name.clone());
+            self.orphaned.push(Orphaned { name: name.clone(), inputs: inputs.collect() });
+        }
+    }
+
+    /// Returns the group that takes out what a nested engine has left that took itself out. Looked
+    /// for only when its turn has come: the group before may have taken or replaced a part.
+    pub(super) fn next_orphans(&mut self) -> Option<Box<Job>> {
+        while let Some(Orphaned { name, inputs }) = self.orphaned.pop() {
+            let node = self.find(name.as_str());
+            if node.is_some_and(|node| self.machine.view(node).is_installed) {
+                continue;
+            }
+            let users = node.into_iter().flat_map(|node| self.machine.users(node));
+            let inputs = inputs.iter().filter_map(|input| self.find(input.as_str()));
+            let is_part = |part: &NodeId| {
+                let manifold = self.slots[part.index()].manifold.as_ref();
+                manifold.is_some_and(|manifold| manifold.belongs_to(&name))
+            };
+            let mut parts: Vec<_> =
+                users.map(|(user, _)| user).chain(inputs).filter(is_part).collect();
+            parts.sort_unstable();
+            parts.dedup();
+            let take_out = |part: NodeId| Op {
+                name: self.slots[part.index()].name().clone(),
+                action: Action::Uninstall { with_dependents: false },
+            };
+            let ops: Ops = parts.into_iter().map(take_out).collect();
+            if !ops.is_empty() {
+                return Some(Box::new(Job::new(ops, Caller::default())));
+            }
+        }
+        None
+    }
+
+    /// Adds the dependents of what is to go with them.
+    fn add_dependents(&self, ops: &mut Ops) {
+        let with_dependents =
+            |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
+        let roots = ops.iter().filter(|op| with_dependents(op));
+        let mut stack: Vec<NodeId> = roots.filter_map(|op| self.find(op.name.as_str())).collect();
+        if stack.is_empty() {
+            return;
+        }
+        let named = ops.iter().enumerate();
+        let named: Map<NodeId, usize> =
+            named.filter_map(|(at, op)| Some((self.find(op.name.as_str())?, at))).collect();
+        let mut seen: Set<NodeId> = stack.iter().copied().collect();
+        while let Some(node) = stack.pop() {
+            for (user, _) in self.machine.users(node) {
+                if !seen.insert(user) {
+                    continue;
+                }
+                let action = Action::Uninstall { with_dependents: true };
+                match named.get(&user).map(|at| &mut ops[*at].action) {
+                    // What it will use is another matter.
+                    Some(Action::Install { .. }) => continue,
+                    Some(other) => *other = action,
+                    None => {
+                        let name = self.slots[user.index()].name().clone();
+                        ops.push(Op { name, action });
+                    }
+                }
+                stack.push(user);
+            }
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Changes: a group is checked as a whole, then applied as one wave, in slices.
+
+use std::mem;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::check::{Faults, Plan, Planned};
+use super::slice::STEPS;
+use super::waiting::answer;
+use super::{ChangeReply, EventLoop};
+use crate::change::{Action, ChangeError, Ops};
+use crate::engine::{Applied, Caller};
+use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
+use crate::seen::event::{EventKind, Origin};
+
+/// For how many workers of a group room is made that they share with others.
+const AT_ONCE: usize = 64;
+
+/// What has come of a change. Refusals are rare and large, so that they are boxed.
+pub(crate) type Changed = Result<(), Box<ChangeError>>;
+
+/// A group of changes, who asks for it, and how far it has come.
+#[derive(Default)]
+pub(crate) struct Job {
+    pub(super) ops: Ops,
+    caller: Caller,
+    /// Where the answer goes; nowhere if nobody waits for it.
+    pub(super) reply: Option<ChangeReply>,
+    plan: Plan,
+    faults: Faults,
+    /// The workers that the group itself stops.
+    pub(super) ending: Vec<(NodeId, Generation)>,
+    stage: Stage,
+}
+
+/// How far a group has come, with the op that is next.
+enum Stage {
+    Resolve(usize),
+    /// Types are compared.
+    Check(usize),
+    /// Cycles are searched for.
+    Search(CycleSearch),
+    Apply(usize),
+    /// It stands in the graph, and what it can start or stop is told to.
+    Settle,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::Resolve(0)
+    }
+}
+
+impl Job {
+    pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
+        let (plan, faults, ending) = (Plan::default(), Faults::default(), Vec::new());
+        Self { ops, caller, reply: None, plan, faults, ending, stage: Stage::default() }
+    }
+
+    /// Lets someone wait for the answer.
+    pub(super) fn applied(&mut self) -> Applied {
+        let (reply, answer) = oneshot::channel();
+        self.reply = Some(reply);
+        Applied::waiting(answer)
+    }
+}
+
+/// Counts the steps of a slice, to look at the clock now and then.
+#[derive(Default)]
+struct Steps {
+    taken: usize,
+}
+
+impl Steps {
+    fn are_enough(&mut self, event_loop: &EventLoop) -> bool {
+        self.taken += 1;
+        self.taken.is_multiple_of(STEPS) && event_loop.is_slice_over()
+    }
+
+    /// As `are_enough`, for a step that may have found something wrong: to look for the name that was
+    /// meant takes long.
+    fn are_enough_after(&mut self, found: bool, event_loop: &EventLoop) -> bool {
+        self.are_enough(event_loop) || found && event_loop.is_slice_over()
+    }
+}
+
+impl EventLoop {
+    /// Takes the next group from the queue.
+    pub(super) fn begin_next_job(&mut self) -> Option<Box<Job>> {
+        loop {
+            let mut job = self.next_orphans().or_else(|| self.queue.pop_front())?;
+            match self.begin(&mut job) {
+                Ok(()) => return Some(job),
+                Err(error) => self.conclude(*job, Err(error)),
+            }
+        }
+    }
+
+    /// Begins a group; it is refused if the engine was killed.
+    pub(super) fn begin(&mut self, job: &mut Job) -> Changed {
+        if self.machine.is_killed() {
+            self.discard_ops(mem::take(&mut job.ops));
+            return Err(Box::new(ChangeError::Stopped));
+        }
+        self.complete(&mut job.ops);
+        let count = job.ops.len();
+        if count > 1 {
+            self.machine.reserve(count);
+            self.names.reserve(count);
+            self.slots.reserve(count);
+            self.timers.reserve(count.min(AT_ONCE));
+            if self.shared.log.is_followed() {
+                // Each is installed and started.
+                self.events.reserve(2 * count.min(AT_ONCE));
+            }
+            job.plan.reserve(count);
+        }
+        self.machine.begin_group();
+        Ok(())
+    }
+
+    /// Works on a group for one slice at most; returns what has come of it if there is no more to do.
+    pub(super) fn advance_job(&mut self, job: &mut Job) -> Option<Changed> {
+        let changed = match self.advance(job) {
+            Ok(false) => return None,
+            Ok(true) => Ok(()),
+            Err(error) => Err(Box::new(error)),
+        };
+        self.end_job(job);
+        Some(changed)
+    }
+
+    /// Ends the work on a group. If it was refused, the names that were only made for it are forgotten
+    /// by the machine.
+    pub(super) fn end_job(&mut self, job: &mut Job) {
+        if !matches!(job.stage, Stage::Settle) {
+            self.machine.end_group();
+        }
+        // Who has ended meanwhile is not waited for.
+        job.ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
+        // Letting go of a hundred thousand names takes longer than a slice.
+        self.discard_ops(mem::take(&mut job.ops));
+    }
+
+    /// Answers who has asked for a group: at once if it was refused, and otherwise when the workers
+    /// have ended that it stops, and what can start was told to.
+    pub(super) fn conclude(&mut self, job: Job, changed: Changed) {
+        let Some(reply) = job.reply else { return };
+        let is_stuck = |(node, _): &&(NodeId, Generation)| {
+            self.machine.view(*node).stage == machine::Stage::Stuck
+        };
+        match (changed, job.ending.iter().find(is_stuck)) {
+            (Ok(()), None) => self.waiting.add(&job.ending, reply),
+            (Ok(()), Some((node, _))) => {
+                let name = self.slots[node.index()].name().as_str().to_owned();
+                answer(reply, Err(Box::new(ChangeError::Stuck { name })));
+            }
+            (Err(error), _) => answer(reply, Err(error)),
+        }
+    }
+
+    /// Takes the steps of a group until the slice is over; returns whether the last was among them.
+    fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
+        let mut steps = Steps::default();
+        if let Stage::Resolve(first) = job.stage {
+            for at in first..job.ops.len() {
+                let before = job.faults.count();
+                self.resolve(&mut job.plan, &job.ops, at, &mut job.faults);
+                let has_found = job.faults.count() > before;
+                if steps.are_enough_after(has_found, self) {
+                    job.stage = Stage::Resolve(at + 1);
+                    return Ok(false);
+                }
+            }
+            job.stage = Stage::Check(0);
+        }
+        if let Stage::Check(first) = job.stage {
+            for at in first..job.plan.linked.len() {
+                self.check(&job.plan, &job.ops, job.plan.linked[at], &mut job.faults);
+                if steps.are_enough(self) {
+                    job.stage = Stage::Check(at + 1);
+                    return Ok(false);
+                }
+            }
+            job.stage = Stage::Search(CycleSearch::new(job.plan.linked.len()));
+        }
+        if let Stage::Search(search) = &mut job.stage {
+            while self.search_cycle(&job.plan, search, &mut job.faults) {
+                if steps.are_enough(self) {
+                    return Ok(false);
+                }
+            }
+            self.check_own_end(&job.plan, &job.ops, &job.caller, &mut job.faults);
+            mem::take(&mut job.faults).into_result()?;
+            job.stage = Stage::Apply(0);
+        }
+        if let Stage::Apply(first) = job.stage {
+            for at in first..job.ops.len() {
+                self.apply_op(job, at);
+                if steps.are_enough(self) {
+                    job.stage = Stage::Apply(at + 1);
+                    return Ok(false);
+                }
+            }
+            self.machine.end_group();
+            job.stage = Stage::Settle;
+        }
+        Ok(!self.carry_out(Scope::Calls))
+    }
+
+    fn apply_op(&mut self, job: &mut Job, at: usize) {
+        let Job { ops, caller, plan, ending, .. } = job;
+        let Planned { node, edges } = &mut plan.planned[at];
+        let (node, edges) = (*node, mem::take(edges));
+        self.machine.hurry(node);
+        self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
+        let view = self.machine.view(node);
+        let has_to_go = view.is_marked || view.phase == Phase::Lingering;
+        if has_to_go && !matches!(ops[at].action, Action::Unpark) {
+            ending.push((node, view.generation));
+        }
+    }
+
+    fn apply(
+        &mut self,
+        node: NodeId,
+        edges: &[Edge],
+        action: &mut Action,
+        origin: Option<&Arc<Origin>>,
+    ) {
+        let is_installed = self.machine.view(node).is_installed;
+        match action {
+            Action::Install { manifold, .. } => {
+                self.disown(node);
+                let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
+                self.has_parts |= policy.is_some_and(|settings| settings.part_of.is_some());
+                let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
+                let slot = &mut self.slots[node.index()];
+                let old = mem::replace(&mut slot.manifold, manifold.take());
+                slot.carry_present(old.as_ref());
+                self.discard_manifold(old);
+                self.machine.install(node, edges, policy);
+                let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
+                self.note(node, origin, || kind);
+            }
+            // A worker may have uninstalled itself since the group was checked.
+            _ if !is_installed => {}
+            Action::Uninstall { .. } => {
+                self.note(node, origin, || EventKind::Uninstalled);
+                self.disown(node);
+                self.slots[node.index()].forget_manifold();
+                self.machine.uninstall(node);
+                let old = self.slots[node.index()].manifold.take();
+                self.discard_manifold(old);
+            }
+            Action::Bounce => {
+                self.note(node, origin, || EventKind::Bounced);
+                self.machine.bounce(node);
+            }
+            Action::Park => {
+                self.note(node, origin, || EventKind::Parked);
+                self.slots[node.index()].set_parked_by(origin);
+                self.machine.park(node);
+            }
+            Action::Unpark => {
+                self.note(node, origin, || EventKind::Unparked);
+                self.slots[node.index()].set_parked_by(None);
+                self.machine.unpark(node);
+            }
+        }
+    }
+
+    /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
+    /// workers have come to.
+    fn disown(&mut self, node: NodeId) {
+        let slot = &mut self.slots[node.index()];
+        if let Some(worker) = &mut slot.worker {
+            worker.is_obsolete = true;
+        }
+        slot.forget_error();
+    }
+}

@@ -1,0 +1,313 @@
+//! What the loop keeps for each name, beside the machine's node.
+
+use std::any::TypeId;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::discard::discard;
+use crate::machine::Generation;
+use crate::manifold::Manifold;
+use crate::manifold::input::Declaration;
+use crate::seen::detail::Reporter;
+use crate::seen::event::Origin;
+use crate::supervisor::shared::Shared;
+use crate::vocabulary::clock::Stamp;
+use crate::vocabulary::follow;
+use crate::vocabulary::hash::Set;
+use crate::vocabulary::name::Text;
+use crate::vocabulary::value::{Kind, Outputs, Value};
+use crate::worker::context::Degraded;
+use crate::worker::stop::Stopper;
+
+/// The values of one name and type, for those who follow them.
+pub(super) type Channel = (&'static Kind, follow::Sender<Option<Value>>);
+
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) name: Option<Text>,
+    pub(super) manifold: Option<Manifold>,
+    pub(super) worker: Option<WorkerSlot>,
+    pub(super) starts: u32,
+    /// Which inputs were there at the last start.
+    present: Box<[bool]>,
+    pub(super) started: Option<NonZeroU64>,
+    pub(super) stopped: Option<NonZeroU64>,
+    /// When its present timer ends.
+    pub(super) until: Option<NonZeroU64>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few slots have, so that a hundred thousand idle workers pay for a pointer only.
+#[derive(Default)]
+pub(super) struct Rare {
+    pub(super) channels: Vec<Channel>,
+    pub(super) last_error: Option<LastError>,
+    pub(super) degraded: Option<Degraded>,
+    /// Who has parked it and why, if it is parked and that was said.
+    parked_by: Option<Arc<Origin>>,
+    /// Its last worker did not end in its grace, or start in its time, and was aborted.
+    was_aborted: bool,
+}
+
+pub(super) struct WorkerSlot {
+    pub(super) generation: Generation,
+    pub(super) stopper: Stopper,
+    pub(super) task: Option<AbortHandle>,
+    pub(super) outputs: Outputs,
+    pub(super) ask: Option<Arc<Ask>>,
+    pub(super) uptime: Uptime,
+    /// No foreign code runs and little memory is freed when its outputs are dropped. Known from the
+    /// start, because its manifold may be replaced meanwhile.
+    pub(super) is_plain: bool,
+    /// Its manifold is no longer the one that is installed: what it offers is not what the name
+    /// offers.
+    pub(super) is_obsolete: bool,
+    /// It has ended, and something of it is left besides what is being dropped.
+    pub(super) lingers: bool,
+}
+
+/// Whether a worker is up, and what it was when it was told to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Uptime {
+    /// It is not up, or was not for so long that its failures are forgotten.
+    None,
+    /// It is up.
+    Now,
+    /// It was up for long enough.
+    Long,
+}
+
+impl WorkerSlot {
+    pub(super) fn is_up(&self) -> bool {
+        self.uptime == Uptime::Now
+    }
+}
+
+pub(super) struct LastError {
+    pub(super) text: String,
+    pub(super) is_panic: bool,
+    pub(super) at: Stamp,
+}
+
+/// A worker's reporter, and whether it owes an answer.
+pub(crate) struct Ask {
+    pub(crate) reporter: Reporter,
+    pub(crate) is_owing: AtomicBool,
+    task: Mutex<Answering>,
+}
+
+/// Who owes an answer, or has owed the last one.
+enum Answering {
+    Nobody,
+    Task(AbortHandle),
+    /// Nobody ever will: its worker is gone.
+    GivenUp,
+}
+
+/// Why a reporter is not asked.
+pub(crate) enum Unasked {
+    /// It owes an answer.
+    IsOwing,
+    /// Its worker is gone.
+    IsGone,
+}
+
+impl Ask {
+    pub(super) fn new(reporter: Reporter) -> Arc<Self> {
+        let task = Mutex::new(Answering::Nobody);
+        Arc::new(Self { reporter, is_owing: AtomicBool::new(false), task })
+    }
+
+    /// Asks the reporter, in a task that this begins.
+    pub(crate) fn begin(&self, spawn: impl FnOnce() -> AbortHandle) -> Result<(), Unasked> {
+        // Held until the task is there to be found by who gives it up.
+        let mut task = self.task.lock();
+        if matches!(*task, Answering::GivenUp) {
+            return Err(Unasked::IsGone);
+        }
+        if self.is_owing.swap(true, Ordering::AcqRel) {
+            return Err(Unasked::IsOwing);
+        }
+        *task = Answering::Task(spawn());
+        Ok(())
+    }
+
+    /// Ends the task that owes an answer, and has no other begin: the worker is gone.
+    pub(super) fn give_up(&self) {
+        let before = std::mem::replace(&mut *self.task.lock(), Answering::GivenUp);
+        if let Answering::Task(task) = before {
+            task.abort();
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn name(&self) -> &Text {
+        self.name.as_ref().expect("a slot that is in use has a name")
+    }
+
+    pub(super) fn kinds(&self) -> &[&'static Kind] {
+        self.manifold.as_ref().map_or(&[], |manifold| manifold.blueprint.offers())
+    }
+
+    pub(super) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
+    }
+
+    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(super) fn degraded(&self) -> Option<&str> {
+        Some(&self.rare()?.degraded.as_ref()?.reason)
+    }
+
+    /// Returns when a degraded worker tries again, if it says so.
+    pub(super) fn next_try(&self) -> Option<Instant> {
+        self.rare()?.degraded.as_ref()?.next_try
+    }
+
+    pub(super) fn last_error(&self) -> Option<&LastError> {
+        self.rare()?.last_error.as_ref()
+    }
+
+    pub(super) fn parked_by(&self) -> Option<&Arc<Origin>> {
+        self.rare()?.parked_by.as_ref()
+    }
+
+    /// Remembers who has parked it, or that nobody has.
+    pub(super) fn set_parked_by(&mut self, origin: Option<&Arc<Origin>>) {
+        if origin.is_some() || self.parked_by().is_some() {
+            self.rare_mut().parked_by = origin.cloned();
+        }
+    }
+
+    /// Remembers which inputs are there.
+    pub(super) fn note_present(&mut self, present: &[bool]) {
+        self.present = present.into();
+    }
+
+    /// Remembers of the inputs of a new manifold which were there at the last start: those that the
+    /// one before had, too.
+    pub(super) fn carry_present(&mut self, old: Option<&Manifold>) {
+        let had = old.map_or(&[][..], |manifold| manifold.blueprint.inputs());
+        if had.is_empty() {
+            return self.note_present(&[]);
+        }
+        let key = |input: &Declaration| (input.name.clone(), input.kind.id());
+        let had: Set<_> = had
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.was_present(*index))
+            .map(|(_, input)| key(input))
+            .collect();
+        let has = self.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        let present: Vec<_> = has.map(|input| had.contains(&key(input))).collect();
+        self.note_present(&present);
+    }
+
+    /// Returns whether an input was there at the last start.
+    pub(super) fn was_present(&self, index: usize) -> bool {
+        self.present.get(index).is_some_and(|is_there| *is_there)
+    }
+
+    /// A new worker begins in good health.
+    pub(super) fn forget_health(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.degraded = None;
+        }
+    }
+
+    /// Forgets what is of no meaning to another manifold of the name.
+    pub(super) fn forget_manifold(&mut self) {
+        self.set_parked_by(None);
+        self.set_aborted(false);
+        self.note_present(&[]);
+    }
+
+    /// Remembers whether its last worker was aborted.
+    pub(super) fn set_aborted(&mut self, was_aborted: bool) {
+        if was_aborted || self.was_aborted() {
+            self.rare_mut().was_aborted = was_aborted;
+        }
+    }
+
+    pub(super) fn was_aborted(&self) -> bool {
+        self.rare().is_some_and(|rare| rare.was_aborted)
+    }
+
+    pub(super) fn forget_error(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.last_error = None;
+        }
+    }
+
+    /// Returns where a kind stands among what the manifold offers.
+    pub(super) fn index_of(&self, kind: TypeId) -> Option<usize> {
+        self.kinds().iter().position(|offered| offered.id() == kind)
+    }
+
+    /// Returns the present value of a kind; every worker that is up offers `()`.
+    pub(super) fn value(&self, kind: TypeId) -> Option<Value> {
+        let worker = self.worker.as_ref()?;
+        if !worker.is_up() || worker.is_obsolete {
+            return None;
+        }
+        match self.index_of(kind) {
+            Some(index) => worker.outputs.get(index).cloned(),
+            None => (kind == TypeId::of::<()>()).then(|| Arc::new(()) as Value),
+        }
+    }
+
+    /// Returns a receiver of the values of a kind. What nobody follows any more is let go.
+    pub(super) fn follow(
+        &mut self,
+        kind: &'static Kind,
+        shared: &Shared,
+    ) -> follow::Receiver<Option<Value>> {
+        let value = self.value(kind.id());
+        let channels = &mut self.rare_mut().channels;
+        for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
+            if let Some(value) = left.replace(None).filter(|_| !kind.is_plain()) {
+                discard(&shared.workers, value);
+            }
+        }
+        if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {
+            return sender.subscribe();
+        }
+        let (sender, receiver) = follow::channel(value);
+        channels.push((kind, sender));
+        receiver
+    }
+
+    /// Shows the followers what the worker offers now, and returns those of the values they no longer
+    /// see that must not be dropped in the loop.
+    pub(super) fn show(&self) -> impl Iterator<Item = Value> {
+        self.channels().iter().filter_map(|channel| self.show_in(channel))
+    }
+
+    /// As [`show`](Self::show), to those who follow one kind: nothing else has changed.
+    pub(super) fn show_one(&self, kind: &'static Kind) -> Option<Value> {
+        let channel = self.channels().iter().find(|(followed, _)| followed.is_same(kind))?;
+        self.show_in(channel)
+    }
+
+    fn channels(&self) -> &[Channel] {
+        self.rare().map_or(&[], |rare| &rare.channels)
+    }
+
+    fn show_in(&self, (kind, sender): &Channel) -> Option<Value> {
+        let (value, mut unseen) = (self.value(kind.id()), None);
+        sender.send_if_modified(|shown| {
+            let is_news = shown.is_some() || value.is_some();
+            unseen = std::mem::replace(shown, value);
+            is_news
+        });
+        unseen.filter(|_| !kind.is_plain())
+    }
+}

@@ -1,0 +1,245 @@
+//! What workers tell the loop.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::slot::{Ask, LastError, Uptime, WorkerSlot};
+use super::{EventLoop, Message};
+use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
+use crate::seen::detail::Reporter;
+use crate::seen::event::EventKind;
+use crate::vocabulary::value::{Outputs, Value};
+use crate::worker::finish::Finish;
+use crate::worker::publish::Latest;
+
+/// How long what a worker offered may be dropped for, if its grace is shorter: also a worker without
+/// a grace is not stuck for the moment that this takes.
+const DROPPED_WITHIN: Duration = Duration::from_secs(1);
+
+impl EventLoop {
+    pub(super) fn receive(&mut self, message: Message) {
+        match message {
+            Message::Started { node, generation, outputs, reporter } => {
+                self.on_started(node, generation, outputs, reporter);
+            }
+            Message::Ended { node, generation, finish } => self.on_ended(node, generation, finish),
+            Message::Changed { node, generation, index, latest } => {
+                self.on_changed(node, generation, index, latest);
+            }
+            Message::Health { node, generation } => self.on_health(node, generation),
+            Message::Gone { node, generation } => self.on_gone(node, generation),
+            Message::Unpin(node) => self.machine.unpin(node),
+        }
+    }
+
+    fn on_started(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        outputs: Outputs,
+        reporter: Option<Reporter>,
+    ) {
+        let view = self.machine.view(node);
+        let is_told = view.stage > Stage::Free;
+        // What is left of a worker that has ended does not come up.
+        let can_be = !view.is_overdue && view.phase != Phase::Lingering;
+        let Some(worker) = self.worker(node, generation).filter(|_| can_be) else {
+            return self.discard((outputs, reporter));
+        };
+        worker.ask = reporter.map(Ask::new);
+        worker.outputs = outputs;
+        // A worker that was told to stop offers nothing any more.
+        if is_told {
+            self.withdraw(node);
+        } else {
+            worker.uptime = Uptime::Now;
+        }
+        let stamp = NonZeroU64::new(self.now);
+        let slot = &mut self.slots[node.index()];
+        slot.started = stamp;
+        let starts = slot.starts;
+        self.machine.started(node, generation);
+        self.note(node, None, || EventKind::Started { generation: starts });
+        if self.machine.view(node).status == Status::Up {
+            self.show(node);
+        }
+    }
+
+    /// A worker's future has ended: what it offers is withdrawn and its end is told at once. It is
+    /// gone when nothing of it is left.
+    fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
+        let slot = &self.slots[node.index()];
+        let worker = slot.worker.as_ref().filter(|worker| worker.generation == generation);
+        let Some(worker) = worker else { return self.discard(finish) };
+        let (ran, is_obsolete) = (self.ran(node, worker), worker.is_obsolete);
+        let stage = self.machine.view(node).stage;
+        let lingers = worker.stopper.lingers();
+        let slot = &mut self.slots[node.index()];
+        slot.stopped = NonZeroU64::new(self.now);
+        if let Some(worker) = &mut slot.worker {
+            worker.uptime = Uptime::None;
+            worker.lingers = lingers;
+            if let Some(ask) = worker.ask.take() {
+                ask.give_up();
+                // In this order: what the reporter holds is dropped before the worker is gone.
+                let reporter = (ask, worker.stopper.dropping());
+                self.discard(reporter);
+            }
+        }
+        self.withdraw(node);
+        let slot = &mut self.slots[node.index()];
+        slot.forget_health();
+        let kind = finish.kind;
+        self.note_end(node, finish, is_obsolete);
+        if lingers {
+            self.note(node, None, || EventKind::Lingering);
+        }
+        if kind == EndKind::Dropped {
+            self.is_runtime_gone |= !self.machine.is_killed();
+            // Its runtime goes. The machine would stop all by itself, but only this says so.
+            self.kill(None);
+        }
+        let worker = self.slots[node.index()].worker.as_ref();
+        let left = match worker.map_or(Left::Nothing, |worker| worker.stopper.left()) {
+            Left::Something { grace: None } if !lingers => {
+                Left::Something { grace: Some(self.machine.grace(node).max(DROPPED_WITHIN)) }
+            }
+            left => left,
+        };
+        let at = Duration::from_nanos(self.now);
+        self.machine.ended(node, generation, End { kind, ran, at, left });
+        let rest = self.machine.view(node);
+        if rest.rest == Rest::Spent {
+            self.note(node, None, || EventKind::Spent { failures: rest.failures });
+        }
+        match left {
+            Left::Nothing => self.let_go(node, generation, stage),
+            Left::Something { .. } => self.wait_until_gone(node, generation),
+        }
+    }
+
+    /// Tells what is left of a worker to stop, and has its end told.
+    fn wait_until_gone(&mut self, node: NodeId, generation: Generation) {
+        let shared = Arc::downgrade(&self.shared);
+        let Some(worker) = self.worker(node, generation) else { return };
+        worker.stopper.stop();
+        worker.stopper.once_gone(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.inbox.send(Message::Gone { node, generation });
+            }
+        });
+    }
+
+    /// Nothing is left any more of a worker that has ended.
+    fn on_gone(&mut self, node: NodeId, generation: Generation) {
+        let Some(worker) = self.worker(node, generation) else { return };
+        let (lingers, stage) = (worker.lingers, self.machine.view(node).stage);
+        if lingers || stage == Stage::Stuck {
+            self.note(node, None, || EventKind::Gone);
+        }
+        self.machine.gone(node, generation, Duration::from_nanos(self.now));
+        self.let_go(node, generation, stage);
+    }
+
+    /// Forgets a worker that is gone, and answers those who have waited for that.
+    fn let_go(&mut self, node: NodeId, generation: Generation, stage: Stage) {
+        self.slots[node.index()].worker = None;
+        if self.has_stuck {
+            let folder = format!("{}/", self.path(node));
+            self.shared.left_inside.lock().retain(|left| !left.starts_with(&folder));
+        }
+        if stage == Stage::Stuck {
+            tracing::info!(parent: None, worker = %self.path(node), "a stuck worker has ended after all");
+        }
+        self.waiting.on_gone(node, generation);
+    }
+
+    /// Returns how long a worker was up before it was told to stop, if it was: one that was up for long
+    /// enough for its failures to be forgotten counts as up for that long.
+    pub(super) fn ran(&self, node: NodeId, worker: &WorkerSlot) -> Duration {
+        match (worker.uptime, self.slots[node.index()].started) {
+            (Uptime::Now, Some(started)) => {
+                Duration::from_nanos(self.now.saturating_sub(started.get()))
+            }
+            (Uptime::Long, _) => self.machine.reset_after(node),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Remembers and tells why a worker has ended. What one of a former manifold has come to is only
+    /// told.
+    fn note_end(&mut self, node: NodeId, finish: Finish, is_obsolete: bool) {
+        let kind = finish.kind;
+        let failure = finish.failure.map(|failure| *failure);
+        let (text, is_panic) = match &failure {
+            Some(failure) => (Some(failure.text.clone()), failure.is_panic),
+            None => (None, false),
+        };
+        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
+        if let Some(failure) = failure {
+            if !is_obsolete {
+                let error = LastError { text: failure.text, is_panic, at: self.now };
+                self.slots[node.index()].rare_mut().last_error = Some(error);
+            }
+            if let Some((severity, error)) = failure.fatal {
+                self.on_fatal(node, severity, error);
+            }
+        }
+    }
+
+    fn on_changed(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        index: usize,
+        latest: Arc<Latest>,
+    ) {
+        let is_up = self.machine.view(node).status == Status::Up;
+        // Taken in any case: while a value waits here, no later one is told.
+        let Some(value) = latest.take() else { return };
+        let worker = self.worker(node, generation).filter(|worker| worker.is_up());
+        let Some(worker) = worker else { return self.give_back(&latest, vec![value]) };
+        let (is_plain, is_obsolete) = (worker.is_plain, worker.is_obsolete);
+        let old = worker.outputs.set(index, value).filter(|_| !is_plain);
+        let mut used = Vec::from_iter(old);
+        if is_obsolete {
+            // What it offers is not what the name offers any more.
+            return self.give_back(&latest, used);
+        }
+        let kind = self.slots[node.index()].kinds()[index];
+        used.extend(self.slots[node.index()].show_one(kind));
+        self.give_back(&latest, used);
+        if !is_up {
+            // It is about to stop; those of its users that a change bounces are already.
+            return;
+        }
+        self.note(node, None, || EventKind::Changed { output: kind.name() });
+        let port = self.port(kind.id());
+        self.machine.changed(node, generation, port);
+    }
+
+    /// Gives values back to the worker that has published them, which drops them.
+    fn give_back(&self, publisher: &Latest, used: Vec<Value>) {
+        if let Err(used) = publisher.give_back(used) {
+            self.discard(used);
+        }
+    }
+
+    fn on_health(&mut self, node: NodeId, generation: Generation) {
+        if self.machine.view(node).phase == Phase::Lingering {
+            return;
+        }
+        let worker = self.worker(node, generation);
+        let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
+        let slot = &mut self.slots[node.index()];
+        let reason = degraded.as_ref().map(|degraded| degraded.reason.clone());
+        let is_news = slot.degraded() != reason.as_deref();
+        if is_news || degraded.is_some() {
+            slot.rare_mut().degraded = degraded;
+        }
+        if is_news {
+            self.note(node, None, || EventKind::Health { degraded: reason });
+        }
+    }
+}

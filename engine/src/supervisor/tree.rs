@@ -1,0 +1,66 @@
+//! The engines of a tree, found by their paths.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::supervisor::shared::Shared;
+
+/// An engine and those nested in it. It keeps none of them alive, and shows no nested one that has
+/// ended: what was one of its workers may hold it still.
+///
+/// A handle is never dropped under the lock: the last one takes it.
+#[derive(Default)]
+pub(crate) struct Tree {
+    engines: Mutex<BTreeMap<Arc<str>, Weak<Shared>>>,
+}
+
+impl Tree {
+    /// Adds an engine, in the place of an earlier one with the same path.
+    pub(crate) fn enter(&self, shared: &Arc<Shared>) {
+        self.engines.lock().insert(Arc::clone(&shared.path), Arc::downgrade(shared));
+    }
+
+    /// Takes out the engine with this path, unless another has taken its place.
+    pub(crate) fn leave(&self, path: &str) {
+        let mut engines = self.engines.lock();
+        if engines.get(path).is_some_and(|engine| engine.strong_count() == 0) {
+            engines.remove(path);
+        }
+    }
+
+    /// Returns the engine that has this path.
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
+        let engine = self.engines.lock().get(path).and_then(Weak::upgrade);
+        engine.filter(|engine| engine.is_listed())
+    }
+
+    /// Returns the engines directly in the one with this path, by path.
+    pub(crate) fn nested_in(&self, path: &str) -> Vec<Arc<Shared>> {
+        let folder = format!("{path}/");
+        let engines = self.engines.lock();
+        let below = engines.range::<str, _>((Bound::Excluded(&*folder), Bound::Unbounded));
+        let below = below.take_while(|(path, _)| path.starts_with(&folder));
+        let direct = below.filter(|(path, _)| !path[folder.len()..].contains('/'));
+        let mut direct: Vec<_> = direct.filter_map(|(_, engine)| engine.upgrade()).collect();
+        drop(engines);
+        direct.retain(|engine| engine.is_listed());
+        direct
+    }
+
+    /// Returns all engines, by path.
+    pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
+        let mut engines: Vec<_> = self.engines.lock().values().filter_map(Weak::upgrade).collect();
+        engines.retain(|engine| engine.is_listed());
+        engines
+    }
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.engines.lock().keys()).finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! Those who wait for something to come true.
+
+use super::{ChangeReply, Reply};
+use crate::change::ChangeError;
+use crate::machine::{Generation, NodeId};
+use crate::vocabulary::hash::Map;
+use crate::vocabulary::wake::wake;
+
+/// From how many on those who have given up are swept out.
+const SWEPT: usize = 64;
+
+#[derive(Default)]
+pub(super) struct Waiting {
+    for_rest: Vec<Reply<()>>,
+    for_end: Map<(NodeId, Generation), Vec<u64>>,
+    calls: Map<u64, Call>,
+    next_call: u64,
+    /// At how many calls those who have given up are swept out next.
+    sweep_at: usize,
+}
+
+/// A change that is over when a number of workers is gone.
+struct Call {
+    left: usize,
+    reply: ChangeReply,
+}
+
+impl Waiting {
+    /// Answers a change when these workers are gone.
+    pub(super) fn add(&mut self, workers: &[(NodeId, Generation)], reply: ChangeReply) {
+        if workers.is_empty() {
+            return answer(reply, Ok(()));
+        }
+        if self.calls.len() >= self.sweep_at.max(SWEPT) {
+            self.sweep();
+        }
+        let id = self.next_call;
+        self.next_call += 1;
+        for worker in workers {
+            self.for_end.entry(*worker).or_default().push(id);
+        }
+        self.calls.insert(id, Call { left: workers.len(), reply });
+    }
+
+    /// Forgets the calls that nobody waits for any more. It is done each time their number has
+    /// doubled, so that it costs each call little.
+    fn sweep(&mut self) {
+        self.calls.retain(|_, call| !call.reply.is_closed());
+        for ids in self.for_end.values_mut() {
+            ids.retain(|id| self.calls.contains_key(id));
+        }
+        self.for_end.retain(|_, ids| !ids.is_empty());
+        self.sweep_at = 2 * self.calls.len();
+    }
+
+    /// Answers when the machine is at rest.
+    pub(super) fn add_for_rest(&mut self, reply: Reply<()>) {
+        if self.for_rest.len() >= SWEPT && self.for_rest.len() == self.for_rest.capacity() {
+            self.for_rest.retain(|reply| !reply.is_closed());
+        }
+        self.for_rest.push(reply);
+    }
+
+    /// The machine is at rest.
+    pub(super) fn on_rest(&mut self) {
+        for reply in self.for_rest.drain(..) {
+            answer(reply, ());
+        }
+    }
+
+    /// Answers all that the engine was killed: what they wait for may never come true.
+    pub(super) fn give_up(&mut self) {
+        self.for_rest.drain(..).for_each(|reply| wake(|| drop(reply)));
+        self.for_end.clear();
+        let calls = std::mem::take(&mut self.calls);
+        let calls = calls.into_values().map(|call| call.reply);
+        for reply in calls {
+            answer(reply, Err(Box::new(ChangeError::Stopped)));
+        }
+    }
+
+    pub(super) fn on_gone(&mut self, node: NodeId, generation: Generation) {
+        if self.for_end.is_empty() {
+            return;
+        }
+        for id in self.for_end.remove(&(node, generation)).into_iter().flatten() {
+            let Some(call) = self.calls.get_mut(&id) else { continue };
+            call.left -= 1;
+            if call.left == 0
+                && let Some(call) = self.calls.remove(&id)
+            {
+                answer(call.reply, Ok(()));
+            }
+        }
+    }
+
+    /// A worker is stuck: who waits for its end is told so.
+    pub(super) fn on_stuck(&mut self, node: NodeId, generation: Generation, name: &str) {
+        for id in self.for_end.remove(&(node, generation)).into_iter().flatten() {
+            if let Some(call) = self.calls.remove(&id) {
+                let name = name.to_owned();
+                answer(call.reply, Err(Box::new(ChangeError::Stuck { name })));
+            }
+        }
+    }
+}
+
+/// Sends an answer. Who does not wait for it any more does not need it.
+pub(super) fn answer<T>(reply: Reply<T>, value: T) {
+    wake(|| drop(reply.send(value)));
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn callers_who_give_up_leave_nothing_behind() {
+        let mut waiting = Waiting::default();
+        let (reply, mut stays) = oneshot::channel();
+        let hung = (NodeId::from_index(0), 1);
+        waiting.add(&[hung], reply);
+
+        for _ in 0..10_000 {
+            waiting.add(&[hung], oneshot::channel().0);
+            waiting.add_for_rest(oneshot::channel().0);
+        }
+
+        assert!(waiting.calls.len() <= 2 * SWEPT, "{}", waiting.calls.len());
+        assert!(waiting.for_end[&hung].len() <= 2 * SWEPT);
+        assert!(waiting.for_rest.len() <= 2 * SWEPT, "{}", waiting.for_rest.len());
+        waiting.on_gone(hung.0, hung.1);
+        assert!(matches!(stays.try_recv(), Ok(Ok(()))));
+    }
+}

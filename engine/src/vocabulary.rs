@@ -1,0 +1,18 @@
+//! What every part of the engine speaks of: names, values, ends, errors, policies and moments.
+//!
+//! The modules know nothing of workers and engines.
+
+pub(crate) mod backoff;
+pub(crate) mod chunks;
+pub(crate) mod clock;
+pub(crate) mod error;
+pub(crate) mod exit;
+pub(crate) mod follow;
+pub(crate) mod hash;
+pub(crate) mod live;
+pub(crate) mod name;
+pub(crate) mod policy;
+pub(crate) mod settings;
+pub(crate) mod text;
+pub(crate) mod value;
+pub(crate) mod wake;

@@ -1,0 +1,185 @@
+use std::time::Duration;
+
+use rand::{Rng, RngExt};
+
+use crate::vocabulary::error::ConfigError;
+
+/// How long a failed worker waits before it is started again.
+///
+/// The wait grows by `factor` with each failure in a row, from `initial` up to `max`, and is then
+/// spread by `jitter`, so that workers that failed together do not come back together. A worker
+/// that ran well for `reset_after` begins again at `initial`.
+///
+/// This is capped exponential backoff with proportional jitter. The spread is applied after the
+/// cap: at the cap, too, no two workers stay in step.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use crankcase_engine::Backoff;
+///
+/// let backoff = Backoff { initial: Duration::from_millis(100), ..Backoff::default() };
+/// assert_eq!(backoff.base(1), Duration::from_millis(100));
+/// assert_eq!(backoff.base(3), Duration::from_millis(400));
+/// assert_eq!(backoff.base(u32::MAX), Duration::from_secs(120));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Backoff {
+    /// The wait after a first failure. Default 1 s; zero restarts at once, for ever.
+    pub initial: Duration,
+    /// What each further failure multiplies the wait by, from 1. Default 2.
+    pub factor: f64,
+    /// The longest wait before jitter. Default 2 min.
+    pub max: Duration,
+    /// The spread to either side, as a fraction of the wait, from 0 to 1. Default 0.2.
+    pub jitter: f64,
+    /// How long a worker must have run for its failures to be forgotten. Default 1 min.
+    pub reset_after: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            factor: 2.0,
+            max: Duration::from_secs(120),
+            jitter: 0.2,
+            reset_after: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Backoff {
+    /// Returns a backoff that never waits.
+    pub fn none() -> Self {
+        Self { initial: Duration::ZERO, jitter: 0.0, ..Self::default() }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    ///
+    /// Names the first field at fault, with its value and what would be right.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(self.factor.is_finite() && self.factor >= 1.0) {
+            return Err(ConfigError::new("backoff.factor", self.factor, "a number from 1"));
+        }
+        if !(0.0..=1.0).contains(&self.jitter) {
+            return Err(ConfigError::new("backoff.jitter", self.jitter, "a fraction from 0 to 1"));
+        }
+        if self.max < self.initial {
+            let value = humantime::format_duration(self.max);
+            return Err(ConfigError::new("backoff.max", value, "at least backoff.initial"));
+        }
+        Ok(())
+    }
+
+    /// Returns the wait after the given number of failures in a row, without jitter.
+    ///
+    /// It is zero for no failure, never shrinks as failures grow, and is never above `max`.
+    pub fn base(&self, failures: u32) -> Duration {
+        if failures == 0 || self.initial.is_zero() {
+            return Duration::ZERO;
+        }
+        // Past 2^31 failures the exponent saturates; any factor above 1 has met the cap by then.
+        let exponent = i32::try_from(failures - 1).unwrap_or(i32::MAX);
+        let seconds = self.initial.as_secs_f64() * self.factor.powi(exponent);
+        // `min` on floats first: an infinite product is simply above the cap.
+        Duration::try_from_secs_f64(seconds).map_or(self.max, |wait| wait.min(self.max))
+    }
+
+    /// Returns the wait after the given number of failures in a row, with jitter.
+    ///
+    /// It lies between `base(failures) * (1 - jitter)` and `base(failures) * (1 + jitter)`.
+    pub fn delay<R: Rng>(&self, failures: u32, random: &mut R) -> Duration {
+        self.spread(self.base(failures), random)
+    }
+
+    /// Spreads a wait by the jitter.
+    pub(crate) fn spread<R: Rng>(&self, wait: Duration, random: &mut R) -> Duration {
+        if wait.is_zero() || self.jitter == 0.0 {
+            return wait;
+        }
+        let factor = 1.0 + self.jitter * random.random_range(-1.0..=1.0);
+        Duration::try_from_secs_f64(wait.as_secs_f64() * factor).unwrap_or(wait)
+    }
+}
+
+/// How many failures within how long park a worker.
+///
+/// A parked worker is reported with its last error and is started again only by a change of an
+/// input, or by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intensity {
+    /// How many failures are borne within the period; one more parks the worker.
+    pub failures: u32,
+    /// The length of the sliding period.
+    pub within: Duration,
+}
+
+impl Intensity {
+    /// Checks every field.
+    ///
+    /// # Errors
+    ///
+    /// When the period is zero: no two failures would ever fall into it.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.within.is_zero() {
+            return Err(ConfigError::new("intensity.within", "0s", "a period above zero"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::{any, prop_assert, proptest};
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    use super::Backoff;
+
+    fn any_backoff(initial: u64, factor: f64, max: u64, jitter: f64) -> Backoff {
+        Backoff {
+            initial: Duration::from_millis(initial),
+            factor,
+            max: Duration::from_millis(initial.saturating_add(max)),
+            jitter,
+            ..Backoff::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_wait_stays_within_the_jitter_of_a_base_that_never_shrinks(
+            initial in any::<u64>(), factor in 1.0_f64..1e12, max in any::<u64>(),
+            jitter in 0.0_f64..=1.0, failures in any::<u32>(), seed in any::<u64>(),
+        ) {
+            let backoff = any_backoff(initial, factor, max, jitter);
+            prop_assert!(backoff.validate().is_ok());
+            let base = backoff.base(failures);
+            prop_assert!(base <= backoff.max && base >= backoff.base(failures.saturating_sub(1)));
+            let delay = backoff.delay(failures, &mut SmallRng::seed_from_u64(seed)).as_secs_f64();
+            let slack = base.as_secs_f64() * 1e-9 + 1e-9;
+            prop_assert!(delay >= base.as_secs_f64() * (1.0 - jitter) - slack);
+            prop_assert!(delay <= base.as_secs_f64() * (1.0 + jitter) + slack);
+        }
+    }
+
+    #[test]
+    fn each_bad_field_is_named_with_its_value() {
+        let cases = [
+            (Backoff { factor: 0.9, ..Backoff::default() }, "backoff.factor is 0.9"),
+            (Backoff { factor: f64::NAN, ..Backoff::default() }, "backoff.factor is NaN"),
+            (Backoff { jitter: 1.5, ..Backoff::default() }, "backoff.jitter is 1.5"),
+            (Backoff { max: Duration::ZERO, ..Backoff::default() }, "backoff.max is 0s"),
+        ];
+        for (backoff, expected) in cases {
+            let text = backoff.validate().unwrap_err().to_string();
+            assert!(text.starts_with(expected), "{text}");
+        }
+    }
+}

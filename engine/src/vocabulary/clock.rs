@@ -1,0 +1,94 @@
+//! The clocks of an engine.
+
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+
+use crate::seen::event::Timestamp;
+
+/// Nanoseconds since the engine began, and one more: never zero.
+pub(crate) type Stamp = u64;
+
+/// Converts a duration since the engine began; it saturates after 584 years.
+pub(crate) fn stamp(duration: Duration) -> Stamp {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX - 1) + 1
+}
+
+/// A moment by the wall clock, as nanoseconds since 1970 in UTC. It saturates in the year 2554, and
+/// at 1970 for a clock that is before.
+///
+/// A number, because every turn of the loop enters one with its events: a [`SystemTime`] is made of
+/// two, and to reckon with it and to move it costs several times as much.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wall(u64);
+
+impl Wall {
+    /// Reads the wall clock, once for each tree of engines.
+    #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock comes in")]
+    pub(crate) fn now() -> Self {
+        Self::from(SystemTime::now())
+    }
+
+    /// Returns the moment of a stamp, of an engine that began at this one.
+    pub(crate) fn at(self, stamp: Stamp) -> Self {
+        Self(self.0.saturating_add(stamp.saturating_sub(1)))
+    }
+}
+
+impl From<SystemTime> for Wall {
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Wall> for Timestamp {
+    fn from(wall: Wall) -> Self {
+        Self(SystemTime::UNIX_EPOCH + Duration::from_nanos(wall.0))
+    }
+}
+
+/// When an engine began, by both clocks. Wall times are counted from it by tokio's clock, so that
+/// they stand still when that does.
+pub(crate) struct Clock {
+    pub(crate) began: Instant,
+    pub(crate) wall: Wall,
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Wall {
+        self.wall.at(stamp(self.began.elapsed()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_the_moment_that_it_stands_for() {
+        let second = Duration::from_secs(1);
+        let began = SystemTime::UNIX_EPOCH + 1_800_000_000 * second + Duration::from_nanos(7);
+
+        let moments = [Duration::ZERO, second, 3_600 * second]
+            .map(|later| (Timestamp::from(Wall::from(began).at(stamp(later))), began + later));
+
+        for (moment, expected) in moments {
+            assert_eq!(moment, Timestamp(expected));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_is_as_near_as_can_be() {
+        let moment = |time: SystemTime, later| Timestamp::from(Wall::from(time).at(stamp(later))).0;
+        let century = Duration::from_secs(100 * 365 * 24 * 3_600);
+        let last = SystemTime::UNIX_EPOCH + Duration::from_nanos(u64::MAX);
+
+        assert_eq!(
+            moment(SystemTime::UNIX_EPOCH - century, Duration::ZERO),
+            SystemTime::UNIX_EPOCH
+        );
+        assert_eq!(moment(last, century), last);
+        assert_eq!(moment(SystemTime::UNIX_EPOCH + 10 * century, Duration::MAX), last);
+    }
+}

@@ -1,0 +1,124 @@
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::vocabulary::exit::BoxError;
+
+/// Writes an error with its causes on one line, separated by colons.
+///
+/// The error types of all crates write themselves so as `Debug`: that is what a `main` that returns an
+/// error prints.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::WithCauses;
+///
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("cannot read the config")]
+/// struct Unread(#[source] std::io::Error);
+///
+/// let error = Unread(std::io::Error::other("the disk is gone"));
+/// assert_eq!(WithCauses(&error).to_string(), "cannot read the config: the disk is gone");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct WithCauses<'a>(pub &'a (dyn Error + 'static));
+
+impl fmt::Display for WithCauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut next = Some(self.0);
+        while let Some(error) = next {
+            if let Some(shared) = error.downcast_ref::<SharedError>() {
+                return f.write_str(shared.text());
+            }
+            write!(f, "{error}")?;
+            next = error.source();
+            if next.is_some() {
+                f.write_str(": ")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A config whose field has a value that cannot be used.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    field: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+impl ConfigError {
+    /// Returns the error of a field, with its value and what would be right.
+    pub fn new(field: &'static str, value: impl fmt::Display, expected: &'static str) -> Self {
+        Self { field, value: value.to_string(), expected }
+    }
+
+    /// Returns the field's path, as in `backoff.factor`.
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}; expected {}", self.field, self.value, self.expected)
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error for ConfigError {}
+
+/// An error of a worker that several can hold.
+///
+/// [`WithCauses`], and so `Debug`, writes it as its worker's task has: the error itself is not asked for
+/// its text again.
+#[derive(Clone)]
+pub struct SharedError(Arc<Shared>);
+
+struct Shared {
+    error: BoxError,
+    /// The error with its causes, as its worker's task has written it: to write it again would run
+    /// foreign code, which may block or panic.
+    text: String,
+}
+
+impl SharedError {
+    pub(crate) fn new(error: BoxError, text: String) -> Self {
+        Self(Arc::new(Shared { error, text }))
+    }
+
+    /// Returns the error.
+    pub fn get(&self) -> &(dyn Error + Send + Sync + 'static) {
+        &*self.0.error
+    }
+
+    /// Returns the error with its causes as text.
+    pub(crate) fn text(&self) -> &str {
+        &self.0.text
+    }
+}
+
+impl fmt::Debug for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl fmt::Display for SharedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.get(), f)
+    }
+}
+
+impl Error for SharedError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.get().source()
+    }
+}

@@ -1,0 +1,79 @@
+use std::fmt;
+use std::marker::PhantomData;
+
+use crate::vocabulary::follow;
+use crate::vocabulary::value::{Value, downcast};
+
+/// The engine of a followed value is gone: no other value will ever come.
+#[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot follow the value any further: its engine is gone")]
+pub struct EngineGone;
+
+impl fmt::Debug for EngineGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Follows the value behind a name: `None` while no worker offers it.
+///
+/// Following keeps nothing alive. A slow reader misses values in between, never the last.
+pub struct Live<T> {
+    receiver: follow::Receiver<Option<Value>>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: Clone + 'static> Live<T> {
+    pub(crate) fn new(receiver: follow::Receiver<Option<Value>>) -> Self {
+        Self { receiver, value: PhantomData }
+    }
+
+    /// Returns the present value and counts it as seen.
+    pub fn get(&mut self) -> Option<T> {
+        self.receiver.get().map(|value| downcast::<T>(&value).clone())
+    }
+
+    /// Waits until there is another value than the last seen, or none any more, and returns that.
+    ///
+    /// # Errors
+    ///
+    /// At once, and for ever, when the engine is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a value that was not returned is not seen.
+    pub async fn changed(&mut self) -> Result<Option<T>, EngineGone> {
+        self.receiver.changed().await.map_err(|_| EngineGone)?;
+        Ok(self.get())
+    }
+
+    /// Waits until there is a value, and returns it and counts it as seen.
+    ///
+    /// # Errors
+    ///
+    /// When the engine is gone, and left no value.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn value(&mut self) -> Result<T, EngineGone> {
+        loop {
+            if let Some(value) = self.get() {
+                return Ok(value);
+            }
+            self.receiver.changed().await.map_err(|_| EngineGone)?;
+        }
+    }
+}
+
+impl<T> Clone for Live<T> {
+    fn clone(&self) -> Self {
+        Self { receiver: self.receiver.clone(), value: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Live<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("is_some", &self.receiver.peek(Option::is_some)).finish()
+    }
+}

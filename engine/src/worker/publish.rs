@@ -1,0 +1,296 @@
+//! Changing outputs: values that a running worker publishes.
+
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+
+use crate::supervisor::Message;
+use crate::vocabulary::exit::Panicked;
+use crate::vocabulary::value::Value;
+use crate::worker::context::Identity;
+use crate::worker::stop::Stop;
+
+type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The changing outputs of one worker. Its task polls them beside its run.
+#[derive(Default)]
+pub(crate) struct Changes {
+    streams: Vec<Stream>,
+}
+
+impl Changes {
+    /// Passes on the values that follow, and returns the present one.
+    pub(crate) fn follow<T>(
+        &mut self,
+        identity: &Identity,
+        index: usize,
+        mut receiver: watch::Receiver<T>,
+    ) -> Value
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+    {
+        let first = receiver.borrow_and_update().clone();
+        let value: Value = Arc::new(first.clone());
+        self.streams.push(Box::pin(forward(identity.clone(), index, receiver, first)));
+        value
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) {
+        self.streams.retain_mut(|stream| stream.as_mut().poll(cx).is_pending());
+    }
+
+    /// Passes the values on in a task of its own, for a worker that has none.
+    ///
+    /// If a value panics when it is cloned or compared, the worker is told to stop.
+    pub(crate) fn spawn(mut self, runtime: &Handle, stop: Stop) -> Option<Forwarder> {
+        if self.is_empty() {
+            return None;
+        }
+        let panicked = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&panicked);
+        let task = runtime.spawn(std::future::poll_fn(move |cx| {
+            let polled = catch_unwind(AssertUnwindSafe(|| self.poll(cx)));
+            if let Err(payload) = polled {
+                *place.lock() = Some(Panicked::from_payload(payload));
+                stop.give_up();
+                return Poll::Ready(());
+            }
+            if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        Some(Forwarder { task: task.abort_handle(), panicked })
+    }
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes").field("streams", &self.streams.len()).finish()
+    }
+}
+
+async fn forward<T>(identity: Identity, index: usize, mut values: watch::Receiver<T>, mut last: T)
+where
+    T: Clone + PartialEq + Send + Sync + 'static,
+{
+    let publisher = Publisher::default();
+    loop {
+        tokio::select! {
+            biased;
+            () = publisher.drop_used() => continue,
+            changed = values.changed() => if changed.is_err() { break },
+        }
+        let value = values.borrow_and_update().clone();
+        if value == last {
+            continue;
+        }
+        last = value.clone();
+        if publisher.put(Arc::new(value)) {
+            identity.shared.inbox.send(Message::Changed {
+                node: identity.node,
+                generation: identity.generation,
+                index,
+                latest: Arc::clone(&publisher.latest),
+            });
+        }
+    }
+}
+
+/// Passes values between the worker that publishes them and the engine.
+///
+/// It holds the newest value until the engine takes it: however fast values come, one message is
+/// under way. And it takes back the values that were replaced: the publisher drops them, so that a
+/// `Drop` that blocks holds up who publishes, and nobody else.
+#[derive(Default)]
+pub(crate) struct Latest {
+    state: Mutex<Passing>,
+    has_used: Notify,
+}
+
+#[derive(Default)]
+struct Passing {
+    value: Option<Value>,
+    used: Vec<Value>,
+    /// The publisher is gone.
+    is_closed: bool,
+}
+
+impl Latest {
+    pub(crate) fn take(&self) -> Option<Value> {
+        self.state.lock().value.take()
+    }
+
+    /// Gives values back to their publisher, or to the caller if it is gone.
+    pub(crate) fn give_back(&self, used: Vec<Value>) -> Result<(), Vec<Value>> {
+        if used.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return Err(used);
+        }
+        state.used.extend(used);
+        drop(state);
+        self.has_used.notify_one();
+        Ok(())
+    }
+}
+
+/// The publisher's end of [`Latest`].
+#[derive(Default)]
+struct Publisher {
+    latest: Arc<Latest>,
+}
+
+impl Publisher {
+    /// Returns whether nothing was waiting to be taken.
+    fn put(&self, value: Value) -> bool {
+        let before = self.latest.state.lock().value.replace(value);
+        before.is_none()
+    }
+
+    /// Waits until values were given back, and drops them.
+    async fn drop_used(&self) {
+        self.latest.has_used.notified().await;
+        let used = mem::take(&mut self.latest.state.lock().used);
+        drop(used);
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let mut state = self.latest.state.lock();
+        state.is_closed = true;
+        let left = (state.value.take(), mem::take(&mut state.used));
+        drop(state);
+        drop(left);
+    }
+}
+
+/// Ends a forwarding task when it is dropped.
+pub(crate) struct Forwarder {
+    task: AbortHandle,
+    panicked: Arc<Mutex<Option<Panicked>>>,
+}
+
+impl Forwarder {
+    /// Runs something else in the place of a forwarding.
+    pub(crate) fn run(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { task: runtime.spawn(work).abort_handle(), panicked: Arc::default() }
+    }
+
+    /// Returns the panic that ended the forwarding, if one did.
+    pub(crate) fn panicked(&self) -> Option<Panicked> {
+        self.panicked.lock().take()
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Where a closure worker leaves its changing outputs for its task to poll.
+#[derive(Clone, Default)]
+pub(crate) struct Late {
+    place: Option<Arc<Mutex<Place>>>,
+}
+
+enum Place {
+    /// Nothing was left yet; the task is woken when it is.
+    Awaited(Option<Waker>),
+    Left(Changes),
+    /// Nothing more will come.
+    Empty,
+}
+
+impl Late {
+    pub(crate) fn new() -> Self {
+        Self { place: Some(Arc::new(Mutex::new(Place::Awaited(None)))) }
+    }
+
+    /// Returns whether changes may still be left here.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Leaves the changes, and wakes the worker's task: it may be another one that has them.
+    pub(crate) fn set(&self, changes: Changes) {
+        let Some(place) = &self.place else { return };
+        let left = if changes.is_empty() { Place::Empty } else { Place::Left(changes) };
+        let has_changes = matches!(left, Place::Left(_));
+        let before = mem::replace(&mut *place.lock(), left);
+        if let Place::Awaited(Some(waker)) = before
+            && has_changes
+        {
+            waker.wake();
+        }
+    }
+
+    /// Takes what was left; the task that `cx` is of is woken if it is left later.
+    pub(crate) fn take(&mut self, cx: &Context<'_>) -> Option<Changes> {
+        let place = self.place.as_ref()?;
+        // Wakers are foreign: this one is made before the lock, and the former is dropped after it.
+        let waker = cx.waker().clone();
+        let before = {
+            let mut place = place.lock();
+            let is_awaited = matches!(*place, Place::Awaited(_));
+            let next = if is_awaited { Place::Awaited(Some(waker)) } else { Place::Empty };
+            mem::replace(&mut *place, next)
+        };
+        let left = match before {
+            Place::Awaited(_) => return None,
+            Place::Left(changes) => Some(changes),
+            Place::Empty => None,
+        };
+        self.place = None;
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Counts how often it is dropped while the place is locked, and while it is not.
+    struct Looks(Late, Arc<[AtomicUsize; 2]>);
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let is_locked = self.0.place.as_ref().is_some_and(|place| place.is_locked());
+            self.1[usize::from(is_locked)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn wakers_are_dropped_outside_the_lock() {
+        let (late, drops) = (Late::new(), Arc::<[AtomicUsize; 2]>::default());
+        let mut taking = late.clone();
+
+        for _ in 0..3 {
+            let waker = Waker::from(Arc::new(Looks(late.clone(), Arc::clone(&drops))));
+            assert!(taking.take(&Context::from_waker(&waker)).is_none());
+        }
+        late.set(Changes::default());
+
+        assert_eq!([0, 1].map(|at: usize| drops[at].load(Ordering::Relaxed)), [3, 0]);
+    }
+}

@@ -1,0 +1,417 @@
+//! The task of one worker: its start, its outputs and its run, in one future.
+//!
+//! Invariants:
+//! 1. Every user callback runs inside `catch_unwind`, in this task or thread.
+//! 2. The worker's future is dropped, and then what stands beside it, before its end is told, also if
+//!    one of them panics.
+//! 3. The end is told exactly once, also when the task is dropped.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker, ready};
+
+use pin_project_lite::pin_project;
+use smallvec::SmallVec;
+use tokio::task::AbortHandle;
+
+use crate::manifold::input::{FEW, Gift, Gifts};
+use crate::manifold::{Blueprint, Entry};
+use crate::seen::detail::Reporter;
+use crate::supervisor::Message;
+use crate::supervisor::shared::Shared;
+use crate::vocabulary::exit::{Exit, Outcome, Panicked};
+use crate::vocabulary::settings::Settings;
+use crate::vocabulary::value::Outputs;
+use crate::worker::context::{Context, Health, Identity};
+use crate::worker::finish::{Finish, Last};
+use crate::worker::observe::Observed;
+use crate::worker::publish::{Changes, Late};
+use crate::worker::stop::{Linger, Stop};
+use crate::worker::wrap::{Step, Wrapped, WrappedInput};
+
+/// What is wrong with a closure that goes on without what says that it is up.
+pub(crate) const NEVER_UP: &str =
+    "it has dropped its `Up` without a call of `ready`, and can never come up";
+
+/// What a worker is started with.
+pub(crate) struct Launch {
+    pub(crate) gifts: Gifts,
+    pub(crate) ctx: Context,
+    pub(crate) settings: Option<Arc<Settings>>,
+    /// What it must pass first, if anything.
+    pub(crate) entry: Option<Box<Entry>>,
+}
+
+/// What a worker shows once it is up.
+pub(crate) struct Born {
+    pub(crate) outputs: Outputs,
+    pub(crate) reporter: Option<Reporter>,
+}
+
+impl Born {
+    /// Tells the engine that the worker is up.
+    pub(crate) fn tell(self, identity: &Identity) {
+        identity.shared.inbox.send(Message::Started {
+            node: identity.node,
+            generation: identity.generation,
+            outputs: self.outputs,
+            reporter: self.reporter,
+        });
+    }
+}
+
+/// The steps of a worker's life, as functions of its manifold.
+pub(crate) struct Steps<M, B, P, N> {
+    pub(crate) manifold: Arc<M>,
+    pub(crate) begin: B,
+    pub(crate) bear: P,
+    pub(crate) run: N,
+}
+
+impl Launch {
+    /// Runs a worker in a task of the engine's.
+    pub(crate) fn spawn<M, W, F, R, B, P, N>(
+        mut self,
+        shared: &Shared,
+        steps: Steps<M, B, P, N>,
+    ) -> Option<AbortHandle>
+    where
+        M: Blueprint + 'static,
+        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        R: Future<Output = Outcome> + Send + 'static,
+        B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>) + Send + 'static,
+        P: Fn(&M, &W, &Identity, &mut Changes) -> Born + Send + 'static,
+        N: Fn(W, Stop) -> R + Send + 'static,
+    {
+        let guard = Guard::new(&mut self);
+        let runtime = shared.runtime_of(guard.settings.as_deref());
+        let stage = Stage::New { gifts: self.gifts, ctx: Some(self.ctx) };
+        let task = Task { stage, steps, beside: None, guard };
+        Some(runtime.spawn(task).abort_handle())
+    }
+
+    /// Runs a worker on a thread of its own.
+    pub(crate) fn spawn_thread(
+        mut self,
+        manifold: Arc<dyn Blueprint>,
+        run: impl FnOnce(Gifts, Context) -> Outcome + Send + 'static,
+    ) -> Option<AbortHandle> {
+        let mut guard = Guard::new(&mut self);
+        let (gifts, ctx) = (self.gifts, self.ctx);
+        let runtime = guard.identity().shared.workers.clone();
+        let name = ctx.name().to_owned();
+        guard.if_dropped = Some(Last::NoThread);
+        let body = move || {
+            guard.if_dropped = Some(Last::Dropped);
+            let _runtime = runtime.enter();
+            let span = guard.observed.as_ref().map(|observed| observed.span());
+            let entered = span.as_ref().map(|span| span.enter());
+            let outcome = match guard.stop.start_ended() {
+                true => Ok(Ok(())),
+                false => catch_unwind(AssertUnwindSafe(|| {
+                    let mut wrapped = guard.wrap(&ctx, &gifts, &*manifold);
+                    let mut cx = TaskContext::from_waker(Waker::noop());
+                    match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
+                        Some(Poll::Ready(Some(outcome))) => outcome,
+                        _ => {
+                            guard.enter(&ctx)?;
+                            run(gifts, ctx)
+                        }
+                    }
+                })),
+            };
+            // What comes of its end is not the worker's doing.
+            drop(entered);
+            let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
+            guard.finish(Last::Outcome(outcome));
+        };
+        // If the thread cannot be made, dropping the body drops the guard, which tells the end.
+        let spawned = std::thread::Builder::new().name(name).spawn(body);
+        if let Err(error) = spawned {
+            tracing::warn!(parent: None, %error, "cannot make a thread for a blocking worker");
+        }
+        None
+    }
+}
+
+/// Tells a worker's end, whatever happens to its task.
+pub(crate) struct Guard {
+    stop: Stop,
+    settings: Option<Arc<Settings>>,
+    observed: Option<Arc<Observed>>,
+    entry: Option<Box<Entry>>,
+    /// Keeps an outer engine from taking this one for gone.
+    linger: Option<Linger>,
+    /// How the worker has ended if this is dropped before it has; none once its end was told.
+    if_dropped: Option<Last>,
+}
+
+impl Guard {
+    fn new(launch: &mut Launch) -> Self {
+        let observed = launch.ctx.observe();
+        Self {
+            stop: launch.ctx.stop().clone(),
+            settings: launch.settings.take(),
+            observed,
+            entry: launch.entry.take(),
+            linger: launch.ctx.identity().shared.outer.as_ref().map(Stop::linger),
+            if_dropped: Some(Last::Dropped),
+        }
+    }
+
+    fn identity(&self) -> &Identity {
+        self.stop.identity()
+    }
+
+    /// Passes what the worker must pass before its start.
+    fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
+        self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
+    }
+
+    /// Returns what stands around the worker, if anything does.
+    fn wrap(
+        &self,
+        ctx: &Context,
+        gifts: &[Gift],
+        manifold: &dyn Blueprint,
+    ) -> Option<Box<dyn Wrapped>> {
+        let wrap = ctx.identity().shared.wrap.as_ref()?;
+        let given: SmallVec<[bool; FEW]> = gifts.iter().map(Gift::is_present).collect();
+        let admitted = self.entry.as_ref().and_then(|entry| entry.inputs());
+        let (inputs, present) = admitted.unwrap_or((manifold.inputs(), &given));
+        let inputs = inputs.iter().zip(present).map(|(input, is_present)| WrappedInput {
+            name: input.name.as_str(),
+            need: input.need.as_str(),
+            output: input.kind.name(),
+            is_present: *is_present,
+        });
+        Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
+    }
+
+    /// Judges how the worker has ended, and tells it.
+    fn finish(&mut self, last: Last) {
+        self.if_dropped = None;
+        let (stop, settings) = (&self.stop, self.settings.as_deref());
+        let shared = &self.identity().shared;
+        let judge = AssertUnwindSafe(|| Finish::judge(last, stop, settings, shared));
+        let finish = catch_unwind(judge)
+            .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
+        if let Some(observed) = &self.observed {
+            observed.ended(finish.kind);
+        }
+        let (entry, linger) = (self.entry.take(), self.linger.take());
+        if entry.is_some() || linger.is_some() {
+            self.stop.once_gone(move || {
+                if let Some(entry) = entry {
+                    entry.leave();
+                }
+                drop(linger);
+            });
+        }
+        let Identity { shared, node, generation, .. } = self.identity();
+        shared.inbox.send(Message::Ended { node: *node, generation: *generation, finish });
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(last) = self.if_dropped.take() {
+            self.finish(last);
+        }
+    }
+}
+
+fn panicked(payload: Box<dyn std::any::Any + Send>) -> Exit {
+    Exit::failed(Panicked::from_payload(payload))
+}
+
+pin_project! {
+    /// A worker's task, written by hand: an `async` block would hold the worker twice.
+    struct Task<M, F, R, B, P, N> {
+        #[pin]
+        stage: Stage<F, R>,
+        steps: Steps<M, B, P, N>,
+        // Dropped after the worker's future and before its end is told.
+        beside: Option<Box<Beside>>,
+        guard: Guard,
+    }
+
+    impl<M, F, R, B, P, N> PinnedDrop for Task<M, F, R, B, P, N> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if end(this.stage, this.beside).is_some() {
+                let Identity { shared, name, .. } = this.guard.identity();
+                let path = shared.path_of(name.as_str());
+                tracing::warn!(parent: None, worker = %path, "a worker panicked while it was dropped");
+            }
+        }
+    }
+}
+
+/// Drops a worker's future, then what stands beside it, each also if the one before panics; returns the
+/// first panic.
+fn end<F, R>(
+    mut stage: Pin<&mut Stage<F, R>>,
+    beside: &mut Option<Box<Beside>>,
+) -> Option<Panicked> {
+    let future = catch_unwind(AssertUnwindSafe(|| stage.set(Stage::Ended)));
+    let beside = catch_unwind(AssertUnwindSafe(|| *beside = None));
+    let [future, beside] =
+        [future, beside].map(|dropped| dropped.err().map(Panicked::from_payload));
+    future.or(beside)
+}
+
+/// What stands beside few workers.
+#[derive(Default)]
+struct Beside {
+    late: Late,
+    changes: Changes,
+    wrapped: Option<Box<dyn Wrapped>>,
+}
+
+pin_project! {
+    /// How far a worker's life has come. It begins with a start that returns the worker, or with
+    /// its run.
+    #[project = StageProjection]
+    pub(crate) enum Stage<F, R> {
+        New { gifts: Gifts, ctx: Option<Context> },
+        Start { #[pin] start: F },
+        Run { #[pin] run: R },
+        Ended,
+    }
+}
+
+impl Beside {
+    /// Passes on the values of the outputs that change.
+    fn poll(&mut self, cx: &mut TaskContext<'_>) {
+        if let Some(changes) = self.late.take(cx) {
+            self.changes = changes;
+        }
+        self.changes.poll(cx);
+    }
+}
+
+impl<M, W, F, R, B, P, N> Future for Task<M, F, R, B, P, N>
+where
+    M: Blueprint,
+    F: Future<Output = Result<W, Exit>>,
+    R: Future<Output = Outcome>,
+    B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>),
+    P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
+    N: Fn(W, Stop) -> R,
+{
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        let advanced = catch_unwind(AssertUnwindSafe(|| {
+            let observed = self.guard.observed.as_ref().map(|observed| observed.span());
+            let _entered = observed.as_ref().map(|span| span.enter());
+            self.as_mut().advance(cx)
+        }));
+        let mut outcome = match advanced {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(outcome)) => outcome,
+            Err(payload) => Err(panicked(payload)),
+        };
+        let mut this = self.project();
+        if let Some(panicked) = end(this.stage.as_mut(), this.beside) {
+            outcome = Err(Exit::failed(panicked));
+        }
+        this.guard.finish(Last::Outcome(outcome));
+        Poll::Ready(())
+    }
+}
+
+impl<M, W, F, R, B, P, N> Task<M, F, R, B, P, N>
+where
+    M: Blueprint,
+    F: Future<Output = Result<W, Exit>>,
+    R: Future<Output = Outcome>,
+    B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>),
+    P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
+    N: Fn(W, Stop) -> R,
+{
+    /// Asks what stands around the worker whether it may go on, or is to end.
+    fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        let this = self.project();
+        let step = match &*this.stage {
+            Stage::New { gifts, ctx: Some(ctx) } => {
+                let beside = this.beside.get_or_insert_default();
+                if beside.wrapped.is_none() {
+                    beside.wrapped = this.guard.wrap(ctx, gifts, &*this.steps.manifold);
+                }
+                Step::Begin
+            }
+            Stage::Start { .. } => Step::Start,
+            Stage::Run { .. } => Step::Run,
+            Stage::New { ctx: None, .. } | Stage::Ended => return Poll::Ready(None),
+        };
+        let wrapped = this.beside.as_mut().and_then(|beside| beside.wrapped.as_mut());
+        wrapped.map_or(Poll::Ready(None), |wrapped| wrapped.before(step, cx))
+    }
+
+    fn advance(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
+        loop {
+            if self.guard.identity().shared.wrap.is_some()
+                && let Some(outcome) = ready!(self.as_mut().ask_wrapped(cx))
+            {
+                return Poll::Ready(outcome);
+            }
+            let mut this = self.as_mut().project();
+            match this.stage.as_mut().project() {
+                StageProjection::New { gifts, ctx } => {
+                    let Some(ctx) = ctx.take() else { return Poll::Pending };
+                    let gifts = mem::take(gifts);
+                    if let Err(exit) = this.guard.enter(&ctx) {
+                        return Poll::Ready(Err(exit));
+                    }
+                    let mut late = Late::default();
+                    let (manifold, stage) = (&this.steps.manifold, this.stage.as_mut());
+                    (this.steps.begin)(manifold, gifts, ctx, &mut late, stage);
+                    if late.is_awaited() {
+                        this.beside.get_or_insert_default().late = late;
+                    }
+                    let has_started = matches!(*this.stage, Stage::Run { .. });
+                    if has_started && this.guard.stop.start_ended() {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                StageProjection::Start { start } => match ready!(start.poll(cx)) {
+                    Err(exit) => return Poll::Ready(Err(exit)),
+                    Ok(worker) => {
+                        if this.guard.stop.start_ended() {
+                            return Poll::Ready(Ok(()));
+                        }
+                        let (manifold, identity) = (&this.steps.manifold, this.guard.identity());
+                        let mut changes = Changes::default();
+                        let born = (this.steps.bear)(manifold, &worker, identity, &mut changes);
+                        if !changes.is_empty() {
+                            this.beside.get_or_insert_default().changes = changes;
+                        }
+                        let run = (this.steps.run)(worker, this.guard.stop.clone());
+                        this.stage.set(Stage::Run { run });
+                        if let Some(observed) = &this.guard.observed {
+                            observed.started();
+                        }
+                        born.tell(this.guard.identity());
+                    }
+                },
+                StageProjection::Run { run } => {
+                    let outcome = run.poll(cx);
+                    if let Some(beside) = this.beside {
+                        beside.poll(cx);
+                    }
+                    // Not if it ends now, as with an error of its own, or was told to.
+                    let stop = &this.guard.stop;
+                    if outcome.is_pending() && stop.take_unready() && !stop.is_stopped() {
+                        Health::of(stop).degraded(NEVER_UP);
+                    }
+                    return outcome;
+                }
+                StageProjection::Ended => return Poll::Pending,
+            }
+        }
+    }
+}
