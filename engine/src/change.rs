@@ -3,7 +3,6 @@ use std::fmt;
 use smallvec::SmallVec;
 
 use crate::manifold::Manifold;
-use crate::nested::{Nested, Part};
 use crate::vocabulary::error::{ConfigError, WithCauses};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::value::{Kind, without_modules};
@@ -77,6 +76,13 @@ impl Op {
     }
 }
 
+/// A manifold that belongs to a nested engine, and where it is installed.
+pub(crate) struct Part {
+    pub(crate) name: Text,
+    pub(crate) kind: &'static Kind,
+    pub(crate) manifold: Manifold,
+}
+
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Puts a manifold under a name whose users expect this kind. It is taken when it is applied.
@@ -124,8 +130,8 @@ impl Change {
     }
 
     /// Adds a manifold that belongs to a nested engine.
-    pub(crate) fn add(self, part: Part) -> Self {
-        self.with(Op::put_part(part, Mode::Nothing))
+    pub(crate) fn add(self, part: Part, mode: Mode) -> Self {
+        self.with(Op::put_part(part, mode))
     }
 
     /// Installs a manifold under a name that has none.
@@ -150,27 +156,6 @@ impl Change {
         T: Clone + Send + Sync + 'static,
     {
         self.with(Op::put(name, manifold, Mode::Anything))
-    }
-
-    /// Installs a nested engine under a name that has no manifold, with its imports and exports.
-    pub fn install_nested<T>(self, name: Name<T>, nested: Nested) -> Self
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        let (manifold, beside) = nested.parts(name.text());
-        beside.into_iter().fold(self.install(name, manifold), Self::add)
-    }
-
-    /// Replaces a nested engine, or any manifold, by a nested engine. Imports and exports that only
-    /// the former had go with it.
-    pub fn replace_nested<T>(self, name: Name<T>, nested: Nested) -> Self
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        let (manifold, beside) = nested.parts(name.text());
-        beside.into_iter().fold(self.replace(name, manifold), |change, part| {
-            change.with(Op::put_part(part, Mode::Part))
-        })
     }
 
     /// Hands in a value from outside, under a name of its own; see

@@ -3,6 +3,7 @@ mod builder;
 mod chain;
 mod collect;
 mod error;
+mod input;
 mod nested;
 mod output;
 
@@ -15,18 +16,19 @@ use tokio::sync::oneshot;
 pub use applied::Applied;
 pub use builder::EngineBuilder;
 pub use error::EngineError;
+pub use input::EngineInput;
 pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
 use crate::machine::{Generation, NodeId};
 use crate::manifold::Manifold;
-use crate::nested::Nested;
-use crate::seen::detail::Detail;
 use crate::seen::event::Origin;
 use crate::seen::graph::Graph;
 use crate::seen::log::Events;
-use crate::seen::report::{Report, Why};
+use crate::seen::report::Detail;
+use crate::seen::report::Report;
+use crate::seen::why::Why;
 use crate::supervisor::shared::Shared;
 use crate::supervisor::{Call, Question, Reply};
 use crate::vocabulary::error::SharedError;
@@ -243,32 +245,6 @@ impl Engine {
         T: Clone + Send + Sync + 'static,
     {
         self.apply_one(Op::put(name, manifold, Mode::Something))
-    }
-
-    /// Installs a nested engine with its imports and exports; over when it stands in the graph and was
-    /// started if it could be.
-    ///
-    /// # Errors
-    ///
-    /// As [`install`](Self::install), for it and for what it exports.
-    pub fn install_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        self.apply(Change::new().install_nested(name, nested))
-    }
-
-    /// Replaces a manifold by a nested engine; over when the new one is in force and the old one
-    /// gone.
-    ///
-    /// # Errors
-    ///
-    /// As [`replace`](Self::replace), for it and for what it exports.
-    pub fn replace_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        self.apply(Change::new().replace_nested(name, nested))
     }
 
     /// Takes a manifold out; over when it and its worker are gone.

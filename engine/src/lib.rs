@@ -58,28 +58,28 @@ mod worker;
 
 pub use change::{Change, ChangeError, Preview};
 pub use engine::{
-    Applied, Engine, EngineBuilder, EngineError, NestedEngine, OutputRequest, OutputWatch,
+    Applied, Engine, EngineBuilder, EngineError, EngineInput, NestedEngine, OutputRequest,
+    OutputWatch,
 };
 #[cfg(feature = "bare-machine")]
 #[doc(hidden)]
 pub use machine::bare::drive_bare_machine;
-pub use manifold::input::{
-    Declared, DefaultedInput, EngineInput, Given, Inputs, LiveInput, OptionalInput,
-};
+pub use manifold::input::{Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput};
 pub use manifold::{
     Builder, Changing, Manifold, OfferingBuilder, Offers, StagedBuilder, Start, Up,
 };
 pub use nested::Nested;
-pub use seen::detail::Detail;
-pub use seen::event::{Event, EventKind, Origin, Timestamp};
+pub use seen::event::{Event, EventKind, Origin};
 pub use seen::graph::{Graph, GraphEdge, GraphNode};
 pub use seen::log::{Events, Notice};
 pub use seen::report::{
-    EngineState, ErrorReport, InputReport, Report, Why, WhyStep, WorkerReport, WorkerState,
+    Detail, EngineState, ErrorReport, InputReport, Report, WorkerReport, WorkerState,
 };
+pub use seen::why::{Why, WhyStep};
 pub use vocabulary::backoff::{Backoff, Intensity};
-pub use vocabulary::error::{ConfigError, SharedError, WithCauses};
-pub use vocabulary::exit::{BoxError, EndKind, Exit, Outcome, Panicked};
+pub use vocabulary::clock::Timestamp;
+pub use vocabulary::error::{BoxError, ConfigError, SharedError, WithCauses};
+pub use vocabulary::exit::{EndKind, Exit, Outcome, Panicked};
 pub use vocabulary::live::{EngineGone, Live};
 pub use vocabulary::name::{Name, NameError};
 pub use vocabulary::policy::Policy;

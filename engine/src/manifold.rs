@@ -18,11 +18,11 @@ pub use closure::{Changing, Offers, Up};
 pub use staged::{StagedBuilder, Start};
 
 use crate::manifold::input::{Declaration, Declared, Inputs};
-use crate::nested::HandedBy;
 use crate::supervisor::shared::Shared;
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::Text;
+use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::settings::{Settings, Severity};
 use crate::vocabulary::value::Kind;
 use crate::worker::task::Launch;

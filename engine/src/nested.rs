@@ -8,13 +8,14 @@ use std::sync::Arc;
 use border::{Border, Crossing, Direction};
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::change::Change;
-use crate::engine::{Engine, EngineBuilder};
+use crate::change::{Change, Mode, Part};
+use crate::engine::{Applied, Engine, EngineBuilder, EngineInput};
 use crate::manifold::Manifold;
-use crate::manifold::input::{Declared, EngineInput, Given, Inputs};
+use crate::manifold::input::{Declared, Given, Inputs};
 use crate::vocabulary::exit::{Exit, Panicked};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;
+use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::value::Kind;
 use crate::worker::context::Context;
 use crate::worker::stop::Stop;
@@ -177,7 +178,7 @@ impl Nested {
                 let (builder, change, _) = built.over().await.map_err(exit_of)?;
                 let nested = builder.build_nested(&ctx)?;
                 let change = borders.iter().fold(change, |change, border| {
-                    change.add(inside(border, &own, &nested, &outer))
+                    change.add(inside(border, &own, &nested, &outer), Mode::Nothing)
                 });
                 nested.apply(change).await?;
                 Ok::<_, Exit>(nested)
@@ -219,29 +220,6 @@ fn name_of_export(sink: &Text) -> Text {
     Text::new(format!("out.{}", sink.as_str()))
 }
 
-/// Which worker hands over what a sink offers, as its engine sees it.
-#[derive(Debug, Clone)]
-pub(crate) enum HandedBy {
-    /// One of the outer engine.
-    Outer(Text),
-    /// One of a nested engine.
-    Nested { engine: Text, worker: Text },
-}
-
-impl HandedBy {
-    /// Returns the path of the worker's engine, and its name there. `own` is the path of the engine
-    /// that the sink is in.
-    pub(crate) fn place(self, own: &str) -> (String, Text) {
-        match self {
-            Self::Outer(worker) => {
-                let outer = own.rsplit_once('/').map_or("", |(outer, _)| outer);
-                (outer.to_owned(), worker)
-            }
-            Self::Nested { engine, worker } => (format!("{own}/{}", engine.as_str()), worker),
-        }
-    }
-}
-
 /// Returns the worker of a border that stands beside the nested engine.
 fn outside(border: &Arc<dyn Crossing>, site: &Text) -> Part {
     let sink = border.sink_text();
@@ -280,6 +258,59 @@ fn inside(border: &Arc<dyn Crossing>, site: &Text, nested: &Engine, outer: &Engi
     }
 }
 
+impl Change {
+    /// Installs a nested engine under a name that has no manifold, with its imports and exports.
+    pub fn install_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        beside
+            .into_iter()
+            .fold(self.install(name, manifold), |change, part| change.add(part, Mode::Nothing))
+    }
+
+    /// Replaces a nested engine, or any manifold, by a nested engine. Imports and exports that only
+    /// the former had go with it.
+    pub fn replace_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        beside
+            .into_iter()
+            .fold(self.replace(name, manifold), |change, part| change.add(part, Mode::Part))
+    }
+}
+
+impl Engine {
+    /// Installs a nested engine with its imports and exports; over when it stands in the graph and was
+    /// started if it could be.
+    ///
+    /// # Errors
+    ///
+    /// As [`install`](Self::install), for it and for what it exports.
+    pub fn install_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply(Change::new().install_nested(name, nested))
+    }
+
+    /// Replaces a manifold by a nested engine; over when the new one is in force and the old one
+    /// gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`replace`](Self::replace), for it and for what it exports.
+    pub fn replace_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply(Change::new().replace_nested(name, nested))
+    }
+}
+
 /// What users wrote for a nested engine, while it is run for one of its starts.
 struct Building<T> {
     task: JoinHandle<T>,
@@ -315,13 +346,6 @@ fn exit_of(error: JoinError) -> Exit {
         Ok(payload) => Exit::failed(Panicked::from_payload(payload)),
         Err(error) => Exit::failed(error),
     }
-}
-
-/// A manifold that belongs to a nested engine, and where it is installed.
-pub(crate) struct Part {
-    pub(crate) name: Text,
-    pub(crate) kind: &'static Kind,
-    pub(crate) manifold: Manifold,
 }
 
 /// Adds an imported value to what a nested engine starts with.

@@ -1,7 +1,7 @@
 //! What is seen of an engine from outside: events, reports and the graph, as plain data.
 
-pub(crate) mod detail;
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod log;
 pub(crate) mod report;
+pub(crate) mod why;

@@ -1,7 +1,8 @@
 //! The chain to a root cause, through any number of engines.
 
 use super::Engine;
-use crate::seen::report::{Why, WorkerState};
+use crate::seen::report::WorkerState;
+use crate::seen::why::Why;
 use crate::supervisor::{Chain, Question};
 
 /// Returns the chain from a worker to the root cause. It leads from user to what is used, which

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Engine, Life};
-use crate::seen::detail::Detail;
+use crate::seen::report::Detail;
 use crate::seen::report::Report;
 use crate::supervisor::{Ask, Asking, Question, Unasked};
 use crate::vocabulary::exit::Panicked;

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::{Blueprint, Body, Manifold, Plan};
 use crate::manifold::input::{Gifts, Given, Inputs};
-use crate::seen::detail::{self, Detail, Reporter};
+use crate::seen::report::{self, Detail, Reporter};
 use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::value::{Kind, Value};
@@ -197,7 +197,7 @@ impl<O: Offers> Up<O> {
         F: Future<Output = D> + Send + 'static,
         D: Into<Detail>,
     {
-        self.reporter = Some(detail::reporter(reporter));
+        self.reporter = Some(report::reporter(reporter));
         self
     }
 

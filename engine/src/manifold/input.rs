@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::engine::Engine;
 use crate::machine::Need;
 use crate::vocabulary::follow;
 use crate::vocabulary::live::Live;
@@ -137,6 +136,10 @@ impl Gift {
 impl Given {
     pub(crate) fn new(gifts: Gifts, ctx: Context) -> Self {
         Self { gifts: gifts.into_iter(), ctx }
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.ctx
     }
 
     /// Gives the context back, when all was taken.
@@ -326,25 +329,17 @@ impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
     }
 }
 
-/// The engine as an input of its own workers, to install and look at others.
-///
-/// The handle keeps nothing alive. It knows which worker it was given to: a call through it that
-/// would wait for that worker's own end is refused.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EngineInput;
-
-impl Inputs for EngineInput {
-    type Values = Engine;
-    type Owned = Self;
-
-    fn declare(&self, _declared: &mut Declared) {}
-
-    fn take(&self, given: &mut Given) -> Engine {
-        Engine::for_worker(given.ctx.identity())
+impl<T> Name<T> {
+    /// Makes this an optional input: `None` when it is not there, and a bounce when that changes.
+    #[must_use]
+    pub fn optional(&self) -> OptionalInput<T> {
+        OptionalInput::new(self.clone())
     }
 
-    fn into_owned(self) -> Self {
-        self
+    /// Makes this a live input: a [`Live`](crate::Live) to follow, which never bounces the worker.
+    #[must_use]
+    pub fn live(&self) -> LiveInput<T> {
+        LiveInput::new(self.clone())
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 
 use super::{Body, Kinds, Manifold, Plan};
 use crate::manifold::input::{Gifts, Given, Inputs};
-use crate::seen::detail::{self, Detail, Reporter};
+use crate::seen::report::{self, Detail, Reporter};
 use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::value::{Kind, Value};
@@ -106,7 +106,7 @@ where
         F: Future<Output = D> + Send + 'static,
         D: Into<Detail>,
     {
-        self.staged.reporter = Some(Box::new(move |worker| detail::reporter(reporter(worker))));
+        self.staged.reporter = Some(Box::new(move |worker| report::reporter(reporter(worker))));
         self
     }
 

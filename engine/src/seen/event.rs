@@ -2,30 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::exit::EndKind;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::text;
 use crate::vocabulary::value::short_name;
-
-/// A moment in UTC; it is written as RFC 3339 with milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp(pub SystemTime);
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_rfc3339_millis(self.0).fmt(f)
-    }
-}
-
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
 
 /// Who asked for something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

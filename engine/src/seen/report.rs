@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::seen::detail::Detail;
-use crate::seen::event::{Origin, Timestamp};
+use crate::seen::event::Origin;
+use crate::vocabulary::clock::Timestamp;
 
 /// What an engine, its workers and the engines among them are doing.
 ///
@@ -296,86 +298,41 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
     worker.reporter.as_ref().map_or(Ok(()), |why| write!(f, " (no report: {why})"))
 }
 
-/// Why a worker is not running, or not well: the chain from it to the root cause.
+/// Takes a worker's own report.
+pub(crate) type Reporter =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Detail> + Send>> + Send + Sync>;
+
+/// What a worker reports of itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Why {
-    /// The worker asked about first, the root cause last.
-    pub steps: Vec<WhyStep>,
+#[serde(untagged)]
+pub enum Detail {
+    /// The report of an engine that the worker is.
+    Engine(Box<Report>),
+    /// Any other report.
+    Value(serde_json::Value),
 }
 
-/// One worker on the way to a root cause.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct WhyStep {
-    /// The worker's path.
-    pub path: String,
-    /// What it is doing.
-    pub state: WorkerState,
-    /// How many times in a row it has failed.
-    pub failures: u32,
-    /// Why it is degraded, or its last error, if it does what it does because of that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Who has parked it and why, if it is parked and that was said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parked_by: Option<Origin>,
-    /// The installed name that is most like its own, if nothing was ever started at that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nearest: Option<String>,
-    /// How long it still waits, in seconds, if it waits for a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub next_try_in: Option<f64>,
+/// Makes a reporter of what a worker gives as one.
+pub(crate) fn reporter<P, F, D>(report: P) -> Reporter
+where
+    P: Fn() -> F + Send + Sync + 'static,
+    F: Future<Output = D> + Send + 'static,
+    D: Into<Detail>,
+{
+    Arc::new(move || {
+        let answer = report();
+        Box::pin(async move { answer.await.into() })
+    })
 }
 
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, step) in self.steps.iter().enumerate() {
-            if index > 0 {
-                f.write_str(", which ")?;
-            } else {
-                write!(f, "{} ", step.path)?;
-            }
-            match self.steps.get(index + 1) {
-                Some(next) => write!(f, "{} {}", verb(step.state), next.path)?,
-                None => write_cause(f, step)?,
-            }
-        }
-        Ok(())
+impl From<serde_json::Value> for Detail {
+    fn from(value: serde_json::Value) -> Self {
+        Self::Value(value)
     }
 }
 
-/// Says how a worker depends on the next one of the chain.
-fn verb(state: WorkerState) -> &'static str {
-    match state {
-        WorkerState::Closing => "closes after",
-        _ => "waits for",
-    }
-}
-
-fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
-    match (step.state, step.failures) {
-        (WorkerState::BackingOff | WorkerState::Spent, 1) => f.write_str("failed once")?,
-        (WorkerState::BackingOff | WorkerState::Spent, times) => {
-            write!(f, "failed {times} times")?;
-        }
-        (WorkerState::Absent, _) => f.write_str("is not installed")?,
-        (WorkerState::Missing, _) => f.write_str("misses something")?,
-        (WorkerState::Running, _) if step.error.is_some() => f.write_str("is degraded")?,
-        (WorkerState::Starting, _) if step.error.is_some() => f.write_str("is not up yet")?,
-        (state, _) => write!(f, "is {state}")?,
-    }
-    if let Some(error) = &step.error {
-        write!(f, ": {error}")?;
-    }
-    if let Some(origin) = &step.parked_by {
-        write!(f, " ({origin})")?;
-    }
-    if let Some(nearest) = &step.nearest {
-        write!(f, "; did you mean {nearest:?}?")?;
-    }
-    match step.next_try_in {
-        Some(seconds) => write!(f, "; next try in {seconds:.1} s"),
-        None if step.state == WorkerState::Spent => f.write_str("; parked until an input changes"),
-        None => Ok(()),
+impl From<Report> for Detail {
+    fn from(report: Report) -> Self {
+        Self::Engine(Box::new(report))
     }
 }

@@ -2,8 +2,9 @@
 
 use std::num::NonZeroU64;
 
-use crate::seen::event::{Origin, Timestamp};
+use crate::seen::event::Origin;
 use crate::seen::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
+use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::clock::Wall;
 
 /// What a report says of a worker, but for its name.

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 use super::EventLoop;
 use super::brief::Brief;
-use crate::seen::event::Timestamp;
 use crate::seen::report::{EngineState, Report};
 use crate::supervisor::shared::Shared;
+use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::name::Text;
 
 /// What the last report is made of.

@@ -11,11 +11,12 @@ use super::walk::{Found, state_of};
 use super::{Chain, EventLoop, Followed, Question};
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::machine::{CycleSearch, NodeId, Status};
-use crate::nested::HandedBy;
 use crate::seen::event::Origin;
-use crate::seen::report::{WhyStep, WorkerState};
+use crate::seen::report::WorkerState;
+use crate::seen::why::WhyStep;
 use crate::supervisor::shared::Pinned;
 use crate::vocabulary::name::Text;
+use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::value::Kind;
 
 impl EventLoop {

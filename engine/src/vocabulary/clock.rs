@@ -1,10 +1,10 @@
 //! The clocks of an engine.
 
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use serde::{Serialize, Serializer};
 use tokio::time::Instant;
-
-use crate::seen::event::Timestamp;
 
 /// Nanoseconds since the engine began, and one more: never zero.
 pub(crate) type Stamp = u64;
@@ -45,6 +45,22 @@ impl From<SystemTime> for Wall {
 impl From<Wall> for Timestamp {
     fn from(wall: Wall) -> Self {
         Self(SystemTime::UNIX_EPOCH + Duration::from_nanos(wall.0))
+    }
+}
+
+/// A moment in UTC; it is written as RFC 3339 with milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub SystemTime);
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_rfc3339_millis(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

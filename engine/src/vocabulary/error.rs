@@ -2,7 +2,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::vocabulary::exit::BoxError;
+/// An error of any type, boxed.
+pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
 /// Writes an error with its causes on one line, separated by colons.
 ///

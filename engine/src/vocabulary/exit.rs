@@ -3,11 +3,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::vocabulary::error::WithCauses;
+use crate::vocabulary::error::{BoxError, WithCauses};
 use crate::vocabulary::text;
-
-/// An error of any type, boxed.
-pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
 /// What a worker ends with: `Ok` when it is done, an [`Exit`] for every other end.
 ///

@@ -4,8 +4,6 @@ use std::marker::PhantomData;
 
 use smol_str::SmolStr;
 
-use crate::manifold::input::{LiveInput, OptionalInput};
-
 /// The longest name, in bytes.
 pub(crate) const MAX_LEN: usize = 255;
 
@@ -88,18 +86,6 @@ impl<T> Name<T> {
     #[must_use]
     pub fn output<U>(&self) -> Name<U> {
         Name::from_text(self.text.clone())
-    }
-
-    /// Makes this an optional input: `None` when it is not there, and a bounce when that changes.
-    #[must_use]
-    pub fn optional(&self) -> OptionalInput<T> {
-        OptionalInput::new(self.clone())
-    }
-
-    /// Makes this a live input: a [`Live`](crate::Live) to follow, which never bounces the worker.
-    #[must_use]
-    pub fn live(&self) -> LiveInput<T> {
-        LiveInput::new(self.clone())
     }
 
     pub(crate) fn from_text(text: Text) -> Self {

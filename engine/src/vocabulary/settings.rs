@@ -2,7 +2,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::nested::HandedBy;
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::Text;
@@ -83,5 +82,28 @@ impl Settings {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("is_essential", &self.is_essential).finish_non_exhaustive()
+    }
+}
+
+/// Which worker hands over what a sink offers, as its engine sees it.
+#[derive(Debug, Clone)]
+pub(crate) enum HandedBy {
+    /// One of the outer engine.
+    Outer(Text),
+    /// One of a nested engine.
+    Nested { engine: Text, worker: Text },
+}
+
+impl HandedBy {
+    /// Returns the path of the worker's engine, and its name there. `own` is the path of the engine
+    /// that the sink is in.
+    pub(crate) fn place(self, own: &str) -> (String, Text) {
+        match self {
+            Self::Outer(worker) => {
+                let outer = own.rsplit_once('/').map_or("", |(outer, _)| outer);
+                (outer.to_owned(), worker)
+            }
+            Self::Nested { engine, worker } => (format!("{own}/{}", engine.as_str()), worker),
+        }
     }
 }

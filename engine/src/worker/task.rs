@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 use crate::manifold::input::{FEW, Gift, Gifts};
 use crate::manifold::{Blueprint, Entry};
-use crate::seen::detail::Reporter;
+use crate::seen::report::Reporter;
 use crate::supervisor::Message;
 use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};

@@ -1,0 +1,90 @@
+use std::fmt;
+
+use serde::Serialize;
+
+use super::report::WorkerState;
+use crate::seen::event::Origin;
+
+/// Why a worker is not running, or not well: the chain from it to the root cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Why {
+    /// The worker asked about first, the root cause last.
+    pub steps: Vec<WhyStep>,
+}
+
+/// One worker on the way to a root cause.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct WhyStep {
+    /// The worker's path.
+    pub path: String,
+    /// What it is doing.
+    pub state: WorkerState,
+    /// How many times in a row it has failed.
+    pub failures: u32,
+    /// Why it is degraded, or its last error, if it does what it does because of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Who has parked it and why, if it is parked and that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parked_by: Option<Origin>,
+    /// The installed name that is most like its own, if nothing was ever started at that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<String>,
+    /// How long it still waits, in seconds, if it waits for a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_try_in: Option<f64>,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.steps.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", which ")?;
+            } else {
+                write!(f, "{} ", step.path)?;
+            }
+            match self.steps.get(index + 1) {
+                Some(next) => write!(f, "{} {}", verb(step.state), next.path)?,
+                None => write_cause(f, step)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says how a worker depends on the next one of the chain.
+fn verb(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Closing => "closes after",
+        _ => "waits for",
+    }
+}
+
+fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
+    match (step.state, step.failures) {
+        (WorkerState::BackingOff | WorkerState::Spent, 1) => f.write_str("failed once")?,
+        (WorkerState::BackingOff | WorkerState::Spent, times) => {
+            write!(f, "failed {times} times")?;
+        }
+        (WorkerState::Absent, _) => f.write_str("is not installed")?,
+        (WorkerState::Missing, _) => f.write_str("misses something")?,
+        (WorkerState::Running, _) if step.error.is_some() => f.write_str("is degraded")?,
+        (WorkerState::Starting, _) if step.error.is_some() => f.write_str("is not up yet")?,
+        (state, _) => write!(f, "is {state}")?,
+    }
+    if let Some(error) = &step.error {
+        write!(f, ": {error}")?;
+    }
+    if let Some(origin) = &step.parked_by {
+        write!(f, " ({origin})")?;
+    }
+    if let Some(nearest) = &step.nearest {
+        write!(f, "; did you mean {nearest:?}?")?;
+    }
+    match step.next_try_in {
+        Some(seconds) => write!(f, "; next try in {seconds:.1} s"),
+        None if step.state == WorkerState::Spent => f.write_str("; parked until an input changes"),
+        None => Ok(()),
+    }
+}
