@@ -34,7 +34,7 @@ use crate::supervisor::{Call, Question, Reply};
 use crate::vocabulary::error::SharedError;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::LONG;
-use crate::worker::context::Identity;
+use crate::worker::host::Identity;
 
 /// A handle on an engine: cheap to clone, and harmless to drop.
 ///
@@ -139,7 +139,7 @@ impl Engine {
 
     pub(crate) fn for_worker(identity: &Identity) -> Self {
         let asker = Some((identity.node, identity.generation));
-        Self { shared: Arc::clone(&identity.shared), caller: Caller { origin: None, asker } }
+        Self { shared: Shared::of(identity), caller: Caller { origin: None, asker } }
     }
 
     /// Returns a handle whose calls carry who asks and why into the events; each is cut after 64 KiB.
@@ -152,19 +152,19 @@ impl Engine {
 
     /// Returns the engine's path, `/` for one without a name.
     pub fn path(&self) -> &str {
-        self.shared.own_path()
+        self.shared.environment.own_path()
     }
 
     /// Returns the seed of the order of starts and the jitter; see [`EngineBuilder::seed`].
     pub fn seed(&self) -> u64 {
-        self.shared.seed
+        self.shared.environment.seed
     }
 
     /// Returns this engine and those nested in it at any depth, by path.
     pub fn engines(&self) -> Vec<Self> {
         let engines = self.shared.tree.all().into_iter();
         engines
-            .filter(|engine| self.holds(&engine.path))
+            .filter(|engine| self.holds(&engine.environment.path))
             .map(|engine| self.beside(engine))
             .collect()
     }
@@ -178,7 +178,7 @@ impl Engine {
 
     /// Returns whether a path is this engine's or one of something in it.
     fn holds(&self, path: &str) -> bool {
-        let rest = path.strip_prefix(&*self.shared.path);
+        let rest = path.strip_prefix(&*self.shared.environment.path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
@@ -390,7 +390,7 @@ impl Engine {
     /// Follows the events of the tree of engines that this one belongs to, from now on until the
     /// outermost has ended; [`Event::engine`](crate::Event::engine) tells whose an event is.
     pub fn events(&self) -> Events {
-        self.shared.log.subscribe()
+        self.shared.environment.log.subscribe()
     }
 
     /// Begins to stop all workers, dependents before what they depend on. Later calls change

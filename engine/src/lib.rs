@@ -86,7 +86,7 @@ pub use vocabulary::policy::Policy;
 pub use vocabulary::settings::Severity;
 pub use worker::Worker;
 pub use worker::context::{Context, Health, Journal};
-pub use worker::observe::Metrics;
+pub use worker::metrics::Metrics;
 pub use worker::stop::{Linger, Stop, Stopper};
 pub use worker::wrap::{Step, Wrap, Wrapped, WrappedInput};
 

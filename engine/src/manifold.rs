@@ -11,21 +11,19 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
-pub(crate) use admission::Entry;
 pub use builder::{Builder, OfferingBuilder};
 pub(crate) use closure::Passed;
 pub use closure::{Changing, Offers, Up};
 pub use staged::{StagedBuilder, Start};
 
-use crate::manifold::input::{Declaration, Declared, Inputs};
-use crate::supervisor::shared::Shared;
+use crate::manifold::input::{Declared, Inputs};
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::Text;
 use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::settings::{Settings, Severity};
 use crate::vocabulary::value::Kind;
-use crate::worker::task::Launch;
+use crate::worker::launch::{Blueprint, Declaration, Launch};
 
 /// How to get a worker: its inputs, its start and its outputs.
 ///
@@ -90,7 +88,7 @@ trait Body: Sized + Send + Sync + 'static {
     fn inputs(&self) -> &Self::Inputs;
 
     /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle>;
 }
 
 impl<B: Body> Blueprint for Plan<B> {
@@ -102,24 +100,8 @@ impl<B: Body> Blueprint for Plan<B> {
         &self.offers
     }
 
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
-        B::launch(self, launch, shared)
-    }
-}
-
-/// A manifold with the types of its inputs and its worker erased.
-pub(crate) trait Blueprint: Send + Sync {
-    fn inputs(&self) -> &[Declaration];
-
-    fn offers(&self) -> &[&'static Kind];
-
-    /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
-    /// A thread cannot be aborted.
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle>;
-
-    /// Whether it only hands in a value from outside.
-    fn is_provided(&self) -> bool {
-        false
+    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
+        B::launch(self, launch)
     }
 }
 
@@ -135,8 +117,8 @@ impl Blueprint for Provided {
         self.0.offers()
     }
 
-    fn launch(self: Arc<Self>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
-        Arc::clone(&self.0).launch(launch, shared)
+    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
+        Arc::clone(&self.0).launch(launch)
     }
 
     fn is_provided(&self) -> bool {

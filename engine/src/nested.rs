@@ -320,7 +320,7 @@ struct Building<T> {
 impl<T: Send + 'static> Building<T> {
     /// Begins to run it where the workers run.
     fn begin(ctx: &Context, work: impl Future<Output = T> + Send + 'static) -> Self {
-        let task = ctx.identity().shared.workers.spawn(work);
+        let task = ctx.identity().environment().workers.spawn(work);
         Self { task, stop: ctx.stop().clone() }
     }
 
@@ -335,7 +335,7 @@ impl<T> Drop for Building<T> {
             // What has begun cannot be ended. A nested engine's grace is its workers' own, and there
             // are none yet.
             self.task.abort();
-            self.stop.set_linger_grace(self.stop.identity().shared.policy.grace);
+            self.stop.set_linger_grace(self.stop.identity().environment().policy.grace);
         }
     }
 }

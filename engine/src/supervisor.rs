@@ -64,7 +64,6 @@ use crate::machine::{Generation, Machine, NodeId, Port, Scope};
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::graph::Graph;
 use crate::seen::log::Record;
-use crate::seen::report::Reporter;
 use crate::seen::why::WhyStep;
 use crate::supervisor::inbox::Unread;
 use crate::supervisor::shared::{Pinned, Shared};
@@ -74,10 +73,8 @@ use crate::vocabulary::follow;
 use crate::vocabulary::hash::Map;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::settings::HandedBy;
-use crate::vocabulary::value::{Kind, Outputs, Value};
+use crate::vocabulary::value::{Kind, Value};
 use crate::vocabulary::wake::wake;
-use crate::worker::finish::Finish;
-use crate::worker::publish::Latest;
 use crate::worker::stop::Linger;
 
 /// How many messages, and how many calls, are looked at in one turn.
@@ -86,37 +83,6 @@ const BATCH: usize = 256;
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 pub(crate) type ChangeReply = Reply<Changed>;
-
-/// What a worker tells, or a handle that is dropped.
-pub(crate) enum Message {
-    Started {
-        node: NodeId,
-        generation: Generation,
-        outputs: Outputs,
-        reporter: Option<Reporter>,
-    },
-    Ended {
-        node: NodeId,
-        generation: Generation,
-        finish: Finish,
-    },
-    Changed {
-        node: NodeId,
-        generation: Generation,
-        index: usize,
-        latest: Arc<Latest>,
-    },
-    Health {
-        node: NodeId,
-        generation: Generation,
-    },
-    /// Nothing is left any more of a worker that has ended.
-    Gone {
-        node: NodeId,
-        generation: Generation,
-    },
-    Unpin(NodeId),
-}
 
 /// What is asked from outside.
 pub(crate) enum Call {
@@ -226,9 +192,9 @@ impl Drop for EventLoop {
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
         let Beginning { shared, life, kill_deadline, linger } = beginning;
-        let began = shared.clock.began;
+        let began = shared.environment.clock.began;
         Self {
-            machine: Machine::new(Arc::clone(&shared.policy), shared.seed),
+            machine: Machine::new(Arc::clone(&shared.environment.policy), shared.environment.seed),
             names: Names::default(),
             slots: Chunks::default(),
             ports: Map::default(),
@@ -335,11 +301,11 @@ impl EventLoop {
     }
 
     fn path(&self, node: NodeId) -> String {
-        self.shared.path_of(self.slots[node.index()].name().as_str())
+        self.shared.environment.path_of(self.slots[node.index()].name().as_str())
     }
 
     fn wall(&self, stamp: Stamp) -> Wall {
-        self.shared.clock.wall.at(stamp)
+        self.shared.environment.clock.wall.at(stamp)
     }
 
     /// Makes an event about a worker, if anyone follows them.
@@ -349,7 +315,7 @@ impl EventLoop {
         origin: Option<&Arc<Origin>>,
         kind: impl FnOnce() -> EventKind,
     ) {
-        if !self.shared.log.is_followed() {
+        if !self.shared.environment.log.is_followed() {
             return;
         }
         let name = self.slots[node.index()].name.as_ref();
@@ -363,6 +329,10 @@ impl EventLoop {
 
     /// Hands over the events that were made in this slice.
     fn flush(&mut self) {
-        self.shared.log.push(self.wall(self.now), &self.shared.path, &mut self.events);
+        self.shared.environment.log.push(
+            self.wall(self.now),
+            &self.shared.environment.path,
+            &mut self.events,
+        );
     }
 }

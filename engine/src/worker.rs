@@ -2,6 +2,12 @@
 
 pub(crate) mod context;
 pub(crate) mod finish;
+pub(crate) mod host;
+pub(crate) mod judge;
+pub(crate) mod latest;
+pub(crate) mod launch;
+pub(crate) mod message;
+pub(crate) mod metrics;
 pub(crate) mod observe;
 pub(crate) mod publish;
 pub(crate) mod stop;

@@ -23,9 +23,10 @@ use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::Policy;
 use crate::vocabulary::settings::{Classifier, Filter, Severity, no_classifier};
 use crate::worker::context::Context;
-use crate::worker::observe::Metrics;
+use crate::worker::host::Environment;
+use crate::worker::metrics::Metrics;
 use crate::worker::stop::Stop;
-use crate::worker::wrap::Wrap;
+use crate::worker::wrap::{Wrap, erase};
 
 /// Builds an [`Engine`].
 #[must_use = "a builder does nothing until `build`"]
@@ -48,16 +49,8 @@ const EVENT_CAPACITY: usize = 4096;
 
 /// The worker that the engine is, in another engine.
 struct Outer {
-    path: Arc<str>,
-    log: Arc<Log>,
-    tree: Arc<Tree>,
-    seed: u64,
-    workers: Handle,
-    driver: Handle,
-    wrap: Option<Arc<dyn Wrap>>,
-    /// What the outer engine takes for the time of day.
-    wall: Wall,
-    stop: Stop,
+    shared: Arc<Shared>,
+    ctx: Context,
 }
 
 impl Default for EngineBuilder {
@@ -199,41 +192,42 @@ impl EngineBuilder {
             drop(sleep(Duration::ZERO));
             Handle::current()
         };
-        let prefix = self.outer.as_ref().map_or("", |outer| &outer.path);
-        let path = match &self.name {
-            Some(name) => format!("{prefix}/{name}").into(),
-            None => Arc::from(prefix),
-        };
-        let outer = self.outer;
-        let wall = outer.as_ref().map_or_else(Wall::now, |outer| outer.wall);
-        let seed = self.seed.or_else(|| outer.as_ref().map(|outer| outer.seed));
-        let shared = Arc::new(Shared {
-            inbox: Inbox::default(),
-            path,
+        let Self { outer, name, workers, wrap, metrics, .. } = self;
+        let around = outer.as_ref().map(|outer| &outer.shared.environment);
+        let prefix = outer.as_ref().map_or_else(String::new, |outer| outer.ctx.path());
+        let environment = Environment {
+            path: name.map_or(prefix.clone(), |name| format!("{prefix}/{name}")).into(),
             policy: Arc::new(self.policy),
-            seed: seed.unwrap_or_else(any_seed),
+            seed: self
+                .seed
+                .or_else(|| outer.as_ref().map(|outer| outer.ctx.seed()))
+                .unwrap_or_else(any_seed),
             filter: self.filter,
             classifier: self.classifier,
-            metrics: self.metrics,
-            wrap: self.wrap.or_else(|| outer.as_ref().and_then(|outer| outer.wrap.clone())),
-            workers: self
-                .workers
-                .or_else(|| outer.as_ref().map(|outer| outer.workers.clone()))
+            metrics: metrics.or_else(|| around?.metrics.clone()),
+            wrap: wrap.map(erase).or_else(|| around?.wrap.clone()),
+            workers: workers
+                .or_else(|| around.map(|around| around.workers.clone()))
                 .unwrap_or_else(Handle::current),
-            driver: outer.as_ref().map_or_else(current, |outer| outer.driver.clone()),
-            log: outer
-                .as_ref()
-                .map_or_else(|| Arc::new(Log::new(event_capacity)), |o| Arc::clone(&o.log)),
-            tree: outer.as_ref().map_or_else(Arc::default, |outer| Arc::clone(&outer.tree)),
+            driver: around.map_or_else(current, |around| around.driver.clone()),
+            log: around.map_or_else(|| Arc::new(Log::new(event_capacity)), |a| Arc::clone(&a.log)),
+            clock: Clock {
+                began: Instant::now(),
+                wall: around.map_or_else(Wall::now, |around| around.clock.now()),
+            },
+        };
+        let shared = Arc::new(Shared {
+            inbox: Inbox::default(),
+            environment,
+            tree: outer.as_ref().map_or_else(Arc::default, |o| Arc::clone(&o.shared.tree)),
             life: life_receiver,
-            outer: outer.map(|outer| outer.stop),
+            outer: outer.map(|outer| outer.ctx.stop().clone()),
             left_behind: OnceLock::new(),
             left_inside: Mutex::default(),
             last_report: LastReport::default(),
-            clock: Clock { began: Instant::now(), wall },
         });
         shared.tree.enter(&shared);
-        tracing::debug!(parent: None, engine = shared.own_path(), seed = shared.seed, "an engine begins");
+        tracing::debug!(parent: None, engine = shared.environment.own_path(), seed = shared.environment.seed, "an engine begins");
         let beginning = Beginning {
             shared: Arc::clone(&shared),
             life,
@@ -241,7 +235,7 @@ impl EngineBuilder {
             linger: shared.outer.as_ref().map(Stop::linger),
         };
         let task = LoopTask::new(EventLoop::new(beginning));
-        drop(shared.driver.spawn(task.run()));
+        drop(shared.environment.driver.spawn(task.run()));
         Ok(Engine { shared, caller: Caller::default() })
     }
 
@@ -265,24 +259,13 @@ impl EngineBuilder {
             let expected = "none for a nested engine, whose path is that of its worker";
             return Err(ConfigError::new("name", name.as_str(), expected));
         }
-        let shared = &ctx.identity().shared;
+        let shared = Shared::of(ctx.identity());
         let path = ctx.path();
         if shared.tree.find(&path).is_some() {
             let expected = "one that no engine has: a worker is one engine at most";
             return Err(ConfigError::new("path", path, expected));
         }
-        self.metrics = self.metrics.or_else(|| shared.metrics.clone());
-        self.outer = Some(Outer {
-            path: path.into(),
-            log: Arc::clone(&shared.log),
-            tree: Arc::clone(&shared.tree),
-            seed: ctx.seed(),
-            workers: shared.workers.clone(),
-            driver: shared.driver.clone(),
-            wrap: shared.wrap.clone(),
-            wall: shared.clock.now(),
-            stop: ctx.stop().clone(),
-        });
+        self.outer = Some(Outer { shared, ctx: ctx.clone() });
         self.build().map(NestedEngine::new)
     }
 }

@@ -11,7 +11,7 @@ pub(super) async fn why(engine: &Engine, name: &str) -> Option<Why> {
     let Chain { mut steps, mut handed_by } = ask(engine, name).await?;
     let mut shared = engine.shared.clone();
     while let Some(worker) = handed_by {
-        let (path, name) = worker.place(&shared.path);
+        let (path, name) = worker.place(&shared.environment.path);
         // An engine that is gone has no more to say than that it misses something.
         let Some(next) = engine.shared.tree.find(&path) else { break };
         let Some(chain) = ask(&engine.beside(next.clone()), name.as_str()).await else { break };

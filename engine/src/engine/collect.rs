@@ -43,7 +43,8 @@ tokio::task_local! {
 /// Returns how long the reporters of an engine have that is reported as a part of another: less
 /// than it has itself, so that it can say which of them did not answer.
 pub(super) fn inner_limit(engine: &Engine) -> Duration {
-    let outer = LIMIT.try_with(|limit| *limit).unwrap_or(engine.shared.policy.report_deadline);
+    let outer =
+        LIMIT.try_with(|limit| *limit).unwrap_or(engine.shared.environment.policy.report_deadline);
     outer / 10 * 9
 }
 
@@ -54,7 +55,7 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
     };
     let mut report = snapshot.report;
     if !snapshot.asks.is_empty() {
-        ask_all(&engine.shared.driver, &mut report, &snapshot.asks, limit).await;
+        ask_all(&engine.shared.environment.driver, &mut report, &snapshot.asks, limit).await;
     }
     look_into(engine, &mut report).await;
     report
@@ -125,8 +126,8 @@ async fn ask_all(driver: &Handle, report: &mut Report, asks: &[Asking], limit: D
 /// Adds what nested engines show from outside that gave no report of their own: the same but for
 /// the reports of their workers, so that nobody is waited for once more at any depth.
 async fn look_into(engine: &Engine, report: &mut Report) {
-    for nested in engine.shared.tree.nested_in(&engine.shared.path) {
-        let name = nested.path.rsplit_once('/').map_or("", |(_, name)| name);
+    for nested in engine.shared.tree.nested_in(&engine.shared.environment.path) {
+        let name = nested.environment.path.rsplit_once('/').map_or("", |(_, name)| name);
         let silent = report.workers.get_mut(name).filter(|worker| worker.report.is_none());
         let Some(worker) = silent else { continue };
         let nested = engine.beside(Arc::clone(&nested));
@@ -155,7 +156,11 @@ async fn last_report(engine: &Engine) -> Report {
             Life::Ended(verdict) => verdict.text(),
             Life::Running | Life::Stopping => None,
         };
-        Report::of_lost(engine.path().to_owned(), engine.shared.clock.now().into(), error)
+        Report::of_lost(
+            engine.path().to_owned(),
+            engine.shared.environment.clock.now().into(),
+            error,
+        )
     })
 }
 

@@ -3,6 +3,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::{Engine, EngineError};
+use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::stop::Stop;
@@ -82,7 +83,7 @@ impl Worker for NestedEngine {
         let shared = &self.engine.shared;
         let left_behind = shared.left_behind();
         if let (Some(outer), false) = (&shared.outer, left_behind.is_empty()) {
-            outer.identity().shared.left_inside.lock().extend_from_slice(left_behind);
+            Shared::of(outer.identity()).left_inside.lock().extend_from_slice(left_behind);
             // Its own loop has given its workers all the time they had.
             stop.set_linger_grace(Duration::ZERO);
         }

@@ -6,21 +6,18 @@
 //! 2. A pass is dropped after the worker's future and all that lingers of it, and before the
 //!    worker's end is told.
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 
-use super::{Blueprint, Manifold};
+use super::Manifold;
 use crate::machine::Need;
-use crate::manifold::input::{Declaration, Declared, Gift, Given, Inputs};
-use crate::supervisor::shared::Shared;
+use crate::manifold::input::{Declared, Given, Inputs};
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::follow;
 use crate::vocabulary::value::{Kind, Value};
 use crate::worker::context::Context;
-use crate::worker::task::Launch;
+use crate::worker::launch::{Blueprint, Declaration, Gift, Launch, Outermost};
 
 impl Manifold {
     /// Admits each worker by a check on further inputs, before it is started.
@@ -154,9 +151,9 @@ where
         self.inner.offers()
     }
 
-    fn launch(self: Arc<Self>, mut launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(self: Arc<Self>, mut launch: Launch) -> Option<AbortHandle> {
         let entry = launch.entry.get_or_insert_default();
-        if shared.wrap.is_some() && entry.outermost.is_none() {
+        if launch.ctx.identity().environment().wrap.is_some() && entry.outermost.is_none() {
             let present = launch.gifts.iter().map(Gift::is_present).collect();
             entry.outermost = Some(Outermost { manifold: Arc::clone(&self) as _, present });
         }
@@ -172,65 +169,6 @@ where
             let pass = (admission.admit)(values, ctx)?;
             Ok(Box::new((pass, kept)))
         }));
-        Arc::clone(&self.inner).launch(launch, shared)
-    }
-}
-
-/// What one check gives to a worker that it admits, only to be held.
-type Pass = Box<dyn Send>;
-
-/// One check with the values of its inputs.
-type Check = Box<dyn FnOnce(&Context) -> Result<Pass, Exit> + Send>;
-
-/// The checks that one worker has to pass, the outermost first, and what they gave.
-#[derive(Default)]
-pub(crate) struct Entry {
-    checks: Vec<Check>,
-    passes: Vec<Pass>,
-    /// For what stands around the worker.
-    outermost: Option<Outermost>,
-}
-
-/// The manifold as it is installed, with all checks around it.
-struct Outermost {
-    manifold: Arc<dyn Blueprint>,
-    /// Whether there was a value of each of its inputs.
-    present: Box<[bool]>,
-}
-
-impl Entry {
-    /// Returns the inputs of the manifold as it is installed, and whether there was a value of each.
-    pub(crate) fn inputs(&self) -> Option<(&[Declaration], &[bool])> {
-        self.outermost
-            .as_ref()
-            .map(|Outermost { manifold, present }| (manifold.inputs(), &**present))
-    }
-
-    /// Asks all checks, until one refuses.
-    pub(crate) fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
-        for check in std::mem::take(&mut self.checks) {
-            self.passes.push(check(ctx)?);
-        }
-        Ok(())
-    }
-
-    /// Gives up all passes, the innermost first.
-    pub(crate) fn leave(mut self) {
-        let mut is_dropped = catch_unwind(AssertUnwindSafe(|| self.checks.clear())).is_ok();
-        while let Some(pass) = self.passes.pop() {
-            is_dropped &= catch_unwind(AssertUnwindSafe(|| drop(pass))).is_ok();
-        }
-        if !is_dropped {
-            tracing::warn!("what an admission held panicked while it was dropped");
-        }
-    }
-}
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry")
-            .field("checks", &self.checks.len())
-            .field("passes", &self.passes.len())
-            .finish()
+        Arc::clone(&self.inner).launch(launch)
     }
 }

@@ -15,16 +15,17 @@ use tokio::sync::watch;
 use tokio::task::{self, AbortHandle};
 use tokio::time::sleep;
 
-use super::{Blueprint, Body, Manifold, Plan};
-use crate::manifold::input::{Gifts, Given, Inputs};
+use super::{Body, Manifold, Plan};
+use crate::manifold::input::{Given, Inputs};
 use crate::seen::report::{self, Detail, Reporter};
-use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::value::{Kind, Value};
-use crate::worker::context::{Context, Health, Identity};
+use crate::worker::context::{Context, Health};
+use crate::worker::host::Identity;
+use crate::worker::launch::{Blueprint, Gifts, Launch};
 use crate::worker::publish::{Changes, Forwarder, Late};
 use crate::worker::stop::Stop;
-use crate::worker::task::{Born, Launch, NEVER_UP, Stage, Steps};
+use crate::worker::task::{Born, NEVER_UP, Stage, Steps};
 
 /// What a closure worker offers: a tuple of up to eight values, each of another type.
 ///
@@ -221,7 +222,7 @@ impl<O: Offers> Up<O> {
         match &self.follower {
             Follower::Task(late, _) => late.set(handed.changes),
             Follower::Beside(place, _) => {
-                *place.lock() = handed.changes.spawn(&identity.shared.workers, stop.clone());
+                *place.lock() = handed.changes.spawn(&identity.environment().workers, stop.clone());
             }
         }
         stop
@@ -243,7 +244,7 @@ impl<O> Drop for Up<O> {
             // The task looks at it after this poll: a worker that ends now says nothing besides.
             Follower::Task(_, id) if *id == task::try_id() => stop.set_unready(),
             Follower::Beside(place, id) if *id == thread::current().id() => {
-                let (stop, driver) = (stop.clone(), &self.ctx.identity().shared.driver);
+                let (stop, driver) = (stop.clone(), &self.ctx.identity().environment().driver);
                 let late = Forwarder::run(driver, async move {
                     sleep(TIME_TO_RETURN).await;
                     if !stop.is_stopped() {
@@ -295,7 +296,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
             begin:
@@ -317,7 +318,7 @@ where
             bear: |_: &Plan<Self>, worker: &Infallible, _: &Identity, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
         };
-        launch.spawn(shared, steps)
+        launch.spawn(steps)
     }
 }
 
@@ -351,7 +352,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, _: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
         launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |gifts, ctx| {
             // The forwarder ends with the function, before the worker's end is told.
             let forwarder = Arc::new(Mutex::new(None));

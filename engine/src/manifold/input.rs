@@ -2,14 +2,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::machine::Need;
 use crate::vocabulary::follow;
 use crate::vocabulary::live::Live;
-use crate::vocabulary::name::{Name, Text};
-use crate::vocabulary::value::{Kind, Value, downcast};
+use crate::vocabulary::name::Name;
+use crate::vocabulary::value::{Kind, downcast};
 use crate::worker::context::Context;
+use crate::worker::launch::{Declaration, Gift, Gifts};
 
 /// The inputs of a manifold, and the values that its `start` is given for them.
 ///
@@ -95,42 +94,10 @@ impl Declared {
     }
 }
 
-/// One declared input.
-#[derive(Debug, Clone)]
-pub(crate) struct Declaration {
-    pub(crate) name: Text,
-    pub(crate) need: Need,
-    pub(crate) kind: &'static Kind,
-}
-
-/// As many inputs as most manifolds have at most.
-pub(crate) const FEW: usize = 8;
-
-/// What the engine gives for one declared input.
-pub(crate) enum Gift {
-    Value(Value),
-    Absent,
-    Live(follow::Receiver<Option<Value>>),
-}
-
-/// What one start is given. Most manifolds have one input at most.
-pub(crate) type Gifts = SmallVec<[Gift; 1]>;
-
 /// The values that one start is given, in the order of its inputs.
 pub struct Given {
     gifts: smallvec::IntoIter<[Gift; 1]>,
     ctx: Context,
-}
-
-impl Gift {
-    /// Whether there is a value of the input now.
-    pub(crate) fn is_present(&self) -> bool {
-        match self {
-            Self::Value(_) => true,
-            Self::Absent => false,
-            Self::Live(receiver) => receiver.peek(Option::is_some),
-        }
-    }
 }
 
 impl Given {

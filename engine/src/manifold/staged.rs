@@ -8,16 +8,17 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::{Body, Kinds, Manifold, Plan};
-use crate::manifold::input::{Gifts, Given, Inputs};
+use crate::manifold::input::{Given, Inputs};
 use crate::seen::report::{self, Detail, Reporter};
-use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::value::{Kind, Value};
 use crate::worker::Worker;
-use crate::worker::context::{Context, Identity};
+use crate::worker::context::Context;
+use crate::worker::host::Identity;
+use crate::worker::launch::{Gifts, Launch};
 use crate::worker::publish::{Changes, Late};
 use crate::worker::stop::Stop;
-use crate::worker::task::{Born, Launch, Stage, Steps};
+use crate::worker::task::{Born, Stage, Steps};
 
 /// A function that starts workers; every `async` closure with the right types is one.
 pub trait Start<V, W>: Send + Sync + 'static {
@@ -154,7 +155,7 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch, shared: &Shared) -> Option<AbortHandle> {
+    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
         let steps = Steps {
             manifold: plan,
             begin: |plan: &Plan<Self>,
@@ -179,6 +180,6 @@ where
             },
             run: |worker: W, stop: Stop| worker.run(stop),
         };
-        launch.spawn(shared, steps)
+        launch.spawn(steps)
     }
 }

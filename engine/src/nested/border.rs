@@ -189,7 +189,7 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
 
     fn source(self: Arc<Self>) -> Manifold {
         let run = |border: Arc<Self>, value: Arc<T>, up: Up<()>| async move {
-            let workers = up.context().identity().shared.workers.clone();
+            let workers = up.context().identity().environment().workers.clone();
             let held = Held::new(&border, value, workers);
             let stop = up.ready(());
             // Who uses the value may be told of its loss while they stop, too.

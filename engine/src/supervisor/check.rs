@@ -75,7 +75,7 @@ impl EventLoop {
         match action {
             Action::Install { manifold: Some(manifold), expected, .. } => {
                 let name = || self.name(node);
-                check_manifold(name, manifold, expected, &self.shared.policy, faults);
+                check_manifold(name, manifold, expected, &self.shared.environment.policy, faults);
                 edges = self.edges(node, manifold, faults);
                 is_linked |= !edges.is_empty() || self.machine.users(node).next().is_some();
             }

@@ -10,14 +10,15 @@ use super::EventLoop;
 use super::slot::{LastError, Slot, Uptime, WorkerSlot};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
 use crate::manifold::Manifold;
-use crate::manifold::input::{FEW, Gift, Gifts};
 use crate::seen::event::EventKind;
 use crate::vocabulary::clock::stamp;
 use crate::vocabulary::value::Outputs;
-use crate::worker::context::{Context, Identity};
-use crate::worker::finish::overdue;
+use crate::worker::context::Context;
+use crate::worker::host::{Host, Identity};
+use crate::worker::judge::overdue;
+use crate::worker::launch::Launch;
+use crate::worker::launch::{FEW, Gift, Gifts};
 use crate::worker::stop::Stop;
-use crate::worker::task::Launch;
 
 impl EventLoop {
     pub(super) fn execute(&mut self, command: Command) {
@@ -63,14 +64,15 @@ impl EventLoop {
         self.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
         slot.set_aborted(false);
-        let (shared, name, starts) = (Arc::clone(&self.shared), slot.name().clone(), slot.starts);
-        let (stopper, stop) = Stop::of(Identity { shared, node, generation, starts, name });
+        let host: Arc<dyn Host> = Arc::clone(&self.shared) as _;
+        let (name, starts) = (slot.name().clone(), slot.starts);
+        let (stopper, stop) = Stop::of(Identity { host, node, generation, starts, name });
         self.note(node, None, || EventKind::Starting { generation: starts });
         let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());
         let ctx = Context::new(stop);
         let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
         // Nothing it tells is looked at before its slot is filled: who would look has the loop.
-        let task = manifold.blueprint.launch(launch, &self.shared);
+        let task = manifold.blueprint.launch(launch);
         let slot = &mut self.slots[node.index()];
         // Made where it will stand, for which there must be nothing to drop there.
         slot.worker = None;
@@ -181,7 +183,7 @@ impl EventLoop {
         if view.phase == Phase::Starting && !view.is_marked {
             let manifold = self.slots[node.index()].manifold.as_ref();
             let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
-            let text = overdue(settings, &self.shared.policy);
+            let text = overdue(settings, &self.shared.environment.policy);
             let error = LastError { text, is_panic: false, at: self.now };
             self.slots[node.index()].rare_mut().last_error = Some(error);
         }

@@ -35,7 +35,7 @@ impl<T> Drop for Discarded<T> {
 impl EventLoop {
     /// Drops something where the workers run.
     pub(super) fn discard<T: Send + 'static>(&self, value: T) {
-        discard(&self.shared.workers, value);
+        discard(&self.shared.environment.workers, value);
     }
 
     pub(super) fn discard_manifold(&self, manifold: Option<Manifold>) {

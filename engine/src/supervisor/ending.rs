@@ -122,7 +122,9 @@ impl EventLoop {
         };
         // The loop may be going because of a panic: another one would end the process.
         let at = self.wall(self.now);
-        wake(|| self.shared.log.push(at, &self.shared.path, &mut self.events));
+        wake(|| {
+            self.shared.environment.log.push(at, &self.shared.environment.path, &mut self.events)
+        });
         wake(|| self.end_events());
         wake(|| drop(self.life.send_replace(Life::Ended(verdict))));
     }
@@ -131,7 +133,7 @@ impl EventLoop {
     /// outermost.
     fn end_events(&self) {
         if self.linger.is_none() {
-            self.shared.log.close();
+            self.shared.environment.log.close();
         }
     }
 

@@ -110,7 +110,7 @@ impl EventLoop {
             self.names.reserve(count);
             self.slots.reserve(count);
             self.timers.reserve(count.min(AT_ONCE));
-            if self.shared.log.is_followed() {
+            if self.shared.environment.log.is_followed() {
                 // Each is installed and started.
                 self.events.reserve(2 * count.min(AT_ONCE));
             }
@@ -235,7 +235,8 @@ impl EventLoop {
                 self.disown(node);
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 self.has_parts |= policy.is_some_and(|settings| settings.part_of.is_some());
-                let policy = policy.map(|settings| Arc::new(settings.policy(&self.shared.policy)));
+                let policy = policy
+                    .map(|settings| Arc::new(settings.policy(&self.shared.environment.policy)));
                 let slot = &mut self.slots[node.index()];
                 let old = mem::replace(&mut slot.manifold, manifold.take());
                 slot.carry_present(old.as_ref());

@@ -20,7 +20,8 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::supervisor::{Call, Message};
+use super::Call;
+use crate::worker::message::Message;
 
 /// For how many messages and calls room is kept.
 const KEPT: usize = 1024;

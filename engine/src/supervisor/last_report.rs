@@ -74,14 +74,17 @@ impl fmt::Debug for LastReport {
 
 impl Summary {
     fn report(&self, shared: &Shared) -> Report {
-        let path_of = |last: &Last| shared.path_of(last.name.as_str());
+        let path_of = |last: &Last| shared.environment.path_of(last.name.as_str());
         let left_behind = shared.left_behind().to_owned();
         let workers = self.workers.iter().map(|last| {
             let brief = last.brief.clone();
-            (last.name.as_str().to_owned(), brief.into_report(path_of(last), shared.clock.wall))
+            (
+                last.name.as_str().to_owned(),
+                brief.into_report(path_of(last), shared.environment.clock.wall),
+            )
         });
         Report {
-            path: shared.own_path().to_owned(),
+            path: shared.environment.own_path().to_owned(),
             state: EngineState::Stopped,
             is_healthy: self.error.is_none() && left_behind.is_empty(),
             at: self.at,

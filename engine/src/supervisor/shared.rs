@@ -1,39 +1,23 @@
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::inbox::Inbox;
+use super::tree::Tree;
+use super::{EventLoop, LastReport};
 use crate::engine::Life;
 use crate::machine::NodeId;
-use crate::seen::log::Log;
-use crate::supervisor::inbox::Inbox;
-use crate::supervisor::tree::Tree;
-use crate::supervisor::{EventLoop, LastReport, Message};
-use crate::vocabulary::clock::Clock;
-use crate::vocabulary::policy::Policy;
-use crate::vocabulary::settings::{Classifier, Filter, Settings};
-use crate::worker::observe::Metrics;
+use crate::worker::host::{Environment, Host, Identity};
+use crate::worker::message::Message;
 use crate::worker::stop::Stop;
-use crate::worker::wrap::Wrap;
 
-/// What an engine's handles, its loop and its workers' tasks all see.
+/// What an engine's handles and its loop share.
 pub(crate) struct Shared {
     pub(crate) inbox: Inbox<EventLoop>,
-    /// The engine's path: empty for one that has no name.
-    pub(crate) path: Arc<str>,
-    pub(crate) policy: Arc<Policy>,
-    /// Of the order of starts and the jitter.
-    pub(crate) seed: u64,
-    pub(crate) filter: Option<Filter>,
-    pub(crate) classifier: Classifier,
-    pub(crate) metrics: Option<Arc<dyn Metrics>>,
-    /// What stands around all workers, also those of nested engines.
-    pub(crate) wrap: Option<Arc<dyn Wrap>>,
-    pub(crate) workers: Handle,
-    pub(crate) driver: Handle,
-    pub(crate) log: Arc<Log>,
+    pub(crate) environment: Environment,
     pub(crate) tree: Arc<Tree>,
     pub(crate) life: watch::Receiver<Life>,
     /// The worker that a nested engine is in the outer one: it is not gone before the workers are
@@ -44,10 +28,15 @@ pub(crate) struct Shared {
     /// Those that engines nested in it have left behind for good, until its own end.
     pub(crate) left_inside: Mutex<Vec<String>>,
     pub(crate) last_report: LastReport,
-    pub(crate) clock: Clock,
 }
 
 impl Shared {
+    /// Returns what the engine of a worker shares with its handles.
+    pub(crate) fn of(identity: &Identity) -> Arc<Self> {
+        let shared = Arc::clone(&identity.host).into_any().downcast();
+        shared.unwrap_or_else(|_| unreachable!("no other type is a host"))
+    }
+
     /// Whether it is one of the engines of its tree: a nested engine that has ended is not.
     pub(crate) fn is_listed(&self) -> bool {
         self.outer.is_none() || !self.inbox.is_closed()
@@ -57,26 +46,29 @@ impl Shared {
     pub(crate) fn left_behind(&self) -> &[String] {
         self.left_behind.get().map_or(&[], Vec::as_slice)
     }
+}
 
-    /// Returns where a worker with these settings runs.
-    pub(crate) fn runtime_of(&self, settings: Option<&Settings>) -> &Handle {
-        let is_beside = settings.is_some_and(|settings| settings.is_beside_engine);
-        if is_beside { &self.driver } else { &self.workers }
+impl Host for Shared {
+    fn environment(&self) -> &Environment {
+        &self.environment
     }
 
-    pub(crate) fn path_of(&self, name: &str) -> String {
-        [&*self.path, "/", name].concat()
+    fn send(&self, message: Message) {
+        self.inbox.send(message);
     }
 
-    /// The engine's own path as it is shown.
-    pub(crate) fn own_path(&self) -> &str {
-        if self.path.is_empty() { "/" } else { &self.path }
+    fn linger_outside(&self) -> Option<Box<dyn Send>> {
+        Some(Box::new(self.outer.as_ref()?.linger()))
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.tree.leave(&self.path);
+        self.tree.leave(&self.environment.path);
     }
 }
 
@@ -100,6 +92,6 @@ impl fmt::Debug for Pinned {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("path", &self.own_path()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("path", &self.environment.own_path()).finish_non_exhaustive()
     }
 }

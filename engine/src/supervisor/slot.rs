@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use super::discard::discard;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
-use crate::manifold::input::Declaration;
 use crate::seen::event::Origin;
 use crate::seen::report::Reporter;
 use crate::supervisor::shared::Shared;
@@ -21,7 +20,8 @@ use crate::vocabulary::follow;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::{Kind, Outputs, Value};
-use crate::worker::context::Degraded;
+use crate::worker::launch::Declaration;
+use crate::worker::stop::Degraded;
 use crate::worker::stop::Stopper;
 
 /// The values of one name and type, for those who follow them.
@@ -274,7 +274,7 @@ impl Slot {
         let channels = &mut self.rare_mut().channels;
         for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
             if let Some(value) = left.replace(None).filter(|_| !kind.is_plain()) {
-                discard(&shared.workers, value);
+                discard(&shared.environment.workers, value);
             }
         }
         if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {

@@ -4,14 +4,15 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::EventLoop;
 use super::slot::{Ask, LastError, Uptime, WorkerSlot};
-use super::{EventLoop, Message};
 use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
 use crate::seen::event::EventKind;
 use crate::seen::report::Reporter;
 use crate::vocabulary::value::{Outputs, Value};
 use crate::worker::finish::Finish;
-use crate::worker::publish::Latest;
+use crate::worker::latest::Latest;
+use crate::worker::message::Message;
 
 /// How long what a worker offered may be dropped for, if its grace is shorter: also a worker without
 /// a grace is not stuck for the moment that this takes.

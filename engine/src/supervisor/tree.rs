@@ -21,7 +21,7 @@ pub(crate) struct Tree {
 impl Tree {
     /// Adds an engine, in the place of an earlier one with the same path.
     pub(crate) fn enter(&self, shared: &Arc<Shared>) {
-        self.engines.lock().insert(Arc::clone(&shared.path), Arc::downgrade(shared));
+        self.engines.lock().insert(Arc::clone(&shared.environment.path), Arc::downgrade(shared));
     }
 
     /// Takes out the engine with this path, unless another has taken its place.

@@ -52,7 +52,7 @@ impl LoopTask {
     /// Runs until the engine has ended.
     pub(crate) async fn run(self) {
         let inbox = &self.shared.inbox;
-        let mut sleep = pin!(sleep_until(self.shared.clock.began));
+        let mut sleep = pin!(sleep_until(self.shared.environment.clock.began));
         let mut is_asleep = false;
         loop {
             let taken = poll_fn(|cx| {
@@ -122,7 +122,7 @@ impl Shared {
     /// Whether this thread is one of the loop's runtime: so it has the loop's clock, and an engine
     /// whose workers are on another runtime does not depend on their threads.
     fn is_here(&self) -> bool {
-        Handle::try_current().is_ok_and(|current| current.id() == self.driver.id())
+        Handle::try_current().is_ok_and(|current| current.id() == self.environment.driver.id())
     }
 
     /// Takes a turn of the loop and does something in it; none if it has panicked.

@@ -111,7 +111,7 @@ impl EventLoop {
             if self.machine.is_killed() { EngineState::Stopping } else { EngineState::Running };
         let error = self.fatal.as_ref().and_then(|fatal| Verdict::of(fatal).text());
         let report = Report {
-            path: self.shared.own_path().to_owned(),
+            path: self.shared.environment.own_path().to_owned(),
             state,
             is_healthy: error.is_none(),
             at: self.wall(self.now).into(),
@@ -130,7 +130,7 @@ impl EventLoop {
         }
         let Snapshot { report, asks } = snapshot;
         let brief = self.brief(node, view, slot);
-        let worker = brief.into_report(self.path(node), self.shared.clock.wall);
+        let worker = brief.into_report(self.path(node), self.shared.environment.clock.wall);
         report.is_healthy &= worker.is_well() || !worker.is_essential;
         if view.stage == Stage::Stuck {
             report.left_behind.push(worker.path.clone());
@@ -139,8 +139,9 @@ impl EventLoop {
         if let Some(ask) = slot.worker.as_ref().and_then(|worker| worker.ask.clone()) {
             let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
             let own = settings.and_then(|settings| settings.report_deadline);
-            let deadline = own.unwrap_or(self.shared.policy.report_deadline);
-            let runtime = self.shared.runtime_of(settings.map(|settings| &**settings)).clone();
+            let deadline = own.unwrap_or(self.shared.environment.policy.report_deadline);
+            let runtime =
+                self.shared.environment.runtime_of(settings.map(|settings| &**settings)).clone();
             asks.push(Asking { name: name.clone(), ask, deadline, runtime });
         }
         report.workers.insert(name, worker);
@@ -210,7 +211,7 @@ impl EventLoop {
         let inputs = declared.zip(self.machine.inputs(node)).enumerate();
         let report = |(index, (input, (edge, _))): (
             usize,
-            (&crate::manifold::input::Declaration, (crate::machine::Edge, bool)),
+            (&crate::worker::launch::Declaration, (crate::machine::Edge, bool)),
         )| {
             InputReport {
                 name: input.name.as_str().to_owned(),
@@ -224,7 +225,7 @@ impl EventLoop {
     }
 
     pub(super) fn begin_graph(&self) -> Graph {
-        Graph::new(self.shared.own_path().to_owned())
+        Graph::new(self.shared.environment.own_path().to_owned())
     }
 
     fn add_to_graph(&self, graph: &mut Graph, node: NodeId) {

@@ -1,37 +1,17 @@
 use std::fmt;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use foldhash::fast::FixedState;
 use tokio::time::Instant;
 
-use crate::machine::{Generation, NodeId};
+use super::host::{Environment, Identity};
+use super::message::Message;
+use super::stop::Degraded;
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::log::Record;
-use crate::supervisor::Message;
-use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::Panicked;
-use crate::vocabulary::name::Text;
 use crate::vocabulary::text;
 use crate::worker::observe::Observed;
 use crate::worker::stop::Stop;
-
-/// Which worker something is about.
-#[derive(Clone)]
-pub(crate) struct Identity {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) node: NodeId,
-    pub(crate) generation: Generation,
-    /// How many workers the name has had, this one included.
-    pub(crate) starts: u32,
-    pub(crate) name: Text,
-}
-
-impl Identity {
-    pub(crate) fn seed(&self) -> u64 {
-        FixedState::with_seed(self.shared.seed).hash_one((self.name.as_str(), self.starts))
-    }
-}
 
 /// What a start is told of the worker it makes.
 #[derive(Clone)]
@@ -48,7 +28,7 @@ impl Context {
 
     /// Has the worker's start be seen.
     pub(crate) fn observe(&mut self) -> Option<Arc<Observed>> {
-        self.observed = Observed::new(self);
+        self.observed = Observed::new(self.identity());
         self.observed.clone()
     }
 
@@ -63,12 +43,12 @@ impl Context {
 
     /// Returns the path of the worker's engine; that of the outermost is empty.
     pub fn engine(&self) -> &str {
-        &self.identity().shared.path
+        &self.identity().environment().path
     }
 
     /// Returns the path of the worker: its engine's path and its name.
     pub fn path(&self) -> String {
-        self.identity().shared.path_of(self.name())
+        self.identity().path()
     }
 
     /// Returns how many workers the name has had, this one included.
@@ -133,12 +113,6 @@ impl fmt::Debug for Context {
     }
 }
 
-/// What a worker says that does not do all it should.
-pub(crate) struct Degraded {
-    pub(crate) reason: String,
-    pub(crate) next_try: Option<Instant>,
-}
-
 /// Says how well a running worker does its work.
 ///
 /// A worker is in good health until it says otherwise. Being degraded changes nothing but what is
@@ -176,8 +150,8 @@ impl Health {
 
     fn send(&self, degraded: Option<Degraded>) {
         if self.stop.put_health(degraded) {
-            let Identity { shared, node, generation, .. } = self.stop.identity();
-            shared.inbox.send(Message::Health { node: *node, generation: *generation });
+            let Identity { host, node, generation, .. } = self.stop.identity();
+            host.send(Message::Health { node: *node, generation: *generation });
         }
     }
 }
@@ -202,15 +176,15 @@ impl Journal {
     /// A note does not wait for the engine: it may stand before what the engine notes of the same
     /// moment.
     pub fn note(&self, text: impl Into<String>, origin: Origin) {
-        let Identity { shared, name, .. } = self.stop.identity();
-        let log = &shared.log;
+        let identity = self.stop.identity();
+        let Environment { log, clock, path, .. } = identity.environment();
         if !log.is_followed() {
             return;
         }
         let kind = EventKind::Noted { text: text::cut(text.into()) };
         let mut records = Vec::new();
-        Record::push(&mut records, kind, Some(&Arc::new(origin.cut())), Some(name));
-        log.push(shared.clock.now(), &shared.path, &mut records);
+        Record::push(&mut records, kind, Some(&Arc::new(origin.cut())), Some(&identity.name));
+        log.push(clock.now(), path, &mut records);
     }
 }
 

@@ -1,28 +1,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::Span;
 
+use super::host::Identity;
+use super::metrics::Metrics;
 use crate::vocabulary::exit::EndKind;
-use crate::worker::context::Context;
-
-/// Counts and times what workers do. Every method does nothing by default.
-///
-/// It is called in the workers' tasks; one that blocks delays the worker, not the engine.
-pub trait Metrics: Send + Sync {
-    /// A worker is up; `took` is how long its start was.
-    fn worker_started(&self, path: &str, took: Duration) {
-        let _ = (path, took);
-    }
-
-    /// A worker has ended after it was up, or before.
-    fn worker_ended(&self, path: &str, end: EndKind, lived: Duration) {
-        let _ = (path, end, lived);
-    }
-}
 
 /// What watches one worker, if anything does.
 pub(crate) struct Observed {
@@ -35,18 +20,18 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// Returns nothing when nobody would see it, as for most of a hundred thousand workers.
-    pub(crate) fn new(ctx: &Context) -> Option<Arc<Self>> {
-        let shared = &ctx.identity().shared;
+    pub(crate) fn new(identity: &Identity) -> Option<Arc<Self>> {
+        let environment = identity.environment();
         let span = tracing::debug_span!(parent: None, "worker", path = tracing::field::Empty);
-        if span.is_disabled() && shared.metrics.is_none() {
+        if span.is_disabled() && environment.metrics.is_none() {
             return None;
         }
-        let path = ctx.path();
+        let path = identity.path();
         span.record("path", path.as_str());
         Some(Arc::new(Self {
             span,
             path,
-            metrics: shared.metrics.clone(),
+            metrics: environment.metrics.clone(),
             launched: Instant::now(),
             started: OnceLock::new(),
         }))

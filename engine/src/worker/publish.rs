@@ -9,13 +9,14 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::supervisor::Message;
+use super::latest::Publisher;
+use super::message::Message;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::value::Value;
-use crate::worker::context::Identity;
+use crate::worker::host::Identity;
 use crate::worker::stop::Stop;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -96,84 +97,13 @@ where
         }
         last = value.clone();
         if publisher.put(Arc::new(value)) {
-            identity.shared.inbox.send(Message::Changed {
+            identity.host.send(Message::Changed {
                 node: identity.node,
                 generation: identity.generation,
                 index,
                 latest: Arc::clone(&publisher.latest),
             });
         }
-    }
-}
-
-/// Passes values between the worker that publishes them and the engine.
-///
-/// It holds the newest value until the engine takes it: however fast values come, one message is
-/// under way. And it takes back the values that were replaced: the publisher drops them, so that a
-/// `Drop` that blocks holds up who publishes, and nobody else.
-#[derive(Default)]
-pub(crate) struct Latest {
-    state: Mutex<Passing>,
-    has_used: Notify,
-}
-
-#[derive(Default)]
-struct Passing {
-    value: Option<Value>,
-    used: Vec<Value>,
-    /// The publisher is gone.
-    is_closed: bool,
-}
-
-impl Latest {
-    pub(crate) fn take(&self) -> Option<Value> {
-        self.state.lock().value.take()
-    }
-
-    /// Gives values back to their publisher, or to the caller if it is gone.
-    pub(crate) fn give_back(&self, used: Vec<Value>) -> Result<(), Vec<Value>> {
-        if used.is_empty() {
-            return Ok(());
-        }
-        let mut state = self.state.lock();
-        if state.is_closed {
-            return Err(used);
-        }
-        state.used.extend(used);
-        drop(state);
-        self.has_used.notify_one();
-        Ok(())
-    }
-}
-
-/// The publisher's end of [`Latest`].
-#[derive(Default)]
-struct Publisher {
-    latest: Arc<Latest>,
-}
-
-impl Publisher {
-    /// Returns whether nothing was waiting to be taken.
-    fn put(&self, value: Value) -> bool {
-        let before = self.latest.state.lock().value.replace(value);
-        before.is_none()
-    }
-
-    /// Waits until values were given back, and drops them.
-    async fn drop_used(&self) {
-        self.latest.has_used.notified().await;
-        let used = mem::take(&mut self.latest.state.lock().used);
-        drop(used);
-    }
-}
-
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        let mut state = self.latest.state.lock();
-        state.is_closed = true;
-        let left = (state.value.take(), mem::take(&mut state.used));
-        drop(state);
-        drop(left);
     }
 }
 

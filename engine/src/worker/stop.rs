@@ -24,10 +24,11 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
+use super::host::Identity;
 use crate::machine::Left;
 use crate::vocabulary::exit::Panicked;
-use crate::worker::context::{Degraded, Identity};
 use wait::Wait;
 use waiters::Waiters;
 
@@ -70,6 +71,12 @@ struct Rare {
     grace: Option<Duration>,
     /// Why the worker is degraded, or that it is not, until the engine takes it.
     health: Option<Option<Degraded>>,
+}
+
+/// What a worker says that does not do all it should.
+pub(crate) struct Degraded {
+    pub(crate) reason: String,
+    pub(crate) next_try: Option<Instant>,
 }
 
 impl Cell {

@@ -16,33 +16,23 @@ use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
-use crate::manifold::input::{FEW, Gift, Gifts};
-use crate::manifold::{Blueprint, Entry};
 use crate::seen::report::Reporter;
-use crate::supervisor::Message;
-use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};
 use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::Outputs;
-use crate::worker::context::{Context, Health, Identity};
+use crate::worker::context::{Context, Health};
 use crate::worker::finish::{Finish, Last};
+use crate::worker::host::Identity;
+use crate::worker::launch::{Blueprint, Checks, FEW, Gift, Gifts, Launch};
+use crate::worker::message::Message;
 use crate::worker::observe::Observed;
 use crate::worker::publish::{Changes, Late};
-use crate::worker::stop::{Linger, Stop};
-use crate::worker::wrap::{Step, Wrapped, WrappedInput};
+use crate::worker::stop::Stop;
+use crate::worker::wrap::{Step, Wrapped, WrappedInput, wrap_of};
 
 /// What is wrong with a closure that goes on without what says that it is up.
 pub(crate) const NEVER_UP: &str =
     "it has dropped its `Up` without a call of `ready`, and can never come up";
-
-/// What a worker is started with.
-pub(crate) struct Launch {
-    pub(crate) gifts: Gifts,
-    pub(crate) ctx: Context,
-    pub(crate) settings: Option<Arc<Settings>>,
-    /// What it must pass first, if anything.
-    pub(crate) entry: Option<Box<Entry>>,
-}
 
 /// What a worker shows once it is up.
 pub(crate) struct Born {
@@ -53,7 +43,7 @@ pub(crate) struct Born {
 impl Born {
     /// Tells the engine that the worker is up.
     pub(crate) fn tell(self, identity: &Identity) {
-        identity.shared.inbox.send(Message::Started {
+        identity.host.send(Message::Started {
             node: identity.node,
             generation: identity.generation,
             outputs: self.outputs,
@@ -74,7 +64,6 @@ impl Launch {
     /// Runs a worker in a task of the engine's.
     pub(crate) fn spawn<M, W, F, R, B, P, N>(
         mut self,
-        shared: &Shared,
         steps: Steps<M, B, P, N>,
     ) -> Option<AbortHandle>
     where
@@ -86,7 +75,8 @@ impl Launch {
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
-        let runtime = shared.runtime_of(guard.settings.as_deref());
+        let environment = guard.identity().environment();
+        let runtime = environment.runtime_of(guard.settings.as_deref()).clone();
         let stage = Stage::New { gifts: self.gifts, ctx: Some(self.ctx) };
         let task = Task { stage, steps, beside: None, guard };
         Some(runtime.spawn(task).abort_handle())
@@ -100,7 +90,7 @@ impl Launch {
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
         let (gifts, ctx) = (self.gifts, self.ctx);
-        let runtime = guard.identity().shared.workers.clone();
+        let runtime = guard.identity().environment().workers.clone();
         let name = ctx.name().to_owned();
         guard.if_dropped = Some(Last::NoThread);
         let body = move || {
@@ -141,9 +131,9 @@ pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
-    entry: Option<Box<Entry>>,
+    entry: Option<Box<Checks>>,
     /// Keeps an outer engine from taking this one for gone.
-    linger: Option<Linger>,
+    linger: Option<Box<dyn Send>>,
     /// How the worker has ended if this is dropped before it has; none once its end was told.
     if_dropped: Option<Last>,
 }
@@ -156,7 +146,7 @@ impl Guard {
             settings: launch.settings.take(),
             observed,
             entry: launch.entry.take(),
-            linger: launch.ctx.identity().shared.outer.as_ref().map(Stop::linger),
+            linger: launch.ctx.identity().host.linger_outside(),
             if_dropped: Some(Last::Dropped),
         }
     }
@@ -177,7 +167,7 @@ impl Guard {
         gifts: &[Gift],
         manifold: &dyn Blueprint,
     ) -> Option<Box<dyn Wrapped>> {
-        let wrap = ctx.identity().shared.wrap.as_ref()?;
+        let wrap = wrap_of(ctx.identity().environment())?;
         let given: SmallVec<[bool; FEW]> = gifts.iter().map(Gift::is_present).collect();
         let admitted = self.entry.as_ref().and_then(|entry| entry.inputs());
         let (inputs, present) = admitted.unwrap_or((manifold.inputs(), &given));
@@ -194,8 +184,8 @@ impl Guard {
     fn finish(&mut self, last: Last) {
         self.if_dropped = None;
         let (stop, settings) = (&self.stop, self.settings.as_deref());
-        let shared = &self.identity().shared;
-        let judge = AssertUnwindSafe(|| Finish::judge(last, stop, settings, shared));
+        let environment = self.identity().environment();
+        let judge = AssertUnwindSafe(|| Finish::judge(last, stop, settings, environment));
         let finish = catch_unwind(judge)
             .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
         if let Some(observed) = &self.observed {
@@ -210,8 +200,8 @@ impl Guard {
                 drop(linger);
             });
         }
-        let Identity { shared, node, generation, .. } = self.identity();
-        shared.inbox.send(Message::Ended { node: *node, generation: *generation, finish });
+        let Identity { host, node, generation, .. } = self.identity();
+        host.send(Message::Ended { node: *node, generation: *generation, finish });
     }
 }
 
@@ -242,8 +232,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             if end(this.stage, this.beside).is_some() {
-                let Identity { shared, name, .. } = this.guard.identity();
-                let path = shared.path_of(name.as_str());
+                let path = this.guard.identity().path();
                 tracing::warn!(parent: None, worker = %path, "a worker panicked while it was dropped");
             }
         }
@@ -354,7 +343,7 @@ where
 
     fn advance(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Outcome> {
         loop {
-            if self.guard.identity().shared.wrap.is_some()
+            if self.guard.identity().environment().wrap.is_some()
                 && let Some(outcome) = ready!(self.as_mut().ask_wrapped(cx))
             {
                 return Poll::Ready(outcome);

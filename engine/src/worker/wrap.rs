@@ -1,4 +1,8 @@
+use std::any::Any;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+
+use super::host::Environment;
 
 use crate::vocabulary::exit::Outcome;
 use crate::worker::context::Context;
@@ -93,4 +97,15 @@ pub struct WrappedInput<'a> {
     pub output: &'static str,
     /// Whether there is a value of it now; an optional input without one is given as `None`.
     pub is_present: bool,
+}
+
+/// Returns it as an [`Environment`] holds it.
+pub(crate) fn erase(wrap: Arc<dyn Wrap>) -> Arc<dyn Any + Send + Sync> {
+    Arc::new(wrap)
+}
+
+/// Returns what stands around all workers, if anything does.
+pub(crate) fn wrap_of(environment: &Environment) -> Option<&dyn Wrap> {
+    let wrap = environment.wrap.as_ref()?.downcast_ref::<Arc<dyn Wrap>>()?;
+    Some(&**wrap)
 }

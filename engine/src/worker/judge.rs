@@ -1,0 +1,99 @@
+//! How the end of a worker is judged: in its own task, and nowhere else.
+
+use std::fmt::Display;
+
+use super::finish::{Failure, Finish, Last};
+use super::host::Environment;
+use super::stop::Stop;
+use crate::vocabulary::error::SharedError;
+use crate::vocabulary::exit::{EndKind, Exit, Panicked};
+use crate::vocabulary::policy::Policy;
+use crate::vocabulary::settings::{Settings, Severity};
+use crate::vocabulary::text;
+
+impl Finish {
+    /// Judges an end: applies the filters and the classifier to an outcome, and says what an end
+    /// means that the engine has asked for.
+    pub(crate) fn judge(
+        last: Last,
+        stop: &Stop,
+        settings: Option<&Settings>,
+        environment: &Environment,
+    ) -> Self {
+        match last {
+            Last::Outcome(Err(exit)) => Self::of_exit(exit, stop, settings, environment),
+            Last::NoThread => Self::failed("cannot make a thread for it"),
+            Last::Outcome(Ok(())) | Last::Dropped if stop.is_overdue() => {
+                Self::failed(&overdue(settings, &environment.policy))
+            }
+            Last::Outcome(Ok(())) => Self::of_done(stop),
+            Last::Dropped if stop.is_aborted() => Self { kind: EndKind::Stopped, failure: None },
+            Last::Dropped => Self { kind: EndKind::Dropped, failure: None },
+        }
+    }
+
+    fn of_done(stop: &Stop) -> Self {
+        let kind = if stop.is_stopped() { EndKind::Stopped } else { EndKind::Done };
+        Self { kind, failure: None }
+    }
+
+    fn of_exit(
+        exit: Exit,
+        stop: &Stop,
+        settings: Option<&Settings>,
+        environment: &Environment,
+    ) -> Self {
+        let manifold = settings.and_then(|settings| settings.filter.as_ref());
+        let mut outcome = Err(exit);
+        for filter in [manifold, environment.filter.as_ref()].into_iter().flatten() {
+            outcome = match outcome {
+                Err(exit) if exit.error().is_some() => filter(exit),
+                other => other,
+            };
+        }
+        match outcome {
+            Ok(()) => Self::of_done(stop),
+            Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },
+            Err(Exit::Uninstall) => Self { kind: EndKind::Uninstall, failure: None },
+            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, &reason, false),
+            Err(exit) => {
+                let own = settings.and_then(|settings| settings.classifier.as_ref());
+                let severity = own.unwrap_or(&environment.classifier)(&exit);
+                Self::of_error(exit, severity)
+            }
+        }
+    }
+
+    fn of_error(exit: Exit, severity: Severity) -> Self {
+        let kind = if severity.is_fatal() { EndKind::Fatal } else { EndKind::Failed };
+        let mut finish = Self::because(kind, &exit, exit.is_panic());
+        if let Exit::Failed(error) | Exit::Fatal(error) = exit
+            && severity.is_fatal()
+            && let Some(failure) = &mut finish.failure
+        {
+            failure.fatal = Some((severity, SharedError::new(error, failure.text.clone())));
+        }
+        finish
+    }
+
+    fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
+        let failure = Failure { text: text::written(why), is_panic, fatal: None };
+        Self { kind, failure: Some(Box::new(failure)) }
+    }
+
+    /// The end of a worker whose filter, classifier or error text panicked.
+    pub(crate) fn of_panic(panic: &Panicked) -> Self {
+        Self::because(EndKind::Failed, panic, true)
+    }
+
+    fn failed(text: &str) -> Self {
+        Self::because(EndKind::Failed, &text, false)
+    }
+}
+
+/// Returns the error of a start that took too long.
+pub(crate) fn overdue(settings: Option<&Settings>, policy: &Policy) -> String {
+    let own = settings.and_then(|settings| settings.start_timeout);
+    let timeout = humantime::format_duration(own.unwrap_or(policy.start_timeout));
+    format!("its start took longer than {timeout}")
+}
