@@ -1,4 +1,3 @@
-mod applied;
 mod builder;
 mod chain;
 mod collect;
@@ -13,7 +12,6 @@ use std::sync::Arc;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
 
-pub use applied::Applied;
 pub use builder::EngineBuilder;
 pub use error::EngineError;
 pub use input::EngineInput;
@@ -21,7 +19,6 @@ pub use nested::NestedEngine;
 pub use output::{OutputRequest, OutputWatch};
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
-use crate::machine::{Generation, NodeId};
 use crate::manifold::Manifold;
 use crate::seen::event::Origin;
 use crate::seen::graph::Graph;
@@ -29,9 +26,14 @@ use crate::seen::log::Events;
 use crate::seen::report::Detail;
 use crate::seen::report::Report;
 use crate::seen::why::Why;
+use crate::supervisor::applied::Applied;
+use crate::supervisor::call::Call;
+use crate::supervisor::call::Question;
+use crate::supervisor::job::Caller;
+use crate::supervisor::life::Life;
+use crate::supervisor::life::Verdict;
+use crate::supervisor::reply::Reply;
 use crate::supervisor::shared::Shared;
-use crate::supervisor::{Call, Question, Reply};
-use crate::vocabulary::error::SharedError;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::LONG;
 use crate::worker::host::Identity;
@@ -82,53 +84,6 @@ use crate::worker::host::Identity;
 pub struct Engine {
     shared: Arc<Shared>,
     caller: Caller,
-}
-
-/// Who makes a call.
-#[derive(Clone, Default)]
-pub(crate) struct Caller {
-    pub(crate) origin: Option<Arc<Origin>>,
-    /// The worker that was given the handle.
-    pub(crate) asker: Option<(NodeId, Generation)>,
-}
-
-/// Whether an engine runs.
-pub(crate) enum Life {
-    Running,
-    /// It was killed, or has had a fatal error.
-    Stopping,
-    Ended(Verdict),
-}
-
-/// How an engine has ended.
-#[derive(Clone)]
-pub(crate) enum Verdict {
-    Ended,
-    /// Not all workers have ended.
-    LeftBehind,
-    /// The workers' runtime has gone.
-    RuntimeGone,
-    /// The loop has gone with its runtime, before it came to its end.
-    Lost,
-    /// The loop has panicked.
-    Panicked,
-    Fatal {
-        path: String,
-        error: SharedError,
-    },
-}
-
-impl Verdict {
-    pub(crate) fn text(&self) -> Option<String> {
-        match self {
-            // What is left behind has not stopped the engine.
-            Self::Ended | Self::LeftBehind => None,
-            Self::RuntimeGone => Some("its workers' runtime was shut down".to_owned()),
-            Self::Lost => Some("its runtime was shut down".to_owned()),
-            Self::Panicked => Some("its loop panicked".to_owned()),
-            Self::Fatal { path, error } => Some(format!("{path}: {}", error.text())),
-        }
-    }
 }
 
 impl Engine {

@@ -58,8 +58,7 @@ mod worker;
 
 pub use change::{Change, ChangeError, Preview};
 pub use engine::{
-    Applied, Engine, EngineBuilder, EngineError, EngineInput, NestedEngine, OutputRequest,
-    OutputWatch,
+    Engine, EngineBuilder, EngineError, EngineInput, NestedEngine, OutputRequest, OutputWatch,
 };
 #[cfg(feature = "bare-machine")]
 #[doc(hidden)]
@@ -76,6 +75,7 @@ pub use seen::report::{
     Detail, EngineState, ErrorReport, InputReport, Report, WorkerReport, WorkerState,
 };
 pub use seen::why::{Why, WhyStep};
+pub use supervisor::applied::Applied;
 pub use vocabulary::backoff::{Backoff, Intensity};
 pub use vocabulary::clock::Timestamp;
 pub use vocabulary::error::{BoxError, ConfigError, SharedError, WithCauses};

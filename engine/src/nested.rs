@@ -9,9 +9,10 @@ use border::{Border, Crossing, Direction};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::change::{Change, Mode, Part};
-use crate::engine::{Applied, Engine, EngineBuilder, EngineInput};
+use crate::engine::{Engine, EngineBuilder, EngineInput};
 use crate::manifold::Manifold;
 use crate::manifold::input::{Declared, Given, Inputs};
+use crate::supervisor::applied::Applied;
 use crate::vocabulary::exit::{Exit, Panicked};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;

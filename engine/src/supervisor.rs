@@ -14,7 +14,10 @@
 //!    shows its users: each is one walk. Nor is the end of a kill's deadline, nor the list of those
 //!    who are left behind.
 
+pub(crate) mod applied;
+pub(crate) mod ask;
 mod brief;
+pub(crate) mod call;
 mod check;
 mod commands;
 mod complete;
@@ -22,18 +25,23 @@ mod discard;
 mod ending;
 mod group;
 pub(crate) mod inbox;
-mod last_report;
+pub(crate) mod job;
+pub(crate) mod last_report;
+pub(crate) mod life;
 mod names;
+mod plan;
 mod questions;
+pub(crate) mod reply;
 pub(crate) mod shared;
 mod slice;
 mod slot;
 mod timers;
 mod told;
 pub(crate) mod tree;
-mod turns;
+pub(crate) mod turns;
 mod waiting;
 mod walk;
+mod walks;
 
 use std::any::TypeId;
 use std::collections::VecDeque;
@@ -41,82 +49,33 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use complete::Orphaned;
-use ending::Fatal;
-pub(crate) use group::{Changed, Job};
-pub(crate) use last_report::LastReport;
 use names::Names;
 use slice::STEPS;
 use slot::Slot;
-pub(crate) use slot::{Ask, Unasked};
 use timers::Timers;
-pub(crate) use turns::LoopTask;
 use waiting::Waiting;
-use walk::Walk;
-pub(crate) use walk::{Asking, Snapshot};
 
-use crate::change::{ChangeError, Ops, Preview};
-use crate::engine::Life;
 use crate::machine::{Generation, Machine, NodeId, Port, Scope};
 use crate::seen::event::{EventKind, Origin};
-use crate::seen::graph::Graph;
 use crate::seen::log::Record;
-use crate::seen::why::WhyStep;
 use crate::supervisor::inbox::Unread;
-use crate::supervisor::shared::{Pinned, Shared};
+use crate::supervisor::shared::Shared;
 use crate::vocabulary::chunks::Chunks;
 use crate::vocabulary::clock::{Stamp, Wall};
-use crate::vocabulary::follow;
 use crate::vocabulary::hash::Map;
-use crate::vocabulary::name::Text;
-use crate::vocabulary::settings::HandedBy;
-use crate::vocabulary::value::{Kind, Value};
 use crate::vocabulary::wake::wake;
 use crate::worker::stop::Linger;
+use job::Job;
+use life::Fatal;
+use life::Life;
+use walks::Walk;
 
 /// How many messages, and how many calls, are looked at in one turn.
 const BATCH: usize = 256;
-
-pub(crate) type Reply<T> = oneshot::Sender<T>;
-
-pub(crate) type ChangeReply = Reply<Changed>;
-
-/// What is asked from outside.
-pub(crate) enum Call {
-    Kill(Option<Arc<Origin>>),
-    Change(Box<Job>),
-    Ask(Box<Question>),
-}
-
-/// Something that is looked up without a change.
-pub(crate) enum Question {
-    Preview(Ops, Reply<Result<Preview, ChangeError>>),
-    Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
-    Settled(Reply<()>),
-    /// Whether the loop's task gets its turn.
-    Turn(Reply<()>),
-    /// The path of a worker, if this generation of it is live.
-    Live(NodeId, Generation, Reply<Option<String>>),
-    Snapshot(Reply<Snapshot>),
-    Why(String, Reply<Option<Chain>>),
-    Graph(Reply<Graph>),
-}
-
-/// The part of a chain to a root cause that is in one engine.
-pub(crate) struct Chain {
-    pub(crate) steps: Vec<WhyStep>,
-    /// Who hands over what the last of them misses: the chain goes on there, in another engine.
-    pub(crate) handed_by: Option<HandedBy>,
-}
-
-/// A name that is followed, and the pin that keeps it.
-pub(crate) struct Followed {
-    pub(crate) receiver: follow::Receiver<Option<Value>>,
-    pub(crate) pinned: Pinned,
-}
 
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,

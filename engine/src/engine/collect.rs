@@ -16,10 +16,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{Engine, Life};
+use super::Engine;
 use crate::seen::report::Detail;
 use crate::seen::report::Report;
-use crate::supervisor::{Ask, Asking, Question, Unasked};
+use crate::supervisor::ask::Ask;
+use crate::supervisor::ask::Asking;
+use crate::supervisor::ask::Unasked;
+use crate::supervisor::call::Question;
+use crate::supervisor::life::Life;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
 

@@ -2,10 +2,11 @@ use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
 
-use super::{Engine, Life};
+use super::Engine;
 use crate::change::ChangeError;
-use crate::supervisor::Question;
-use crate::supervisor::shared::Pinned;
+use crate::supervisor::call::Pinned;
+use crate::supervisor::call::Question;
+use crate::supervisor::life::Life;
 use crate::vocabulary::live::{EngineGone, Live};
 use crate::vocabulary::name::Name;
 use crate::vocabulary::value::Kind;

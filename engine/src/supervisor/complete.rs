@@ -1,8 +1,9 @@
 //! What goes with the names of a group: dependents, and the parts of nested engines.
 
-use super::{EventLoop, Job};
+use super::EventLoop;
+use super::job::Caller;
+use super::job::Job;
 use crate::change::{Action, Mode, Op, Ops};
-use crate::engine::Caller;
 use crate::machine::NodeId;
 use crate::manifold::Manifold;
 use crate::vocabulary::hash::{Map, Set};

@@ -2,29 +2,20 @@
 
 use std::sync::Arc;
 
+use super::EventLoop;
+use super::call::Call;
+use super::call::Question;
 use super::last_report::Remains;
-use super::{Call, EventLoop, Question};
+use super::life::Fatal;
+use super::life::Life;
+use super::life::Verdict;
 use crate::change::ChangeError;
-use crate::engine::{Life, Verdict};
 use crate::machine::{NodeId, Stage};
 use crate::seen::event::{EventKind, Origin};
 use crate::vocabulary::clock::stamp;
 use crate::vocabulary::error::SharedError;
 use crate::vocabulary::settings::Severity;
 use crate::vocabulary::wake::wake;
-
-/// The gravest fatal error so far.
-pub(crate) struct Fatal {
-    pub(crate) severity: Severity,
-    pub(crate) path: String,
-    pub(crate) error: SharedError,
-}
-
-impl Verdict {
-    pub(super) fn of(fatal: &Fatal) -> Self {
-        Self::Fatal { path: fatal.path.clone(), error: fatal.error.clone() }
-    }
-}
 
 impl EventLoop {
     /// Keeps the gravest fatal error, and begins to stop.

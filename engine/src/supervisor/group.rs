@@ -3,68 +3,18 @@
 use std::mem;
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-
-use super::check::{Faults, Plan, Planned};
+use super::EventLoop;
+use super::applied::Changed;
+use super::job::{Job, Stage};
+use super::plan::Planned;
+use super::reply::answer;
 use super::slice::STEPS;
-use super::waiting::answer;
-use super::{ChangeReply, EventLoop};
-use crate::change::{Action, ChangeError, Ops};
-use crate::engine::{Applied, Caller};
+use crate::change::{Action, ChangeError};
 use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
 use crate::seen::event::{EventKind, Origin};
 
 /// For how many workers of a group room is made that they share with others.
 const AT_ONCE: usize = 64;
-
-/// What has come of a change. Refusals are rare and large, so that they are boxed.
-pub(crate) type Changed = Result<(), Box<ChangeError>>;
-
-/// A group of changes, who asks for it, and how far it has come.
-#[derive(Default)]
-pub(crate) struct Job {
-    pub(super) ops: Ops,
-    caller: Caller,
-    /// Where the answer goes; nowhere if nobody waits for it.
-    pub(super) reply: Option<ChangeReply>,
-    plan: Plan,
-    faults: Faults,
-    /// The workers that the group itself stops.
-    pub(super) ending: Vec<(NodeId, Generation)>,
-    stage: Stage,
-}
-
-/// How far a group has come, with the op that is next.
-enum Stage {
-    Resolve(usize),
-    /// Types are compared.
-    Check(usize),
-    /// Cycles are searched for.
-    Search(CycleSearch),
-    Apply(usize),
-    /// It stands in the graph, and what it can start or stop is told to.
-    Settle,
-}
-
-impl Default for Stage {
-    fn default() -> Self {
-        Self::Resolve(0)
-    }
-}
-
-impl Job {
-    pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
-        let (plan, faults, ending) = (Plan::default(), Faults::default(), Vec::new());
-        Self { ops, caller, reply: None, plan, faults, ending, stage: Stage::default() }
-    }
-
-    /// Lets someone wait for the answer.
-    pub(super) fn applied(&mut self) -> Applied {
-        let (reply, answer) = oneshot::channel();
-        self.reply = Some(reply);
-        Applied::waiting(answer)
-    }
-}
 
 /// Counts the steps of a slice, to look at the clock now and then.
 #[derive(Default)]

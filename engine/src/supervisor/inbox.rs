@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::Call;
+use super::call::Call;
 use crate::worker::message::Message;
 
 /// For how many messages and calls room is kept.

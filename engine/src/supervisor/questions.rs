@@ -4,17 +4,24 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::check::{Faults, Plan, Planned, is_offered};
+use super::EventLoop;
+use super::call::Chain;
+use super::call::Followed;
+use super::call::Pinned;
+use super::call::Question;
+use super::check::is_offered;
+use super::plan::Faults;
+use super::plan::Plan;
+use super::plan::Planned;
+use super::reply::answer;
 use super::slot::LastError;
-use super::waiting::answer;
-use super::walk::{Found, state_of};
-use super::{Chain, EventLoop, Followed, Question};
+use super::walk::state_of;
+use super::walks::Found;
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::machine::{CycleSearch, NodeId, Status};
 use crate::seen::event::Origin;
 use crate::seen::report::WorkerState;
 use crate::seen::why::WhyStep;
-use crate::supervisor::shared::Pinned;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::value::Kind;
@@ -52,7 +59,7 @@ impl EventLoop {
         self.machine.pin(node);
         let receiver = self.slots[node.index()].follow(kind, &self.shared);
         // Dropped with the answer, if nobody waits for it any more.
-        let pinned = Pinned { shared: Arc::clone(&self.shared), node };
+        let pinned = Pinned { host: Arc::clone(&self.shared) as _, node };
         Ok(Followed { receiver, pinned })
     }
 

@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::EventLoop;
 use super::inbox::Inbox;
+use super::last_report::LastReport;
+use super::life::Life;
 use super::tree::Tree;
-use super::{EventLoop, LastReport};
-use crate::engine::Life;
-use crate::machine::NodeId;
 use crate::worker::host::{Environment, Host, Identity};
 use crate::worker::message::Message;
 use crate::worker::stop::Stop;
@@ -69,24 +69,6 @@ impl Host for Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.tree.leave(&self.environment.path);
-    }
-}
-
-/// Keeps a name while someone outside follows it.
-pub(crate) struct Pinned {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) node: NodeId,
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        self.shared.inbox.send(Message::Unpin(self.node));
-    }
-}
-
-impl fmt::Debug for Pinned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pinned")
     }
 }
 

@@ -3,17 +3,15 @@
 use std::any::TypeId;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::ask::Ask;
 use super::discard::discard;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::seen::event::Origin;
-use crate::seen::report::Reporter;
 use crate::supervisor::shared::Shared;
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::follow;
@@ -92,58 +90,6 @@ pub(super) struct LastError {
     pub(super) text: String,
     pub(super) is_panic: bool,
     pub(super) at: Stamp,
-}
-
-/// A worker's reporter, and whether it owes an answer.
-pub(crate) struct Ask {
-    pub(crate) reporter: Reporter,
-    pub(crate) is_owing: AtomicBool,
-    task: Mutex<Answering>,
-}
-
-/// Who owes an answer, or has owed the last one.
-enum Answering {
-    Nobody,
-    Task(AbortHandle),
-    /// Nobody ever will: its worker is gone.
-    GivenUp,
-}
-
-/// Why a reporter is not asked.
-pub(crate) enum Unasked {
-    /// It owes an answer.
-    IsOwing,
-    /// Its worker is gone.
-    IsGone,
-}
-
-impl Ask {
-    pub(super) fn new(reporter: Reporter) -> Arc<Self> {
-        let task = Mutex::new(Answering::Nobody);
-        Arc::new(Self { reporter, is_owing: AtomicBool::new(false), task })
-    }
-
-    /// Asks the reporter, in a task that this begins.
-    pub(crate) fn begin(&self, spawn: impl FnOnce() -> AbortHandle) -> Result<(), Unasked> {
-        // Held until the task is there to be found by who gives it up.
-        let mut task = self.task.lock();
-        if matches!(*task, Answering::GivenUp) {
-            return Err(Unasked::IsGone);
-        }
-        if self.is_owing.swap(true, Ordering::AcqRel) {
-            return Err(Unasked::IsOwing);
-        }
-        *task = Answering::Task(spawn());
-        Ok(())
-    }
-
-    /// Ends the task that owes an answer, and has no other begin: the worker is gone.
-    pub(super) fn give_up(&self) {
-        let before = std::mem::replace(&mut *self.task.lock(), Answering::GivenUp);
-        if let Answering::Task(task) = before {
-            task.abort();
-        }
-    }
 }
 
 impl Slot {

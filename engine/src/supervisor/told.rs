@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::EventLoop;
-use super::slot::{Ask, LastError, Uptime, WorkerSlot};
+use super::ask::Ask;
+use super::slot::{LastError, Uptime, WorkerSlot};
 use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
 use crate::seen::event::EventKind;
 use crate::seen::report::Reporter;

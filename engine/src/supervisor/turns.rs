@@ -23,10 +23,14 @@ use tokio::runtime::Handle;
 use tokio::task::coop::cooperative;
 use tokio::time::{Instant, sleep_until};
 
+use super::applied::Applied;
+use super::applied::Changed;
+use super::call::Call;
+use super::job::Caller;
+use super::job::Job;
 use super::slice::Started;
-use super::{BATCH, Call, Changed, EventLoop, Job};
+use super::{BATCH, EventLoop};
 use crate::change::{ChangeError, Ops};
-use crate::engine::{Applied, Caller};
 use crate::machine::Scope;
 use crate::supervisor::inbox::{Due, Taken};
 use crate::supervisor::shared::Shared;

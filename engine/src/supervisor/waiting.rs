@@ -1,6 +1,6 @@
 //! Those who wait for something to come true.
 
-use super::{ChangeReply, Reply};
+use super::reply::{ChangeReply, Reply, answer};
 use crate::change::ChangeError;
 use crate::machine::{Generation, NodeId};
 use crate::vocabulary::hash::Map;
@@ -103,11 +103,6 @@ impl Waiting {
             }
         }
     }
-}
-
-/// Sends an answer. Who does not wait for it any more does not need it.
-pub(super) fn answer<T>(reply: Reply<T>, value: T) {
-    wake(|| drop(reply.send(value)));
 }
 
 #[cfg(test)]

@@ -1,17 +1,18 @@
 //! Reports and graphs: walks over all names, a few in each turn of the loop.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
+use super::EventLoop;
+use super::ask::Asking;
+use super::ask::Snapshot;
 use super::brief::{Brief, RareBrief};
 use super::last_report::{Last, Summary};
-use super::slot::{Ask, Slot};
-use super::waiting::answer;
-use super::{EventLoop, Reply};
-use crate::engine::Verdict;
+use super::life::Verdict;
+use super::reply::answer;
+use super::slot::Slot;
+use super::walks::Found;
+use super::walks::Walk;
 use crate::machine::{NodeId, Phase, Rest, Stage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
@@ -21,43 +22,6 @@ use crate::vocabulary::name::Text;
 
 /// How many names are looked at in one turn of the loop.
 const NAMES: usize = 256;
-
-/// A report, with the reporters that are still to be asked.
-pub(crate) struct Snapshot {
-    pub(crate) report: Report,
-    pub(crate) asks: Vec<Asking>,
-}
-
-/// A reporter to ask, for whom, until when, and where it runs.
-pub(crate) struct Asking {
-    pub(crate) name: String,
-    pub(crate) ask: Arc<Ask>,
-    pub(crate) deadline: Duration,
-    pub(crate) runtime: Handle,
-}
-
-/// A walk over all names: where it is, and what it has found.
-pub(super) struct Walk {
-    next: usize,
-    /// Names that come meanwhile may be missed, so that the walk ends.
-    end: usize,
-    pub(super) found: Found,
-}
-
-pub(super) enum Found {
-    Report(Snapshot, Reply<Snapshot>),
-    Graph(Graph, Reply<Graph>),
-}
-
-impl Found {
-    /// Whether nobody waits for it any more.
-    fn is_given_up(&self) -> bool {
-        match self {
-            Self::Report(_, reply) => reply.is_closed(),
-            Self::Graph(_, reply) => reply.is_closed(),
-        }
-    }
-}
 
 impl EventLoop {
     pub(super) fn begin_walk(&mut self, found: Found) {

@@ -7,7 +7,9 @@ use tokio::sync::oneshot;
 use tokio::task::coop::poll_proceed;
 
 use crate::change::ChangeError;
-use crate::supervisor::Changed;
+
+/// What has come of a change. Refusals are rare and large, so that they are boxed.
+pub(crate) type Changed = Result<(), Box<ChangeError>>;
 
 /// A change that is on its way to the engine; await it to know when it is in force.
 ///

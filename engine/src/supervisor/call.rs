@@ -1,0 +1,71 @@
+//! What is asked of an engine from outside.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::ask::Snapshot;
+use super::job::Job;
+use super::reply::Reply;
+use crate::change::{ChangeError, Ops, Preview};
+use crate::machine::{Generation, NodeId};
+use crate::seen::event::Origin;
+use crate::seen::graph::Graph;
+use crate::seen::why::WhyStep;
+use crate::vocabulary::follow;
+use crate::vocabulary::name::Text;
+use crate::vocabulary::settings::HandedBy;
+use crate::vocabulary::value::{Kind, Value};
+use crate::worker::host::Host;
+use crate::worker::message::Message;
+
+/// What is asked from outside.
+pub(crate) enum Call {
+    Kill(Option<Arc<Origin>>),
+    Change(Box<Job>),
+    Ask(Box<Question>),
+}
+
+/// Something that is looked up without a change.
+pub(crate) enum Question {
+    Preview(Ops, Reply<Result<Preview, ChangeError>>),
+    Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
+    Settled(Reply<()>),
+    /// Whether the loop's task gets its turn.
+    Turn(Reply<()>),
+    /// The path of a worker, if this generation of it is live.
+    Live(NodeId, Generation, Reply<Option<String>>),
+    Snapshot(Reply<Snapshot>),
+    Why(String, Reply<Option<Chain>>),
+    Graph(Reply<Graph>),
+}
+
+/// The part of a chain to a root cause that is in one engine.
+pub(crate) struct Chain {
+    pub(crate) steps: Vec<WhyStep>,
+    /// Who hands over what the last of them misses: the chain goes on there, in another engine.
+    pub(crate) handed_by: Option<HandedBy>,
+}
+
+/// A name that is followed, and the pin that keeps it.
+pub(crate) struct Followed {
+    pub(crate) receiver: follow::Receiver<Option<Value>>,
+    pub(crate) pinned: Pinned,
+}
+
+/// Keeps a name while someone outside follows it.
+pub(crate) struct Pinned {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) node: NodeId,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.host.send(Message::Unpin(self.node));
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pinned")
+    }
+}

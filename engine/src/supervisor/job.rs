@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::applied::Applied;
+use super::plan::{Faults, Plan};
+use super::reply::ChangeReply;
+use crate::change::Ops;
+use crate::machine::{CycleSearch, Generation, NodeId};
+use crate::seen::event::Origin;
+
+/// Who makes a call.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) origin: Option<Arc<Origin>>,
+    /// The worker that was given the handle.
+    pub(crate) asker: Option<(NodeId, Generation)>,
+}
+
+/// A group of changes, who asks for it, and how far it has come.
+#[derive(Default)]
+pub(crate) struct Job {
+    pub(super) ops: Ops,
+    pub(super) caller: Caller,
+    /// Where the answer goes; nowhere if nobody waits for it.
+    pub(super) reply: Option<ChangeReply>,
+    pub(super) plan: Plan,
+    pub(super) faults: Faults,
+    /// The workers that the group itself stops.
+    pub(super) ending: Vec<(NodeId, Generation)>,
+    pub(super) stage: Stage,
+}
+
+/// How far a group has come, with the op that is next.
+pub(super) enum Stage {
+    Resolve(usize),
+    /// Types are compared.
+    Check(usize),
+    /// Cycles are searched for.
+    Search(CycleSearch),
+    Apply(usize),
+    /// It stands in the graph, and what it can start or stop is told to.
+    Settle,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self::Resolve(0)
+    }
+}
+
+impl Job {
+    pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
+        let (plan, faults, ending) = (Plan::default(), Faults::default(), Vec::new());
+        Self { ops, caller, reply: None, plan, faults, ending, stage: Stage::default() }
+    }
+
+    /// Lets someone wait for the answer.
+    pub(super) fn applied(&mut self) -> Applied {
+        let (reply, answer) = oneshot::channel();
+        self.reply = Some(reply);
+        Applied::waiting(answer)
+    }
+}

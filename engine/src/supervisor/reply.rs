@@ -1,0 +1,13 @@
+use tokio::sync::oneshot;
+
+use super::applied::Changed;
+use crate::vocabulary::wake::wake;
+
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+pub(crate) type ChangeReply = Reply<Changed>;
+
+/// Sends an answer. Who does not wait for it any more does not need it.
+pub(super) fn answer<T>(reply: Reply<T>, value: T) {
+    wake(|| drop(reply.send(value)));
+}
