@@ -1,10 +1,10 @@
-mod builder;
+pub(crate) mod builder;
 mod chain;
 mod collect;
-mod error;
-mod input;
-mod nested;
-mod output;
+pub(crate) mod error;
+pub(crate) mod input;
+pub(crate) mod nested;
+pub(crate) mod output;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +12,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
 
-pub use builder::EngineBuilder;
-pub use error::EngineError;
-pub use input::EngineInput;
-pub use nested::NestedEngine;
-pub use output::{OutputRequest, OutputWatch};
+use error::EngineError;
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
 use crate::manifold::Manifold;
@@ -87,11 +83,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Returns a builder with the defaults of [`Policy`](crate::Policy).
-    pub fn builder() -> EngineBuilder {
-        EngineBuilder::default()
-    }
-
     pub(crate) fn for_worker(identity: &Identity) -> Self {
         let asker = Some((identity.node, identity.generation));
         Self { shared: Shared::of(identity), caller: Caller { origin: None, asker } }
@@ -250,18 +241,6 @@ impl Engine {
         T: Clone + Send + Sync + 'static,
     {
         self.apply_one(Op::provide(name, value))
-    }
-
-    /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
-    ///
-    /// Awaiting waits until a worker is up that offers it, however long that takes; the name need
-    /// not be installed. Who installs a manifold there later that offers something else does not end
-    /// the wait: what offers it may still come.
-    pub fn output<T>(&self, name: Name<T>) -> OutputRequest<T>
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        OutputRequest::new(self.clone(), name)
     }
 
     /// Waits until the worker behind a name is up. The name need not be installed yet.

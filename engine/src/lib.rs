@@ -57,16 +57,20 @@ mod vocabulary;
 mod worker;
 
 pub use change::{Change, ChangeError, Preview};
-pub use engine::{
-    Engine, EngineBuilder, EngineError, EngineInput, NestedEngine, OutputRequest, OutputWatch,
-};
+pub use engine::Engine;
+pub use engine::builder::EngineBuilder;
+pub use engine::error::EngineError;
+pub use engine::input::EngineInput;
+pub use engine::nested::NestedEngine;
+pub use engine::output::{OutputRequest, OutputWatch};
 #[cfg(feature = "bare-machine")]
 #[doc(hidden)]
 pub use machine::bare::drive_bare_machine;
+pub use manifold::Manifold;
+pub use manifold::builder::{Builder, OfferingBuilder};
+pub use manifold::closure::{Changing, Offers, Up};
 pub use manifold::input::{Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput};
-pub use manifold::{
-    Builder, Changing, Manifold, OfferingBuilder, Offers, StagedBuilder, Start, Up,
-};
+pub use manifold::staged::{StagedBuilder, Start};
 pub use nested::Nested;
 pub use seen::event::{Event, EventKind, Origin};
 pub use seen::graph::{Graph, GraphEdge, GraphNode};
@@ -87,7 +91,8 @@ pub use vocabulary::settings::Severity;
 pub use worker::Worker;
 pub use worker::context::{Context, Health, Journal};
 pub use worker::metrics::Metrics;
-pub use worker::stop::{Linger, Stop, Stopper};
+pub use worker::stop::cell::Linger;
+pub use worker::stop::{Stop, Stopper};
 pub use worker::wrap::{Step, Wrap, Wrapped, WrappedInput};
 
 /// Compiles and runs the examples of the guide.

@@ -1,8 +1,9 @@
 mod admission;
-mod builder;
-mod closure;
+pub(crate) mod builder;
+pub(crate) mod closure;
 pub(crate) mod input;
-mod staged;
+pub(crate) mod provided;
+pub(crate) mod staged;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +11,6 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
-
-pub use builder::{Builder, OfferingBuilder};
-pub(crate) use closure::Passed;
-pub use closure::{Changing, Offers, Up};
-pub use staged::{StagedBuilder, Start};
 
 use crate::manifold::input::{Declared, Inputs};
 use crate::vocabulary::backoff::{Backoff, Intensity};
@@ -105,48 +101,13 @@ impl<B: Body> Blueprint for Plan<B> {
     }
 }
 
-/// A manifold that only hands in a value from outside.
-struct Provided(Arc<dyn Blueprint>);
-
-impl Blueprint for Provided {
-    fn inputs(&self) -> &[Declaration] {
-        self.0.inputs()
-    }
-
-    fn offers(&self) -> &[&'static Kind] {
-        self.0.offers()
-    }
-
-    fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle> {
-        Arc::clone(&self.0).launch(launch)
-    }
-
-    fn is_provided(&self) -> bool {
-        true
-    }
-}
-
 impl Manifold {
-    /// Returns a builder for a manifold without inputs.
-    pub fn builder() -> Builder<()> {
-        Builder::new()
-    }
-
     #[inline]
     fn new<B: Body>(offers: Kinds, body: B) -> Self {
         let mut declared = Declared::default();
         body.inputs().declare(&mut declared);
         let plan = Plan { declared: declared.inputs.into_boxed_slice(), offers, body };
         Self { blueprint: Arc::new(plan), settings: None }
-    }
-
-    /// Returns a manifold that hands in a value from outside.
-    pub(crate) fn provided<T: Clone + Send + Sync + 'static>(value: T) -> Self {
-        let provider = Self::builder().offers::<(T,)>().run_with(value, |value, (), up| async {
-            up.ready((value,)).wait().await;
-            Ok(())
-        });
-        Self { blueprint: Arc::new(Provided(provider.blueprint)), settings: None }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

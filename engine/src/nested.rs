@@ -9,7 +9,9 @@ use border::{Border, Crossing, Direction};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::change::{Change, Mode, Part};
-use crate::engine::{Engine, EngineBuilder, EngineInput};
+use crate::engine::Engine;
+use crate::engine::builder::EngineBuilder;
+use crate::engine::input::EngineInput;
 use crate::manifold::Manifold;
 use crate::manifold::input::{Declared, Given, Inputs};
 use crate::supervisor::applied::Applied;

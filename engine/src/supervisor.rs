@@ -68,7 +68,7 @@ use crate::vocabulary::chunks::Chunks;
 use crate::vocabulary::clock::{Stamp, Wall};
 use crate::vocabulary::hash::Map;
 use crate::vocabulary::wake::wake;
-use crate::worker::stop::Linger;
+use crate::worker::stop::cell::Linger;
 use job::Job;
 use life::Fatal;
 use life::Life;

@@ -74,6 +74,13 @@ impl Default for EngineBuilder {
     }
 }
 
+impl Engine {
+    /// Returns a builder with the defaults of [`Policy`](crate::Policy).
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+}
+
 impl EngineBuilder {
     /// Names the engine: its path is `/name`, and its workers' paths begin with it. Default: no
     /// name.

@@ -2,7 +2,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::{Engine, EngineError};
+use super::Engine;
+use super::error::EngineError;
 use crate::supervisor::shared::Shared;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;

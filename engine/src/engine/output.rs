@@ -11,6 +11,20 @@ use crate::vocabulary::live::{EngineGone, Live};
 use crate::vocabulary::name::Name;
 use crate::vocabulary::value::Kind;
 
+impl Engine {
+    /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
+    ///
+    /// Awaiting waits until a worker is up that offers it, however long that takes; the name need
+    /// not be installed. Who installs a manifold there later that offers something else does not end
+    /// the wait: what offers it may still come.
+    pub fn output<T>(&self, name: Name<T>) -> OutputRequest<T>
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        OutputRequest::new(self.clone(), name)
+    }
+}
+
 /// A question for the value behind a name; made by [`Engine::output`].
 #[must_use = "a request does nothing until it is awaited or followed"]
 pub struct OutputRequest<T> {

@@ -15,6 +15,13 @@ pub struct Builder<I> {
     inputs: I,
 }
 
+impl Manifold {
+    /// Returns a builder for a manifold without inputs.
+    pub fn builder() -> Builder<()> {
+        Builder::new()
+    }
+}
+
 impl Builder<()> {
     pub(super) fn new() -> Self {
         Self { inputs: () }

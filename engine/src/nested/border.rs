@@ -23,8 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::engine::Engine;
+use crate::manifold::Manifold;
+use crate::manifold::closure::{Passed, Up};
 use crate::manifold::input::SharedInput;
-use crate::manifold::{Manifold, Passed, Up};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;

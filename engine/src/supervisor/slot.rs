@@ -19,8 +19,8 @@ use crate::vocabulary::hash::Set;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::launch::Declaration;
-use crate::worker::stop::Degraded;
 use crate::worker::stop::Stopper;
+use crate::worker::stop::cell::Degraded;
 
 /// The values of one name and type, for those who follow them.
 pub(super) type Channel = (&'static Kind, follow::Sender<Option<Value>>);

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::host::{Environment, Identity};
 use super::message::Message;
-use super::stop::Degraded;
+use super::stop::cell::Degraded;
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::log::Record;
 use crate::vocabulary::exit::Panicked;

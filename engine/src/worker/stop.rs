@@ -1,16 +1,6 @@
-//! The cell that a worker has in common with its engine: which worker it is, and the small signs
-//! they give each other; above all, the stop.
-//!
-//! It is one small allocation, so that a hundred thousand idle workers cost little.
-//!
-//! Invariants:
-//! 1. A flag that anyone waits for is only ever set, and is set before those who wait are woken.
-//! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte, so of a start that ends
-//!    and a stop that comes at the same moment each sees which was first.
-//! 3. A worker is gone only when none of its lingering parts is left and all that waited for
-//!    that has run.
-//! 4. No foreign code runs under the lock, and nothing of users' is dropped there.
+//! A worker's stop, and the engine's end of it.
 
+pub(crate) mod cell;
 mod wait;
 mod waiters;
 
@@ -24,101 +14,11 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 use super::host::Identity;
 use crate::machine::Left;
 use crate::vocabulary::exit::Panicked;
-use wait::Wait;
-use waiters::Waiters;
-
-const STOPPED: u8 = 1;
-const LOST: u8 = 2;
-const STARTED: u8 = 4;
-/// Something may outlive the worker's future. It is set before that is counted, so that who does not
-/// find it set need not look.
-const LINGERED: u8 = 8;
-/// What says that a closure worker is up was dropped: it will never be. Cleared when that was told.
-const UNREADY: u8 = 16;
-/// The engine drops the worker's future.
-const ABORTED: u8 = 32;
-/// It does so because the start took too long.
-const OVERDUE: u8 = 64;
-
-struct Cell {
-    flags: AtomicU8,
-    state: Mutex<State>,
-    /// None for a worker without an engine.
-    identity: Option<Identity>,
-}
-
-#[derive(Default)]
-struct State {
-    waiters: Waiters,
-    rare: Option<Box<Rare>>,
-}
-
-/// What few workers have.
-#[derive(Default)]
-struct Rare {
-    /// How many parts of the worker outlive its future.
-    parts: usize,
-    /// How many of them are only being dropped.
-    dropping: usize,
-    /// What is to happen once they are gone, in this order.
-    at_end: Vec<Box<dyn FnOnce() + Send>>,
-    /// How long they have from the worker's end on, in place of its grace.
-    grace: Option<Duration>,
-    /// Why the worker is degraded, or that it is not, until the engine takes it.
-    health: Option<Option<Degraded>>,
-}
-
-/// What a worker says that does not do all it should.
-pub(crate) struct Degraded {
-    pub(crate) reason: String,
-    pub(crate) next_try: Option<Instant>,
-}
-
-impl Cell {
-    fn has(&self, flags: u8) -> bool {
-        self.flags.load(Ordering::Acquire) & flags != 0
-    }
-
-    /// Sets `flag` and returns the flags from before.
-    fn raise(&self, flag: u8) -> u8 {
-        let before = self.flags.fetch_or(flag, Ordering::AcqRel);
-        if before & flag == 0 {
-            // Who looks at the flags under the lock sees this one, or is among the waiters.
-            let woken = self.state.lock().waiters.take();
-            woken.wake();
-        }
-        before
-    }
-
-    fn wait_for(&self, flags: u8) -> Wait<'_> {
-        Wait::new(self, flags)
-    }
-
-    fn linger(self: &Arc<Self>, is_dropping: bool) -> Linger {
-        self.flags.fetch_or(LINGERED, Ordering::AcqRel);
-        let mut state = self.state.lock();
-        let rare = state.rare.get_or_insert_default();
-        rare.parts += 1;
-        rare.dropping += usize::from(is_dropping);
-        Linger { cell: Arc::clone(self), is_dropping }
-    }
-
-    fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
-        let mut state = self.state.lock();
-        match state.rare.as_deref_mut() {
-            Some(rare) if rare.parts > 0 => rare.at_end.push(Box::new(at_end)),
-            _ => {
-                drop(state);
-                at_end();
-            }
-        }
-    }
-}
+use cell::{ABORTED, Cell, Degraded, LINGERED, LOST, Linger, OVERDUE, STARTED, STOPPED, UNREADY};
 
 /// A worker's view of the request to stop.
 ///
@@ -319,43 +219,6 @@ impl Stop {
     /// Returns whether an input that the worker was started with has ended by itself.
     pub fn is_input_lost(&self) -> bool {
         self.cell.has(LOST)
-    }
-}
-
-/// A part of a worker that outlives its future; made by [`Stop::linger`].
-#[must_use = "the worker may count as gone when this is dropped"]
-pub struct Linger {
-    cell: Arc<Cell>,
-    /// It keeps what is being dropped.
-    is_dropping: bool,
-}
-
-impl Drop for Linger {
-    fn drop(&mut self) {
-        loop {
-            let mut state = self.cell.state.lock();
-            let Some(left) = state.rare.as_deref_mut() else { return };
-            if left.parts > 1 || left.at_end.is_empty() {
-                left.parts -= 1;
-                left.dropping -= usize::from(self.is_dropping);
-                return;
-            }
-            // The last part counts until all that waits for its end has run.
-            let at_end = std::mem::take(&mut left.at_end);
-            drop(state);
-            for at_end in at_end {
-                // Foreign code, and the next may be the one that tells the engine.
-                if catch_unwind(AssertUnwindSafe(at_end)).is_err() {
-                    tracing::warn!("what waited for a worker's end panicked");
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Linger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Linger")
     }
 }
 

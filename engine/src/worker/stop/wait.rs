@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::cell::{Cell, STOPPED};
 use super::waiters::Place;
-use super::{Cell, STOPPED};
 
 /// Waits until one of some flags is set.
 pub(super) struct Wait<'a> {
@@ -13,9 +13,10 @@ pub(super) struct Wait<'a> {
     place: Option<Place>,
 }
 
-impl<'a> Wait<'a> {
-    pub(super) fn new(cell: &'a Cell, flags: u8) -> Self {
-        Self { cell, flags, place: None }
+impl Cell {
+    /// Waits until one of some flags is set.
+    pub(super) fn wait_for(&self, flags: u8) -> Wait<'_> {
+        Wait { cell: self, flags, place: None }
     }
 }
 
