@@ -105,6 +105,10 @@ where
             });
         }
     }
+    // The sender is gone. The publisher stays: the engine may not have taken the last value yet.
+    loop {
+        publisher.drop_used().await;
+    }
 }
 
 /// Ends a forwarding task when it is dropped.

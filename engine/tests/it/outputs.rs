@@ -198,6 +198,25 @@ async fn an_equal_value_is_no_change() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_value_whose_sender_is_dropped_at_once_is_not_lost() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.running(&B).await?;
+    let mut loads = engine.output(A).follow().await?;
+
+    load.send(2)?;
+    drop(load);
+    tokio::task::yield_now().await;
+    engine.settled().await?;
+
+    assert_eq!(loads.get(), Some(2));
+    assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 2"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_burst_of_values_is_one_bounce() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     let load = watch::Sender::new(1);
