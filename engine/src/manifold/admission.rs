@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. The wrapped manifold is given exactly the inputs that it declares, each as it declares it.
-//! 2. A pass is dropped after the worker's future and all that lingers of it, and before the
-//!    worker's end is told.
+//! 2. A pass is dropped after the worker's future, all that lingers of it and what it offered, and
+//!    before the worker is gone.
 
 use std::sync::Arc;
 

@@ -217,7 +217,7 @@ impl<O: Offers> Up<O> {
         let (outputs, reporter) = (handed.values.into_iter().collect(), self.reporter.take());
         let born = Born { outputs, reporter };
         // Told first: a change of a worker that is not known to be up would be lost.
-        born.tell(identity);
+        born.tell(self.ctx.stop());
         let stop = self.ctx.stop().clone();
         match &self.follower {
             Follower::Task(late, _) => late.set(handed.changes),

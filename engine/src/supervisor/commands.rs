@@ -69,6 +69,9 @@ impl EventLoop {
         let (stopper, stop) = Stop::of(Identity { host, node, generation, starts, name });
         self.note(node, None, || EventKind::Starting { generation: starts });
         let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());
+        if !is_plain {
+            stop.set_drops();
+        }
         let ctx = Context::new(stop);
         let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
         // Nothing it tells is looked at before its slot is filled: who would look has the loop.

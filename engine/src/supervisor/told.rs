@@ -25,7 +25,9 @@ impl EventLoop {
             Message::Started { node, generation, outputs, reporter } => {
                 self.on_started(node, generation, outputs, reporter);
             }
-            Message::Ended { node, generation, finish } => self.on_ended(node, generation, finish),
+            Message::Ended { node, generation, finish, dropping } => {
+                self.on_ended(node, generation, finish, dropping);
+            }
             Message::Changed { node, generation, index, latest } => {
                 self.on_changed(node, generation, index, latest);
             }
@@ -70,10 +72,16 @@ impl EventLoop {
 
     /// A worker's future has ended: what it offers is withdrawn and its end is told at once. It is
     /// gone when nothing of it is left.
-    fn on_ended(&mut self, node: NodeId, generation: Generation, finish: Finish) {
+    fn on_ended(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        finish: Finish,
+        dropping: Option<Box<dyn Send>>,
+    ) {
         let slot = &self.slots[node.index()];
         let worker = slot.worker.as_ref().filter(|worker| worker.generation == generation);
-        let Some(worker) = worker else { return self.discard(finish) };
+        let Some(worker) = worker else { return self.discard((finish, dropping)) };
         let (ran, is_obsolete) = (self.ran(node, worker), worker.is_obsolete);
         let stage = self.machine.view(node).stage;
         let lingers = worker.stopper.lingers();
@@ -90,6 +98,10 @@ impl EventLoop {
             }
         }
         self.withdraw(node);
+        if dropping.is_some() {
+            // Not here: what waits for the worker to be gone is foreign code.
+            self.discard(dropping);
+        }
         let slot = &mut self.slots[node.index()];
         slot.forget_health();
         let kind = finish.kind;

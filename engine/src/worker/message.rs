@@ -18,6 +18,9 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
         finish: Finish,
+        /// Kept until what the worker offered is dropped, if something waits for the worker to be
+        /// gone.
+        dropping: Option<Box<dyn Send>>,
     },
     Changed {
         node: NodeId,

@@ -18,7 +18,9 @@ use parking_lot::Mutex;
 use super::host::Identity;
 use crate::machine::Left;
 use crate::vocabulary::exit::Panicked;
-use cell::{ABORTED, Cell, Degraded, LINGERED, LOST, Linger, OVERDUE, STARTED, STOPPED, UNREADY};
+use cell::{
+    ABORTED, Cell, DROPS, Degraded, LINGERED, LOST, Linger, OVERDUE, STARTED, STOPPED, UNREADY,
+};
 
 /// A worker's view of the request to stop.
 ///
@@ -149,6 +151,22 @@ impl Stop {
     /// Sets how long what is left of the worker has from its end on, in place of its grace.
     pub(crate) fn set_linger_grace(&self, grace: Duration) {
         self.cell.state.lock().rare.get_or_insert_default().grace = Some(grace);
+    }
+
+    /// Keeps the worker from counting as gone while something of it is dropped.
+    pub(crate) fn dropping(&self) -> Linger {
+        self.cell.linger(true)
+    }
+
+    /// Says that the loop has something of the worker dropped after its end.
+    pub(crate) fn set_drops(&self) {
+        // Nobody waits for this flag.
+        self.cell.flags.fetch_or(DROPS, Ordering::AcqRel);
+    }
+
+    /// Returns whether the loop has something of the worker dropped after its end.
+    pub(crate) fn has_drops(&self) -> bool {
+        self.cell.has(DROPS)
     }
 
     /// Returns whether the engine drops the worker's future.

@@ -42,7 +42,11 @@ pub(crate) struct Born {
 
 impl Born {
     /// Tells the engine that the worker is up.
-    pub(crate) fn tell(self, identity: &Identity) {
+    pub(crate) fn tell(self, stop: &Stop) {
+        if self.reporter.is_some() {
+            stop.set_drops();
+        }
+        let identity = stop.identity();
         identity.host.send(Message::Started {
             node: identity.node,
             generation: identity.generation,
@@ -192,7 +196,10 @@ impl Guard {
             observed.ended(finish.kind);
         }
         let (entry, linger) = (self.entry.take(), self.linger.take());
+        let mut dropping = None;
         if entry.is_some() || linger.is_some() {
+            dropping =
+                self.stop.has_drops().then(|| Box::new(self.stop.dropping()) as Box<dyn Send>);
             self.stop.once_gone(move || {
                 if let Some(entry) = entry {
                     entry.leave();
@@ -201,7 +208,8 @@ impl Guard {
             });
         }
         let Identity { host, node, generation, .. } = self.identity();
-        host.send(Message::Ended { node: *node, generation: *generation, finish });
+        let (node, generation) = (*node, *generation);
+        host.send(Message::Ended { node, generation, finish, dropping });
     }
 }
 
@@ -384,7 +392,7 @@ where
                         if let Some(observed) = &this.guard.observed {
                             observed.started();
                         }
-                        born.tell(this.guard.identity());
+                        born.tell(&this.guard.stop);
                     }
                 },
                 StageProjection::Run { run } => {

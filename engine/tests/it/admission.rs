@@ -65,6 +65,49 @@ async fn a_pass_is_held_until_the_worker_has_ended() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pass_is_held_until_what_the_worker_offered_is_dropped() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let seats = Manifold::builder().offers::<(Arc<Pass>,)>().run_with(
+        journal.clone(),
+        |journal, (), up| async move {
+            drop(up.ready((Arc::new(Pass(journal, "seat")),)));
+            Ok(())
+        },
+    );
+    engine.provide(OPEN, true).await?;
+
+    engine.install(Name::<()>::new("a"), guarded(seats, &journal, "door")).await?;
+    wait_for_state(&engine, "a", WorkerState::Done).await?;
+
+    assert_eq!(journal.lines(), ["ask door true", "leave seat", "leave door"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_is_held_until_the_reporter_of_the_worker_is_dropped() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let reports = Manifold::builder().offers::<()>().run_with(
+        journal.clone(),
+        |journal, (), up| async move {
+            let pass = Pass(journal, "report");
+            let reporter = move || {
+                let Pass(_, text) = &pass;
+                std::future::ready(serde_json::json!(text))
+            };
+            drop(up.report(reporter).ready(()));
+            Ok(())
+        },
+    );
+    engine.provide(OPEN, true).await?;
+
+    engine.install(Name::<()>::new("a"), guarded(reports, &journal, "door")).await?;
+    wait_for_state(&engine, "a", WorkerState::Done).await?;
+
+    assert_eq!(journal.lines(), ["ask door true", "leave report", "leave door"]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pass_is_given_up_when_the_start_fails_or_the_future_is_dropped() -> TestResult {
     let (engine, journal, script) = (test_engine().build()?, Journal::new(), Script::new());
     engine.provide(OPEN, true).await?;

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Changing, Manifold, Name, WorkerState};
+use crankcase_engine::{
+    Backoff, ChangeError, Changing, Engine, Exit, Manifold, Name, NestedEngine, WorkerState,
+};
 use crankcase_testing::{clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::threads::{SHORT, WorkerRuntime};
-use crate::{A, TestResult};
+use crate::{A, TestResult, stop_all};
 
 /// Counts how many of its kind there are.
 struct Counted(Arc<AtomicUsize>);
@@ -90,14 +92,13 @@ impl Drop for Heavy {
     }
 }
 
-#[tokio::test]
-async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
-    const HEAVY: Name<Arc<Heavy>> = Name::new("heavy");
-    let workers = WorkerRuntime::new(2)?;
-    let engine = test_engine().workers_on(workers.handle()?).build()?;
-    let alive = Arc::new(AtomicUsize::new(0));
+const HEAVY: Name<Arc<Heavy>> = Name::new("heavy");
+
+/// Returns a worker that fails without an end and offers what blocks in its drop until the sender is
+/// dropped; `alive` counts that.
+fn crashes(alive: &Arc<AtomicUsize>) -> (Manifold, mpsc::Sender<()>) {
     let (release, held) = mpsc::channel::<()>();
-    let config = (Arc::clone(&alive), Arc::new(Mutex::new(held)));
+    let config = (Arc::clone(alive), Arc::new(Mutex::new(held)));
     let crashes = Manifold::builder().offers::<(Arc<Heavy>,)>().run_with(
         config,
         |(alive, held), (), up| async move {
@@ -106,7 +107,15 @@ async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
             Err("again".into())
         },
     );
-    let crashes = crashes.backoff(Backoff::none()).grace(SHORT).abort_grace(SHORT);
+    (crashes.backoff(Backoff::none()).grace(SHORT).abort_grace(SHORT), release)
+}
+
+#[tokio::test]
+async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let alive = Arc::new(AtomicUsize::new(0));
+    let (crashes, release) = crashes(&alive);
 
     engine.install(HEAVY, crashes).await?;
     wait_for_state(&engine, "heavy", WorkerState::Stuck).await?;
@@ -116,6 +125,32 @@ async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
     drop(release);
     wait_for_state(&engine, "heavy", WorkerState::Parked).await?;
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_drop_that_blocks_holds_up_the_next_run_of_a_nested_engine() -> TestResult {
+    const SITE: Name<Engine> = Name::new("site");
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let alive = Arc::new(AtomicUsize::new(0));
+    let (crashes, release) = crashes(&alive);
+    let site = Manifold::builder().start_with(crashes, |crashes, (), ctx| async move {
+        let nested = test_engine().build_nested(&ctx)?;
+        nested.install(HEAVY, crashes).await?;
+        Ok::<NestedEngine, Exit>(nested)
+    });
+    let site = site.output(|nested| Engine::clone(nested)).build();
+    engine.install(SITE, site.abort_grace(SHORT)).await?;
+    wait_for_state(&engine.output(SITE).await?, "heavy", WorkerState::Stuck).await?;
+
+    let bounced = engine.bounce(&SITE).await;
+
+    let kept = alive.load(Ordering::SeqCst);
+    drop(release);
+    engine.running(&SITE).await?;
+    assert_eq!(bounced, Err(ChangeError::Stuck { name: "site".to_owned() }));
+    assert_eq!(kept, 1);
+    stop_all(&engine).await
 }
 
 /// A numbered value. The drop of the first says that it has begun, and blocks until the test lets it

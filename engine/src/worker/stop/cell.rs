@@ -41,6 +41,8 @@ pub(super) const UNREADY: u8 = 16;
 pub(super) const ABORTED: u8 = 32;
 /// It does so because the start took too long.
 pub(super) const OVERDUE: u8 = 64;
+/// It may offer what is not plain, or has a reporter: the loop has that dropped after the end.
+pub(super) const DROPS: u8 = 128;
 
 pub(super) struct Cell {
     pub(super) flags: AtomicU8,
