@@ -21,7 +21,6 @@ use crate::vocabulary::policy::LONG;
 use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::value::Kind;
 use crate::worker::context::Context;
-use crate::worker::stop::Stop;
 
 /// A nested engine that is installed, replaced and taken out as one, with what it imports from the
 /// engine around it and exports to it.
@@ -170,6 +169,8 @@ impl Nested {
         let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
             let (engine, contents) = (Arc::clone(&engine), Arc::clone(&contents));
             let linger = ctx.stop().linger();
+            // The year that it has itself is for its workers, and not for what is left after them.
+            ctx.stop().set_linger_grace(ctx.identity().environment().policy.grace);
             // The worker runs beside the engine, and what users wrote does not.
             let built = Building::begin(&ctx, async move {
                 let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
@@ -317,14 +318,12 @@ impl Engine {
 /// What users wrote for a nested engine, while it is run for one of its starts.
 struct Building<T> {
     task: JoinHandle<T>,
-    stop: Stop,
 }
 
 impl<T: Send + 'static> Building<T> {
     /// Begins to run it where the workers run.
     fn begin(ctx: &Context, work: impl Future<Output = T> + Send + 'static) -> Self {
-        let task = ctx.identity().environment().workers.spawn(work);
-        Self { task, stop: ctx.stop().clone() }
+        Self { task: ctx.identity().environment().workers.spawn(work) }
     }
 
     async fn over(mut self) -> Result<T, JoinError> {
@@ -334,12 +333,7 @@ impl<T: Send + 'static> Building<T> {
 
 impl<T> Drop for Building<T> {
     fn drop(&mut self) {
-        if !self.task.is_finished() {
-            // What has begun cannot be ended. A nested engine's grace is its workers' own, and there
-            // are none yet.
-            self.task.abort();
-            self.stop.set_linger_grace(self.stop.identity().environment().policy.grace);
-        }
+        self.task.abort();
     }
 }
 

@@ -114,13 +114,7 @@ impl EventLoop {
             // Its runtime goes. The machine would stop all by itself, but only this says so.
             self.kill(None);
         }
-        let worker = self.slots[node.index()].worker.as_ref();
-        let left = match worker.map_or(Left::Nothing, |worker| worker.stopper.left()) {
-            Left::Something { grace: None } if !lingers => {
-                Left::Something { grace: Some(self.machine.grace(node).max(DROPPED_WITHIN)) }
-            }
-            left => left,
-        };
+        let left = self.left_of(node);
         let at = Duration::from_nanos(self.now);
         self.machine.ended(node, generation, End { kind, ran, at, left });
         let rest = self.machine.view(node);
@@ -131,6 +125,17 @@ impl EventLoop {
             Left::Nothing => self.let_go(node, generation, stage),
             Left::Something { .. } => self.wait_until_gone(node, generation),
         }
+    }
+
+    /// Returns what is left of a worker that has ended, with no longer a grace than its own.
+    fn left_of(&self, node: NodeId) -> Left {
+        let Some(worker) = &self.slots[node.index()].worker else { return Left::Nothing };
+        let Left::Something { grace } = worker.stopper.left() else { return Left::Nothing };
+        let own = self.machine.grace(node);
+        let bound = grace.map_or(own, |grace| grace.min(own));
+        let has_more = worker.lingers;
+        let grace = if has_more { grace.map(|_| bound) } else { Some(bound.max(DROPPED_WITHIN)) };
+        Left::Something { grace }
     }
 
     /// Tells what is left of a worker to stop, and has its end told.

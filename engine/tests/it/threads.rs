@@ -66,6 +66,31 @@ async fn workers_that_never_yield_on_every_thread_are_named_and_left_behind() ->
 }
 
 #[tokio::test]
+async fn a_nested_engine_that_no_thread_is_left_to_drop_holds_a_kill_no_longer_than_a_grace()
+-> TestResult {
+    const SITE: Name<Engine> = Name::new("site");
+    let (workers, script) = (WorkerRuntime::new(1)?, Script::new());
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    engine.install_nested(SITE, Nested::new(Change::new)).await?;
+    engine.install(A, script.manifold(())).await?;
+    engine.running(&SITE).await?;
+    engine.running(&A).await?;
+    script.never_yield();
+    script.blocked().await?;
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+
+    let ended = engine.stop().await;
+
+    script.release();
+    let text = "workers of engine / did not end in time and were left behind: /a, /site";
+    assert_eq!(ended.err().ok_or("it ended well")?.to_string(), text);
+    let (grace, abort_grace) = (Duration::from_secs(30), Duration::from_secs(1));
+    assert!(began.elapsed() < grace + abort_grace + SHORT, "{:?}", began.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     let workers = WorkerRuntime::new(1)?;
     let engine = test_engine().workers_on(workers.handle()?).build()?;
