@@ -1,10 +1,10 @@
 pub(crate) mod builder;
 mod chain;
-mod collect;
 pub(crate) mod error;
 pub(crate) mod input;
 pub(crate) mod nested;
 pub(crate) mod output;
+mod reporters;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::seen::log::Events;
 use crate::seen::report::Detail;
 use crate::seen::report::Report;
 use crate::seen::why::Why;
+use crate::supervisor::Shared;
 use crate::supervisor::applied::Applied;
 use crate::supervisor::call::Call;
 use crate::supervisor::call::Question;
@@ -29,7 +30,6 @@ use crate::supervisor::job::Caller;
 use crate::supervisor::life::Life;
 use crate::supervisor::life::Verdict;
 use crate::supervisor::reply::Reply;
-use crate::supervisor::shared::Shared;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::LONG;
 use crate::worker::host::Identity;
@@ -284,7 +284,7 @@ impl Engine {
     /// named, and asked no second time while it owes an answer. Any thread may ask, also one without a
     /// runtime.
     pub async fn report(&self) -> Report {
-        collect::report(self, LONG).await
+        reporters::report(self, LONG).await
     }
 
     /// Returns a function that reports this engine as a part of another's report.
@@ -295,8 +295,8 @@ impl Engine {
         let engine = self.clone();
         move || {
             let engine = engine.clone();
-            let limit = collect::inner_limit(&engine);
-            Box::pin(async move { collect::report(&engine, limit).await.into() })
+            let limit = reporters::inner_limit(&engine);
+            Box::pin(async move { reporters::report(&engine, limit).await.into() })
         }
     }
 

@@ -21,10 +21,10 @@
 mod acts;
 #[cfg(feature = "bare-machine")]
 pub(crate) mod bare;
+mod cycles;
 mod ends;
 mod graph;
 mod node;
-mod reach;
 mod trial;
 mod wave;
 
@@ -39,10 +39,10 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use acts::Acts;
+pub(crate) use cycles::{CycleSearch, Found};
 pub(crate) use ends::{End, Left};
 use graph::Graph;
 pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, Status, Token};
-pub(crate) use reach::{CycleSearch, Found};
 #[cfg(test)]
 pub(crate) use trial::Trial;
 

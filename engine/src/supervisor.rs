@@ -20,102 +20,158 @@ mod brief;
 pub(crate) mod call;
 mod check;
 mod commands;
-mod complete;
 mod discard;
 mod ending;
 mod group;
 pub(crate) mod inbox;
 pub(crate) mod job;
+mod jobs;
 pub(crate) mod last_report;
 pub(crate) mod life;
-mod names;
+mod messages;
+mod outbox;
+mod pace;
 mod plan;
+mod preview;
 mod questions;
+mod registry;
 pub(crate) mod reply;
-pub(crate) mod shared;
-mod slice;
+mod report;
+mod shutdown;
 mod slot;
+mod state;
 mod timers;
-mod told;
 pub(crate) mod tree;
 pub(crate) mod turns;
+mod uninstall;
 mod waiting;
 mod walk;
 mod walks;
+mod why;
 
-use std::any::TypeId;
+use std::any::Any;
 use std::collections::VecDeque;
+use std::fmt;
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
-use complete::Orphaned;
-use names::Names;
-use slice::STEPS;
-use slot::Slot;
-use timers::Timers;
-use waiting::Waiting;
-
-use crate::machine::{Generation, Machine, NodeId, Port, Scope};
-use crate::seen::event::{EventKind, Origin};
-use crate::seen::log::Record;
-use crate::supervisor::inbox::Unread;
-use crate::supervisor::shared::Shared;
-use crate::vocabulary::chunks::Chunks;
-use crate::vocabulary::clock::{Stamp, Wall};
-use crate::vocabulary::hash::Map;
-use crate::vocabulary::wake::wake;
-use crate::worker::stop::cell::Linger;
-use job::Job;
-use life::Fatal;
+use discard::discard;
+use ending::Ending;
+use inbox::{Inbox, Unread};
+use jobs::Jobs;
+use last_report::LastReport;
 use life::Life;
+use outbox::Outbox;
+use pace::{Pace, STEPS};
+use registry::Registry;
+use timers::Timers;
+use tree::{Member, Tree};
 use walks::Walk;
+
+use crate::change::{Op, Ops};
+use crate::machine::{NodeId, Scope, Step};
+use crate::manifold::Manifold;
+use crate::seen::event::{EventKind, Origin};
+use crate::vocabulary::wake::wake;
+use crate::worker::host::{Environment, Host, Identity};
+use crate::worker::message::Message;
+use crate::worker::stop::Stop;
+use crate::worker::stop::cell::Linger;
 
 /// How many messages, and how many calls, are looked at in one turn.
 const BATCH: usize = 256;
 
+/// How many ops are dropped in the loop if no manifold is left in them: nothing in them is foreign
+/// then.
+const FEW_OPS: usize = 64;
+
+/// What an engine's handles and its loop share.
+pub(crate) struct Shared {
+    pub(crate) inbox: Inbox<EventLoop>,
+    pub(crate) environment: Arc<Environment>,
+    pub(crate) tree: Arc<Tree<Self>>,
+    pub(crate) life: watch::Receiver<Life>,
+    /// The worker that a nested engine is in the outer one: it is not gone before the workers are
+    /// that run in it.
+    pub(crate) outer: Option<Stop>,
+    /// The workers that were left behind at its end, those of nested engines too, by path.
+    pub(crate) left_behind: OnceLock<Vec<String>>,
+    /// Those that engines nested in it have left behind for good, until its own end.
+    pub(crate) left_inside: Mutex<Vec<String>>,
+    pub(crate) last_report: LastReport,
+}
+
+impl Shared {
+    /// Returns what the engine of a worker shares with its handles.
+    pub(crate) fn of(identity: &Identity) -> Arc<Self> {
+        let shared = Arc::clone(&identity.host).into_any().downcast();
+        shared.unwrap_or_else(|_| unreachable!("no other type is a host"))
+    }
+
+    /// Returns the workers that were left behind; none before the engine's end.
+    pub(crate) fn left_behind(&self) -> &[String] {
+        self.left_behind.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Host for Shared {
+    fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    fn send(&self, message: Message) {
+        self.inbox.send(message);
+    }
+
+    fn linger_outside(&self) -> Option<Box<dyn Send>> {
+        Some(Box::new(self.outer.as_ref()?.linger()))
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl Member for Shared {
+    fn path(&self) -> &Arc<str> {
+        &self.environment.path
+    }
+
+    fn is_listed(&self) -> bool {
+        self.outer.is_none() || !self.inbox.is_closed()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.tree.leave(&self.environment.path);
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("path", &self.environment.own_path()).finish_non_exhaustive()
+    }
+}
+
+/// The loop of an engine.
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     /// What was taken out of the inbox and not looked at yet.
     unread: Unread,
-    life: watch::Sender<Life>,
-    machine: Machine,
-    names: Names,
-    slots: Chunks<Slot>,
-    ports: Map<TypeId, Port>,
+    registry: Registry,
     timers: Timers,
-    /// Events that were made in this slice.
-    events: Vec<Record>,
-    job: Option<Box<Job>>,
-    queue: VecDeque<Box<Job>>,
-    orphaned: Vec<Orphaned>,
-    waiting: Waiting,
+    jobs: Jobs,
     walks: VecDeque<Walk>,
-    fatal: Option<Fatal>,
-    /// Whether any manifold was ever installed as a part of a nested engine.
-    has_parts: bool,
-    began: Instant,
-    now: Stamp,
-    slice_ends: Instant,
-    /// How many nested engines were started in this slice.
-    nested_started: usize,
-    /// How many messages are still to be read before the next timer.
-    ahead_of_timers: usize,
-    is_finished: bool,
+    pace: Pace,
+    ending: Ending,
+    outbox: Outbox,
     /// Whether someone takes a turn: a loop that is lost meanwhile has panicked.
     is_in_turn: bool,
-    /// A worker's task was dropped by its runtime.
-    is_runtime_gone: bool,
-    /// Whether any worker was ever stuck.
-    has_stuck: bool,
-    kill_deadline: Option<Duration>,
-    /// When what has not stopped by then is left behind.
-    killed_until: Option<Stamp>,
-    /// Keeps an outer engine from taking this one for ended.
-    linger: Option<Linger>,
 }
 
 /// What a loop begins with.
@@ -136,14 +192,14 @@ impl Drop for EventLoop {
         let late = self.shared.inbox.close();
         self.unread.messages.extend(late.messages);
         self.unread.calls.extend(late.calls);
-        for worker in self.slots.iter_mut().filter_map(|slot| slot.worker.as_ref()) {
+        for worker in self.registry.slots.iter_mut().filter_map(|slot| slot.worker.as_ref()) {
             wake(|| worker.abort(false));
         }
         self.say_if_lost();
-        self.queue.extend(self.job.take());
+        self.jobs.queue.extend(self.jobs.current.take());
         self.refuse_calls();
-        let (slots, unread) = (mem::take(&mut self.slots), mem::take(&mut self.unread));
-        let fatal = self.fatal.take();
+        let (slots, unread) = (mem::take(&mut self.registry.slots), mem::take(&mut self.unread));
+        let fatal = self.ending.fatal.take();
         self.discard((slots, unread, fatal));
     }
 }
@@ -151,60 +207,42 @@ impl Drop for EventLoop {
 impl EventLoop {
     pub(crate) fn new(beginning: Beginning) -> Self {
         let Beginning { shared, life, kill_deadline, linger } = beginning;
-        let began = shared.environment.clock.began;
+        let environment = &shared.environment;
         Self {
-            machine: Machine::new(Arc::clone(&shared.environment.policy), shared.environment.seed),
-            names: Names::default(),
-            slots: Chunks::default(),
-            ports: Map::default(),
+            registry: Registry::new(Arc::clone(environment)),
             timers: Timers::default(),
-            job: None,
-            queue: VecDeque::new(),
-            orphaned: Vec::new(),
-            waiting: Waiting::default(),
+            jobs: Jobs::default(),
             walks: VecDeque::new(),
-            fatal: None,
-            has_parts: false,
-            began,
-            now: 1,
-            slice_ends: began,
-            nested_started: 0,
-            ahead_of_timers: 0,
-            is_finished: false,
+            pace: Pace::new(environment.clock.began),
+            ending: Ending::new(life, kill_deadline, linger),
+            outbox: Outbox::new(Arc::clone(environment)),
             is_in_turn: false,
-            is_runtime_gone: false,
-            has_stuck: false,
-            kill_deadline,
-            killed_until: None,
-            linger,
-            events: Vec::new(),
             unread: Unread::default(),
             shared,
-            life,
         }
     }
 
     /// Fires the timers that are due, until the slice is over.
     fn fire_timers(&mut self) {
-        if !self.timers.is_due(self.now) && self.killed_until.is_none() {
+        if !self.timers.is_due(self.pace.now) && self.ending.killed_until.is_none() {
             return;
         }
         let mut fired = 0;
         while !self.carry_out(Scope::Marks)
-            && let Some((node, token)) = self.timers.pop_due(self.now)
+            && let Some((node, token)) = self.timers.pop_due(self.pace.now)
         {
-            if self.machine.is_armed(node, token) {
-                self.slots[node.index()].until = None;
+            if self.registry.machine.is_armed(node, token) {
+                self.registry.slots[node.index()].until = None;
                 self.note_overdue(node);
             }
-            self.machine.fired(node, token);
+            self.registry.machine.fired(node, token);
             fired += 1;
-            if fired % STEPS == 0 && self.is_slice_over() {
+            if fired % STEPS == 0 && self.pace.is_slice_over() {
                 break;
             }
         }
-        if self.killed_until.is_some_and(|until| until <= self.now) {
-            self.killed_until = None;
+        if self.ending.killed_until.is_some_and(|until| until <= self.pace.now) {
+            self.ending.killed_until = None;
             self.abandon();
         }
     }
@@ -215,56 +253,32 @@ impl EventLoop {
     /// do. And each time the machine takes some steps, however many calls there are.
     fn work(&mut self) -> bool {
         while !self.carry_out(Scope::Marks)
-            && let Some(mut job) = self.job.take().or_else(|| self.begin_next_job())
+            && let Some(mut job) = self.jobs.current.take().or_else(|| self.begin_next_job())
         {
             let Some(changed) = self.advance_job(&mut job) else {
-                self.job = Some(job);
+                self.jobs.current = Some(job);
                 break;
             };
             self.conclude(*job, changed);
             // Also of many small ones each may have taken a walk.
-            if self.is_slice_over() {
+            if self.pace.is_slice_over() {
                 break;
             }
         }
-        let has_more = self.carry_out(Scope::All) || self.has_calls();
+        let has_more = self.carry_out(Scope::All) || self.jobs.is_busy();
         if !has_more {
             self.answer_at_rest();
         }
         has_more
     }
 
-    /// Whether there are calls that were not begun, or are not done.
-    fn has_calls(&self) -> bool {
-        self.job.is_some() || !self.queue.is_empty() || !self.orphaned.is_empty()
-    }
-
     /// Shows the followers of a name what it offers now.
     fn show(&mut self, node: NodeId) {
-        let slot = &self.slots[node.index()];
+        let slot = &self.registry.slots[node.index()];
         let unseen: Vec<_> = slot.show().collect();
         if !unseen.is_empty() {
             self.discard(unseen);
         }
-    }
-
-    /// Returns the live worker of a generation, if it is still the present one.
-    fn worker(&mut self, node: NodeId, generation: Generation) -> Option<&mut slot::WorkerSlot> {
-        let worker = self.slots[node.index()].worker.as_mut();
-        worker.filter(|worker| worker.generation == generation)
-    }
-
-    fn port(&mut self, kind: TypeId) -> Port {
-        let next = u32::try_from(self.ports.len()).expect("a program has fewer types than that");
-        *self.ports.entry(kind).or_insert(Port(next))
-    }
-
-    fn path(&self, node: NodeId) -> String {
-        self.shared.environment.path_of(self.slots[node.index()].name().as_str())
-    }
-
-    fn wall(&self, stamp: Stamp) -> Wall {
-        self.shared.environment.clock.wall.at(stamp)
     }
 
     /// Makes an event about a worker, if anyone follows them.
@@ -274,24 +288,46 @@ impl EventLoop {
         origin: Option<&Arc<Origin>>,
         kind: impl FnOnce() -> EventKind,
     ) {
-        if !self.shared.environment.log.is_followed() {
-            return;
+        let name = self.registry.slots[node.index()].name.as_ref();
+        self.outbox.note(name, origin, kind);
+    }
+
+    /// Takes the machine's steps within a scope until there is none or the slice is over; returns
+    /// whether there are more. Commands are never left for later.
+    pub(super) fn carry_out(&mut self, scope: Scope) -> bool {
+        let mut steps = 0;
+        loop {
+            match self.registry.machine.step(scope) {
+                Step::Idle => return false,
+                Step::Worked => {}
+                Step::Command(command) => self.execute(command),
+            }
+            steps += 1;
+            let is_enough = self.pace.has_enough_nested();
+            if (steps >= STEPS || is_enough) && !self.registry.machine.has_commands() {
+                steps = 0;
+                if is_enough || self.pace.is_slice_over() {
+                    return true;
+                }
+            }
         }
-        let name = self.slots[node.index()].name.as_ref();
-        Record::push(&mut self.events, kind(), origin, name);
     }
 
-    /// Makes an event about the engine itself.
-    fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        Record::push(&mut self.events, kind, origin, None);
+    /// Drops something where the workers run.
+    pub(super) fn discard<T: Send + 'static>(&self, value: T) {
+        discard(&self.shared.environment.workers, value);
     }
 
-    /// Hands over the events that were made in this slice.
-    fn flush(&mut self) {
-        self.shared.environment.log.push(
-            self.wall(self.now),
-            &self.shared.environment.path,
-            &mut self.events,
-        );
+    pub(super) fn discard_manifold(&self, manifold: Option<Manifold>) {
+        if let Some(manifold) = manifold {
+            self.discard(manifold);
+        }
+    }
+
+    pub(super) fn discard_ops(&self, ops: Ops) {
+        // What is installed now is left in none of them.
+        if ops.len() > FEW_OPS || ops.iter().any(Op::has_manifold) {
+            self.discard(ops);
+        }
     }
 }

@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep};
 use super::Engine;
 use super::nested::NestedEngine;
 use crate::seen::log::Log;
+use crate::supervisor::Shared;
 use crate::supervisor::inbox::Inbox;
 use crate::supervisor::job::Caller;
 use crate::supervisor::last_report::LastReport;
 use crate::supervisor::life::Life;
-use crate::supervisor::shared::Shared;
 use crate::supervisor::turns::LoopTask;
 use crate::supervisor::{Beginning, EventLoop};
 use crate::vocabulary::backoff::{Backoff, Intensity};
@@ -205,7 +205,7 @@ impl EngineBuilder {
         let Self { outer, name, workers, wrap, metrics, .. } = self;
         let around = outer.as_ref().map(|outer| &outer.shared.environment);
         let prefix = outer.as_ref().map_or_else(String::new, |outer| outer.ctx.path());
-        let environment = Environment {
+        let environment = Arc::new(Environment {
             path: name.map_or(prefix.clone(), |name| format!("{prefix}/{name}")).into(),
             policy: Arc::new(self.policy),
             seed: self
@@ -225,7 +225,7 @@ impl EngineBuilder {
                 began: Instant::now(),
                 wall: around.map_or_else(Wall::now, |around| around.clock.now()),
             },
-        };
+        });
         let shared = Arc::new(Shared {
             inbox: Inbox::default(),
             environment,

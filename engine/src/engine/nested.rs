@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Engine;
 use super::error::EngineError;
-use crate::supervisor::shared::Shared;
+use crate::supervisor::Shared;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::stop::Stop;

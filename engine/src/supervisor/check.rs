@@ -1,10 +1,10 @@
 //! What is wrong with a group of changes, before any of it is applied.
 
-use super::EventLoop;
 use super::job::Caller;
 use super::plan::Faults;
 use super::plan::Plan;
 use super::plan::Planned;
+use super::registry::Registry;
 use crate::change::{Action, ChangeError, Mode, Op};
 use crate::machine::{CycleSearch, Edge, Found, NodeId};
 use crate::manifold::Manifold;
@@ -13,7 +13,7 @@ use crate::vocabulary::name::{MAX_LEN, Text};
 use crate::vocabulary::policy::Policy;
 use crate::vocabulary::value::Kind;
 
-impl EventLoop {
+impl Registry {
     /// Finds the node of an op and of its inputs, and what is wrong with the op by itself.
     pub(super) fn resolve(&mut self, plan: &mut Plan, ops: &[Op], at: usize, faults: &mut Faults) {
         let Op { name, action } = &ops[at];
@@ -26,7 +26,7 @@ impl EventLoop {
         match action {
             Action::Install { manifold: Some(manifold), expected, .. } => {
                 let name = || self.name(node);
-                check_manifold(name, manifold, expected, &self.shared.environment.policy, faults);
+                check_manifold(name, manifold, expected, &self.environment.policy, faults);
                 edges = self.edges(node, manifold, faults);
                 is_linked |= !edges.is_empty() || self.machine.users(node).next().is_some();
             }
@@ -100,7 +100,7 @@ impl EventLoop {
     }
 
     /// Returns a name, for an error.
-    fn name(&self, node: NodeId) -> String {
+    pub(super) fn name(&self, node: NodeId) -> String {
         self.slots[node.index()].name().as_str().to_owned()
     }
 

@@ -27,41 +27,44 @@ impl EventLoop {
             Command::Stop(node, generation) => self.stop(node, generation),
             Command::Lose(node, generation) => {
                 self.note(node, None, || EventKind::InputLost);
-                if let Some(worker) = self.worker(node, generation) {
+                if let Some(worker) = self.registry.worker(node, generation) {
                     worker.stopper.lose_input();
                 }
             }
             Command::Abort(node, generation) => self.abort(node, generation),
             Command::Stuck(node, generation) => {
                 self.name_stuck(node);
-                let name = self.slots[node.index()].name();
-                self.waiting.on_stuck(node, generation, name.as_str());
+                let name = self.registry.slots[node.index()].name();
+                self.jobs.waiting.on_stuck(node, generation, name.as_str());
             }
             Command::Arm(node, token, after) => {
-                let at = self.now.saturating_add(stamp(after) - 1);
-                self.timers.arm(&self.machine, at, node, token);
+                let at = self.pace.now.saturating_add(stamp(after) - 1);
+                self.timers.arm(&self.registry.machine, at, node, token);
                 self.note_wait(node, after);
             }
             Command::Removed(node) => {
                 self.note(node, None, || EventKind::Removed);
-                if !self.machine.view(node).is_installed {
-                    self.slots[node.index()].forget_manifold();
-                    let manifold = self.slots[node.index()].manifold.take();
-                    self.take_out_parts(node, manifold.as_ref());
+                if !self.registry.machine.view(node).is_installed {
+                    self.registry.slots[node.index()].forget_manifold();
+                    let manifold = self.registry.slots[node.index()].manifold.take();
+                    let name = self.registry.slots[node.index()].name();
+                    if let Some(manifold) = &manifold {
+                        self.jobs.on_removed(name, manifold);
+                    }
                     self.discard_manifold(manifold);
                 }
             }
             Command::Freed(node) => self.forget(node),
-            Command::Finished => self.is_finished = true,
+            Command::Finished => self.ending.is_finished = true,
         }
     }
 
     fn start(&mut self, node: NodeId, generation: Generation) {
-        let Some(manifold) = self.slots[node.index()].manifold.clone() else { return };
+        let Some(manifold) = self.registry.slots[node.index()].manifold.clone() else { return };
         let gifts = self.gifts(node, &manifold);
-        let slot = &mut self.slots[node.index()];
+        let slot = &mut self.registry.slots[node.index()];
         slot.starts = slot.starts.saturating_add(1);
-        self.nested_started += usize::from(manifold.belongs_to(slot.name()));
+        self.pace.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
         slot.set_aborted(false);
         let host: Arc<dyn Host> = Arc::clone(&self.shared) as _;
@@ -76,7 +79,7 @@ impl EventLoop {
         let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
         // Nothing it tells is looked at before its slot is filled: who would look has the loop.
         let task = manifold.blueprint.launch(launch);
-        let slot = &mut self.slots[node.index()];
+        let slot = &mut self.registry.slots[node.index()];
         // Made where it will stand, for which there must be nothing to drop there.
         slot.worker = None;
         slot.worker.get_or_insert_with(|| WorkerSlot {
@@ -96,35 +99,36 @@ impl EventLoop {
     fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> Gifts {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
-            self.slots[node.index()].note_present(&[]);
+            self.registry.slots[node.index()].note_present(&[]);
             return Gifts::new();
         }
-        let edges: SmallVec<[_; FEW]> = self.machine.inputs(node).collect();
+        let edges: SmallVec<[_; FEW]> = self.registry.machine.inputs(node).collect();
         let mut gifts = Gifts::with_capacity(edges.len());
         let mut present: SmallVec<[bool; FEW]> = SmallVec::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
-            let target: &mut Slot = &mut self.slots[edge.target.index()];
+            let target: &mut Slot = &mut self.registry.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
             gifts.push(if !edge.need.bounces() {
-                Gift::Live(target.follow(declaration.kind, &self.shared))
+                Gift::Live(target.follow(declaration.kind, &self.shared.environment))
             } else if is_held {
                 target.value(kind).map_or(Gift::Absent, Gift::Value)
             } else {
                 Gift::Absent
             });
         }
-        self.slots[node.index()].note_present(&present);
+        self.registry.slots[node.index()].note_present(&present);
         gifts
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Stopping);
-        let worker = self.slots[node.index()].worker.as_ref();
-        let ran = worker.map_or(Duration::ZERO, |worker| self.ran(node, worker));
-        let is_long = ran >= self.machine.reset_after(node);
+        let worker = self.registry.slots[node.index()].worker.as_ref();
+        let ran =
+            worker.map_or(Duration::ZERO, |worker| self.registry.ran(node, worker, self.pace.now));
+        let is_long = ran >= self.registry.machine.reset_after(node);
         let uptime = if is_long { Uptime::Long } else { Uptime::None };
-        let Some(worker) = self.worker(node, generation) else { return };
+        let Some(worker) = self.registry.worker(node, generation) else { return };
         let has_started = worker.stopper.stop_start();
         worker.uptime = uptime;
         // A start that is not over is dropped. A closure's is over as soon as it is polled.
@@ -137,7 +141,7 @@ impl EventLoop {
     /// Takes back what the present worker of a name offers. It is not gone before all of that was
     /// dropped.
     pub(super) fn withdraw(&mut self, node: NodeId) {
-        let slot = &mut self.slots[node.index()];
+        let slot = &mut self.registry.slots[node.index()];
         let Some(worker) = &mut slot.worker else { return };
         let outputs = mem::take(&mut worker.outputs);
         // What is freed here is used again at once.
@@ -153,26 +157,26 @@ impl EventLoop {
 
     fn abort(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Aborted);
-        self.slots[node.index()].set_aborted(true);
-        let path = self.path(node);
+        self.registry.slots[node.index()].set_aborted(true);
+        let path = self.registry.path(node);
         tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
-        let is_overdue = self.machine.view(node).is_overdue;
-        if let Some(worker) = self.worker(node, generation) {
+        let is_overdue = self.registry.machine.view(node).is_overdue;
+        if let Some(worker) = self.registry.worker(node, generation) {
             worker.abort(is_overdue);
         }
     }
 
     pub(super) fn name_stuck(&mut self, node: NodeId) {
-        self.has_stuck = true;
+        self.ending.has_stuck = true;
         self.note(node, None, || EventKind::Stuck);
-        tracing::error!(parent: None, worker = %self.path(node), "a worker is stuck and left behind");
+        tracing::error!(parent: None, worker = %self.registry.path(node), "a worker is stuck and left behind");
     }
 
     /// Remembers until when an idle node waits, and tells.
     fn note_wait(&mut self, node: NodeId, delay: Duration) {
-        let view = self.machine.view(node);
-        let until = self.now.saturating_add(stamp(delay) - 1);
-        self.slots[node.index()].until = std::num::NonZeroU64::new(until);
+        let view = self.registry.machine.view(node);
+        let until = self.pace.now.saturating_add(stamp(delay) - 1);
+        self.registry.slots[node.index()].until = std::num::NonZeroU64::new(until);
         if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
             // A bounce delay is no penalty for failures of the past.
             let failures = if view.rest == Rest::Backoff { view.failures } else { 0 };
@@ -182,27 +186,27 @@ impl EventLoop {
 
     /// Remembers that a start took too long, before the machine has it dropped.
     pub(super) fn note_overdue(&mut self, node: NodeId) {
-        let view = self.machine.view(node);
+        let view = self.registry.machine.view(node);
         if view.phase == Phase::Starting && !view.is_marked {
-            let manifold = self.slots[node.index()].manifold.as_ref();
+            let manifold = self.registry.slots[node.index()].manifold.as_ref();
             let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
             let text = overdue(settings, &self.shared.environment.policy);
-            let error = LastError { text, is_panic: false, at: self.now };
-            self.slots[node.index()].rare_mut().last_error = Some(error);
+            let error = LastError { text, is_panic: false, at: self.pace.now };
+            self.registry.slots[node.index()].rare_mut().last_error = Some(error);
         }
     }
 
     /// Forgets a name that nothing installs, uses or pins.
     fn forget(&mut self, node: NodeId) {
-        let slot = mem::take(&mut self.slots[node.index()]);
-        self.names.remove(slot.name().as_str());
+        let slot = mem::take(&mut self.registry.slots[node.index()]);
+        self.registry.names.remove(slot.name().as_str());
         self.discard_manifold(slot.manifold);
     }
 
     /// Answers those who wait for the machine to settle, if it has.
     pub(super) fn answer_at_rest(&mut self) {
-        if self.machine.is_settled() {
-            self.waiting.on_rest();
+        if self.registry.machine.is_settled() {
+            self.jobs.waiting.on_rest();
         }
     }
 }

@@ -1,176 +1,42 @@
-//! How the engine itself ends: kills, fatal errors, and what is left behind.
+use std::time::Duration;
 
-use std::sync::Arc;
+use tokio::sync::watch;
 
-use super::EventLoop;
-use super::call::Call;
-use super::call::Question;
-use super::last_report::Remains;
-use super::life::Fatal;
-use super::life::Life;
-use super::life::Verdict;
-use crate::change::ChangeError;
-use crate::machine::{NodeId, Stage};
-use crate::seen::event::{EventKind, Origin};
-use crate::vocabulary::clock::stamp;
-use crate::vocabulary::error::SharedError;
-use crate::vocabulary::settings::Severity;
-use crate::vocabulary::wake::wake;
+use super::life::{Fatal, Life};
+use crate::vocabulary::clock::Stamp;
+use crate::worker::stop::cell::Linger;
 
-impl EventLoop {
-    /// Keeps the gravest fatal error, and begins to stop.
-    pub(super) fn on_fatal(&mut self, node: NodeId, severity: Severity, error: SharedError) {
-        let is_gravest = self.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
-        if is_gravest {
-            let fatal = Fatal { severity, path: self.path(node), error };
-            let before = self.fatal.replace(fatal);
-            self.discard(before.map(|fatal| fatal.error));
-        } else {
-            self.discard(error);
-        }
-        self.kill(None);
-    }
+/// How far the end of the engine has come.
+pub(super) struct Ending {
+    pub(super) life: watch::Sender<Life>,
+    pub(super) fatal: Option<Fatal>,
+    pub(super) kill_deadline: Option<Duration>,
+    /// When what has not stopped by then is left behind.
+    pub(super) killed_until: Option<Stamp>,
+    /// A worker's task was dropped by its runtime.
+    pub(super) is_runtime_gone: bool,
+    /// Whether any worker was ever stuck.
+    pub(super) has_stuck: bool,
+    pub(super) is_finished: bool,
+    /// Keeps an outer engine from taking this one for ended.
+    pub(super) linger: Option<Linger>,
+}
 
-    pub(super) fn kill(&mut self, origin: Option<&Arc<Origin>>) {
-        if !self.machine.is_killed() {
-            self.note_engine(origin, EventKind::Killed);
-            self.killed_until =
-                self.kill_deadline.map(|deadline| self.now.saturating_add(stamp(deadline) - 1));
-            if let (Some(until), Some(deadline)) = (self.killed_until, self.kill_deadline) {
-                tracing::debug!(parent: None, ?deadline, until, "the engine's kill has a deadline");
-            }
+impl Ending {
+    pub(super) fn new(
+        life: watch::Sender<Life>,
+        kill_deadline: Option<Duration>,
+        linger: Option<Linger>,
+    ) -> Self {
+        Self {
+            life,
+            fatal: None,
+            kill_deadline,
+            killed_until: None,
+            is_runtime_gone: false,
+            has_stuck: false,
+            is_finished: false,
+            linger,
         }
-        self.machine.kill();
-        self.life.send_if_modified(|life| {
-            let is_news = matches!(life, Life::Running);
-            if is_news {
-                *life = Life::Stopping;
-            }
-            is_news
-        });
-        self.waiting.give_up();
-        if let Some(mut job) = self.job.take() {
-            self.end_job(&mut job);
-            self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
-        }
-    }
-
-    /// Says how the engine has ended. What its last report is made of is put together when one is
-    /// asked for, or after those who wait have been woken: with many workers that takes long.
-    pub(super) async fn finish(mut self: Box<Self>) {
-        self.note_engine(None, EventKind::Finished);
-        self.flush();
-        self.end_events();
-        let left_behind = self.shared.left_behind.get_or_init(|| self.left_behind());
-        let verdict = match &self.fatal {
-            Some(fatal) => Verdict::of(fatal),
-            None if self.is_runtime_gone => Verdict::RuntimeGone,
-            None if !left_behind.is_empty() => Verdict::LeftBehind,
-            None => Verdict::Ended,
-        };
-        self.refuse_calls();
-        let life = self.life.clone();
-        let remains = Remains::leave(self, verdict.text());
-        life.send_replace(Life::Ended(verdict));
-        tokio::task::yield_now().await;
-        drop(remains);
-    }
-
-    /// Returns the paths of the workers that are left behind, sorted; of a nested engine those in it.
-    /// To look at all names is left out where none can be: it takes long.
-    fn left_behind(&self) -> Vec<String> {
-        if !self.has_stuck {
-            return Vec::new();
-        }
-        let inside = std::mem::take(&mut *self.shared.left_inside.lock());
-        let nodes = (0..self.slots.len()).map(NodeId::from_index);
-        let own = nodes.filter(|node| self.slots[node.index()].worker.is_some());
-        let mut left = Vec::new();
-        for path in own.map(|node| self.path(node)) {
-            let folder = format!("{path}/");
-            let nested = inside.iter().filter(|inner| inner.starts_with(&folder));
-            let before = left.len();
-            left.extend(nested.cloned());
-            if left.len() == before {
-                left.push(path);
-            }
-        }
-        left.sort_unstable();
-        left.dedup();
-        left
-    }
-
-    /// Tells who waits for the end, or follows the events, if the loop goes before it has come to its
-    /// end.
-    pub(super) fn say_if_lost(&mut self) {
-        if matches!(*self.life.borrow(), Life::Ended(_)) {
-            return;
-        }
-        let verdict = match &self.fatal {
-            Some(fatal) => Verdict::of(fatal),
-            None if self.is_in_turn => Verdict::Panicked,
-            None => Verdict::Lost,
-        };
-        // The loop may be going because of a panic: another one would end the process.
-        let at = self.wall(self.now);
-        wake(|| {
-            self.shared.environment.log.push(at, &self.shared.environment.path, &mut self.events)
-        });
-        wake(|| self.end_events());
-        wake(|| drop(self.life.send_replace(Life::Ended(verdict))));
-    }
-
-    /// Says that no more events will come. An engine that is nested in another leaves that to the
-    /// outermost.
-    fn end_events(&self) {
-        if self.linger.is_none() {
-            self.shared.environment.log.close();
-        }
-    }
-
-    /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
-    pub(super) fn refuse_calls(&mut self) {
-        let late = self.shared.inbox.close();
-        self.unread.messages.extend(late.messages);
-        let calls = std::mem::take(&mut self.unread.calls);
-        for call in calls.into_iter().chain(late.calls) {
-            match call {
-                Call::Change(job) => self.queue.push_back(job),
-                Call::Ask(mut question) => {
-                    if let Question::Preview(ops, _) = &mut *question {
-                        let ops = std::mem::take(ops);
-                        self.discard_ops(ops);
-                    }
-                    wake(|| drop(question));
-                }
-                Call::Kill(_) => {}
-            }
-        }
-        for mut job in std::mem::take(&mut self.queue) {
-            self.discard_ops(std::mem::take(&mut job.ops));
-            self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
-        }
-        self.waiting.give_up();
-        let walks = std::mem::take(&mut self.walks);
-        if !walks.is_empty() {
-            self.discard(walks);
-        }
-    }
-
-    /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
-    /// ended between two slices would not be left behind.
-    pub(super) fn abandon(&mut self) {
-        let mut live: Vec<_> = self.names.values().copied().collect();
-        live.retain(|node| self.slots[node.index()].worker.is_some());
-        live.sort_unstable();
-        for node in live {
-            if self.machine.view(node).stage != Stage::Stuck {
-                self.name_stuck(node);
-            }
-            if let Some(worker) = &self.slots[node.index()].worker {
-                worker.abort(false);
-            }
-        }
-        self.is_finished = true;
     }
 }

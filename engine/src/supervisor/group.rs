@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::EventLoop;
 use super::applied::Changed;
 use super::job::{Job, Stage};
+use super::pace::STEPS;
 use super::plan::Planned;
 use super::reply::answer;
-use super::slice::STEPS;
 use crate::change::{Action, ChangeError};
 use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
 use crate::seen::event::{EventKind, Origin};
@@ -25,13 +25,13 @@ struct Steps {
 impl Steps {
     fn are_enough(&mut self, event_loop: &EventLoop) -> bool {
         self.taken += 1;
-        self.taken.is_multiple_of(STEPS) && event_loop.is_slice_over()
+        self.taken.is_multiple_of(STEPS) && event_loop.pace.is_slice_over()
     }
 
     /// As `are_enough`, for a step that may have found something wrong: to look for the name that was
     /// meant takes long.
     fn are_enough_after(&mut self, found: bool, event_loop: &EventLoop) -> bool {
-        self.are_enough(event_loop) || found && event_loop.is_slice_over()
+        self.are_enough(event_loop) || found && event_loop.pace.is_slice_over()
     }
 }
 
@@ -39,7 +39,7 @@ impl EventLoop {
     /// Takes the next group from the queue.
     pub(super) fn begin_next_job(&mut self) -> Option<Box<Job>> {
         loop {
-            let mut job = self.next_orphans().or_else(|| self.queue.pop_front())?;
+            let mut job = self.jobs.next(&self.registry)?;
             match self.begin(&mut job) {
                 Ok(()) => return Some(job),
                 Err(error) => self.conclude(*job, Err(error)),
@@ -49,24 +49,20 @@ impl EventLoop {
 
     /// Begins a group; it is refused if the engine was killed.
     pub(super) fn begin(&mut self, job: &mut Job) -> Changed {
-        if self.machine.is_killed() {
+        if self.registry.machine.is_killed() {
             self.discard_ops(mem::take(&mut job.ops));
             return Err(Box::new(ChangeError::Stopped));
         }
-        self.complete(&mut job.ops);
+        self.registry.complete(&mut job.ops);
         let count = job.ops.len();
         if count > 1 {
-            self.machine.reserve(count);
-            self.names.reserve(count);
-            self.slots.reserve(count);
+            self.registry.reserve(count);
             self.timers.reserve(count.min(AT_ONCE));
-            if self.shared.environment.log.is_followed() {
-                // Each is installed and started.
-                self.events.reserve(2 * count.min(AT_ONCE));
-            }
+            // Each is installed and started.
+            self.outbox.reserve(2 * count.min(AT_ONCE));
             job.plan.reserve(count);
         }
-        self.machine.begin_group();
+        self.registry.machine.begin_group();
         Ok(())
     }
 
@@ -85,10 +81,10 @@ impl EventLoop {
     /// by the machine.
     pub(super) fn end_job(&mut self, job: &mut Job) {
         if !matches!(job.stage, Stage::Settle) {
-            self.machine.end_group();
+            self.registry.machine.end_group();
         }
         // Who has ended meanwhile is not waited for.
-        job.ending.retain(|(node, generation)| self.worker(*node, *generation).is_some());
+        job.ending.retain(|(node, generation)| self.registry.worker(*node, *generation).is_some());
         // Letting go of a hundred thousand names takes longer than a slice.
         self.discard_ops(mem::take(&mut job.ops));
     }
@@ -98,12 +94,12 @@ impl EventLoop {
     pub(super) fn conclude(&mut self, job: Job, changed: Changed) {
         let Some(reply) = job.reply else { return };
         let is_stuck = |(node, _): &&(NodeId, Generation)| {
-            self.machine.view(*node).stage == machine::Stage::Stuck
+            self.registry.machine.view(*node).stage == machine::Stage::Stuck
         };
         match (changed, job.ending.iter().find(is_stuck)) {
-            (Ok(()), None) => self.waiting.add(&job.ending, reply),
+            (Ok(()), None) => self.jobs.waiting.add(&job.ending, reply),
             (Ok(()), Some((node, _))) => {
-                let name = self.slots[node.index()].name().as_str().to_owned();
+                let name = self.registry.slots[node.index()].name().as_str().to_owned();
                 answer(reply, Err(Box::new(ChangeError::Stuck { name })));
             }
             (Err(error), _) => answer(reply, Err(error)),
@@ -116,7 +112,7 @@ impl EventLoop {
         if let Stage::Resolve(first) = job.stage {
             for at in first..job.ops.len() {
                 let before = job.faults.count();
-                self.resolve(&mut job.plan, &job.ops, at, &mut job.faults);
+                self.registry.resolve(&mut job.plan, &job.ops, at, &mut job.faults);
                 let has_found = job.faults.count() > before;
                 if steps.are_enough_after(has_found, self) {
                     job.stage = Stage::Resolve(at + 1);
@@ -127,7 +123,7 @@ impl EventLoop {
         }
         if let Stage::Check(first) = job.stage {
             for at in first..job.plan.linked.len() {
-                self.check(&job.plan, &job.ops, job.plan.linked[at], &mut job.faults);
+                self.registry.check(&job.plan, &job.ops, job.plan.linked[at], &mut job.faults);
                 if steps.are_enough(self) {
                     job.stage = Stage::Check(at + 1);
                     return Ok(false);
@@ -136,12 +132,12 @@ impl EventLoop {
             job.stage = Stage::Search(CycleSearch::new(job.plan.linked.len()));
         }
         if let Stage::Search(search) = &mut job.stage {
-            while self.search_cycle(&job.plan, search, &mut job.faults) {
+            while self.registry.search_cycle(&job.plan, search, &mut job.faults) {
                 if steps.are_enough(self) {
                     return Ok(false);
                 }
             }
-            self.check_own_end(&job.plan, &job.ops, &job.caller, &mut job.faults);
+            self.registry.check_own_end(&job.plan, &job.ops, &job.caller, &mut job.faults);
             mem::take(&mut job.faults).into_result()?;
             job.stage = Stage::Apply(0);
         }
@@ -153,7 +149,7 @@ impl EventLoop {
                     return Ok(false);
                 }
             }
-            self.machine.end_group();
+            self.registry.machine.end_group();
             job.stage = Stage::Settle;
         }
         Ok(!self.carry_out(Scope::Calls))
@@ -163,9 +159,9 @@ impl EventLoop {
         let Job { ops, caller, plan, ending, .. } = job;
         let Planned { node, edges } = &mut plan.planned[at];
         let (node, edges) = (*node, mem::take(edges));
-        self.machine.hurry(node);
+        self.registry.machine.hurry(node);
         self.apply(node, &edges, &mut ops[at].action, caller.origin.as_ref());
-        let view = self.machine.view(node);
+        let view = self.registry.machine.view(node);
         let has_to_go = view.is_marked || view.phase == Phase::Lingering;
         if has_to_go && !matches!(ops[at].action, Action::Unpark) {
             ending.push((node, view.generation));
@@ -179,19 +175,20 @@ impl EventLoop {
         action: &mut Action,
         origin: Option<&Arc<Origin>>,
     ) {
-        let is_installed = self.machine.view(node).is_installed;
+        let is_installed = self.registry.machine.view(node).is_installed;
         match action {
             Action::Install { manifold, .. } => {
                 self.disown(node);
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
-                self.has_parts |= policy.is_some_and(|settings| settings.part_of.is_some());
+                self.registry.has_parts |=
+                    policy.is_some_and(|settings| settings.part_of.is_some());
                 let policy = policy
                     .map(|settings| Arc::new(settings.policy(&self.shared.environment.policy)));
-                let slot = &mut self.slots[node.index()];
+                let slot = &mut self.registry.slots[node.index()];
                 let old = mem::replace(&mut slot.manifold, manifold.take());
                 slot.carry_present(old.as_ref());
                 self.discard_manifold(old);
-                self.machine.install(node, edges, policy);
+                self.registry.machine.install(node, edges, policy);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
                 self.note(node, origin, || kind);
             }
@@ -200,24 +197,24 @@ impl EventLoop {
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.disown(node);
-                self.slots[node.index()].forget_manifold();
-                self.machine.uninstall(node);
-                let old = self.slots[node.index()].manifold.take();
+                self.registry.slots[node.index()].forget_manifold();
+                self.registry.machine.uninstall(node);
+                let old = self.registry.slots[node.index()].manifold.take();
                 self.discard_manifold(old);
             }
             Action::Bounce => {
                 self.note(node, origin, || EventKind::Bounced);
-                self.machine.bounce(node);
+                self.registry.machine.bounce(node);
             }
             Action::Park => {
                 self.note(node, origin, || EventKind::Parked);
-                self.slots[node.index()].set_parked_by(origin);
-                self.machine.park(node);
+                self.registry.slots[node.index()].set_parked_by(origin);
+                self.registry.machine.park(node);
             }
             Action::Unpark => {
                 self.note(node, origin, || EventKind::Unparked);
-                self.slots[node.index()].set_parked_by(None);
-                self.machine.unpark(node);
+                self.registry.slots[node.index()].set_parked_by(None);
+                self.registry.machine.unpark(node);
             }
         }
     }
@@ -225,7 +222,7 @@ impl EventLoop {
     /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
     /// workers have come to.
     fn disown(&mut self, node: NodeId) {
-        let slot = &mut self.slots[node.index()];
+        let slot = &mut self.registry.slots[node.index()];
         if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;
         }

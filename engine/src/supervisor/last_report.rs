@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::EventLoop;
 use super::brief::Brief;
+use super::discard::discard;
+use super::registry::Registry;
 use crate::seen::report::{EngineState, Report};
-use crate::supervisor::shared::Shared;
+use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::name::Text;
+use crate::worker::host::Environment;
 
 /// What the last report is made of.
 #[derive(Default)]
@@ -22,8 +24,8 @@ pub(crate) struct LastReport {
 enum State {
     #[default]
     Running,
-    /// The loop as it ended, and why, if not because it was killed.
-    Ended(Box<EventLoop>, Option<String>),
+    /// The names as they were at the end, when that was, and why, if not because of a kill.
+    Ended(Box<Registry>, Stamp, Option<String>),
     Summed(Arc<Summary>),
 }
 
@@ -44,24 +46,33 @@ pub(super) struct Last {
 impl LastReport {
     /// Returns the last report of the engine that has this; `None` while it runs, or if its runtime
     /// went first.
-    pub(crate) fn get(&self, shared: &Shared) -> Option<Report> {
+    pub(crate) fn get(&self, environment: &Environment, left_behind: &[String]) -> Option<Report> {
         self.sum_up();
         let summary = match &*self.state.lock() {
             State::Summed(summary) => Arc::clone(summary),
             _ => return None,
         };
-        Some(summary.report(shared))
+        Some(summary.report(environment, left_behind))
+    }
+
+    /// Keeps what the last report is made of: the names as they were at this moment, and why the engine
+    /// has ended, if not because of a kill.
+    pub(super) fn keep(&self, registry: Box<Registry>, now: Stamp, error: Option<String>) {
+        *self.state.lock() = State::Ended(registry, now, error);
     }
 
     /// Keeps what a report is made of, and lets all else go. Who comes meanwhile waits for it.
-    fn sum_up(&self) {
+    pub(super) fn sum_up(&self) {
         let mut state = self.state.lock();
-        if let State::Ended(event_loop, error) = &mut *state {
-            let summary = event_loop.summary(error.take());
+        if let State::Ended(registry, now, error) = &mut *state {
+            let summary = registry.summary(error.take(), *now);
             let ended = std::mem::replace(&mut *state, State::Summed(Arc::new(summary)));
-            // What is let go may be much, and is nobody's to wait for.
             drop(state);
-            drop(ended);
+            // It is much, and foreign code is in it.
+            if let State::Ended(registry, ..) = ended {
+                let runtime = registry.environment.workers.clone();
+                discard(&runtime, registry);
+            }
         }
     }
 }
@@ -73,18 +84,18 @@ impl fmt::Debug for LastReport {
 }
 
 impl Summary {
-    fn report(&self, shared: &Shared) -> Report {
-        let path_of = |last: &Last| shared.environment.path_of(last.name.as_str());
-        let left_behind = shared.left_behind().to_owned();
+    fn report(&self, environment: &Environment, left_behind: &[String]) -> Report {
+        let path_of = |last: &Last| environment.path_of(last.name.as_str());
+        let left_behind = left_behind.to_owned();
         let workers = self.workers.iter().map(|last| {
             let brief = last.brief.clone();
             (
                 last.name.as_str().to_owned(),
-                brief.into_report(path_of(last), shared.environment.clock.wall),
+                brief.into_report(path_of(last), environment.clock.wall),
             )
         });
         Report {
-            path: shared.environment.own_path().to_owned(),
+            path: environment.own_path().to_owned(),
             state: EngineState::Stopped,
             is_healthy: self.error.is_none() && left_behind.is_empty(),
             at: self.at,
@@ -92,22 +103,5 @@ impl Summary {
             left_behind,
             workers: workers.collect(),
         }
-    }
-}
-
-/// A loop that has ended. Dropping it sums it up and lets the rest go.
-pub(super) struct Remains(Arc<Shared>);
-
-impl Remains {
-    pub(super) fn leave(event_loop: Box<EventLoop>, error: Option<String>) -> Self {
-        let shared = Arc::clone(&event_loop.shared);
-        *shared.last_report.state.lock() = State::Ended(event_loop, error);
-        Self(shared)
-    }
-}
-
-impl Drop for Remains {
-    fn drop(&mut self) {
-        self.0.last_report.sum_up();
     }
 }

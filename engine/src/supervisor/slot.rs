@@ -12,12 +12,12 @@ use super::discard::discard;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::seen::event::Origin;
-use crate::supervisor::shared::Shared;
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::follow;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::{Kind, Outputs, Value};
+use crate::worker::host::Environment;
 use crate::worker::launch::Declaration;
 use crate::worker::stop::Stopper;
 use crate::worker::stop::cell::Degraded;
@@ -214,13 +214,13 @@ impl Slot {
     pub(super) fn follow(
         &mut self,
         kind: &'static Kind,
-        shared: &Shared,
+        environment: &Environment,
     ) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind.id());
         let channels = &mut self.rare_mut().channels;
         for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
             if let Some(value) = left.replace(None).filter(|_| !kind.is_plain()) {
-                discard(&shared.environment.workers, value);
+                discard(&environment.workers, value);
             }
         }
         if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {

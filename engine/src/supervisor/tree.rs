@@ -7,21 +7,32 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::supervisor::shared::Shared;
-
 /// An engine and those nested in it. It keeps none of them alive, and shows no nested one that has
 /// ended: what was one of its workers may hold it still.
 ///
 /// A handle is never dropped under the lock: the last one takes it.
-#[derive(Default)]
-pub(crate) struct Tree {
-    engines: Mutex<BTreeMap<Arc<str>, Weak<Shared>>>,
+pub(crate) struct Tree<M> {
+    engines: Mutex<BTreeMap<Arc<str>, Weak<M>>>,
 }
 
-impl Tree {
+/// One engine of a tree.
+pub(crate) trait Member {
+    fn path(&self) -> &Arc<str>;
+
+    /// Whether it is shown: a nested engine that has ended is not.
+    fn is_listed(&self) -> bool;
+}
+
+impl<M> Default for Tree<M> {
+    fn default() -> Self {
+        Self { engines: Mutex::default() }
+    }
+}
+
+impl<M: Member> Tree<M> {
     /// Adds an engine, in the place of an earlier one with the same path.
-    pub(crate) fn enter(&self, shared: &Arc<Shared>) {
-        self.engines.lock().insert(Arc::clone(&shared.environment.path), Arc::downgrade(shared));
+    pub(crate) fn enter(&self, engine: &Arc<M>) {
+        self.engines.lock().insert(Arc::clone(engine.path()), Arc::downgrade(engine));
     }
 
     /// Takes out the engine with this path, unless another has taken its place.
@@ -33,13 +44,13 @@ impl Tree {
     }
 
     /// Returns the engine that has this path.
-    pub(crate) fn find(&self, path: &str) -> Option<Arc<Shared>> {
+    pub(crate) fn find(&self, path: &str) -> Option<Arc<M>> {
         let engine = self.engines.lock().get(path).and_then(Weak::upgrade);
         engine.filter(|engine| engine.is_listed())
     }
 
     /// Returns the engines directly in the one with this path, by path.
-    pub(crate) fn nested_in(&self, path: &str) -> Vec<Arc<Shared>> {
+    pub(crate) fn nested_in(&self, path: &str) -> Vec<Arc<M>> {
         let folder = format!("{path}/");
         let engines = self.engines.lock();
         let below = engines.range::<str, _>((Bound::Excluded(&*folder), Bound::Unbounded));
@@ -52,14 +63,14 @@ impl Tree {
     }
 
     /// Returns all engines, by path.
-    pub(crate) fn all(&self) -> Vec<Arc<Shared>> {
+    pub(crate) fn all(&self) -> Vec<Arc<M>> {
         let mut engines: Vec<_> = self.engines.lock().values().filter_map(Weak::upgrade).collect();
         engines.retain(|engine| engine.is_listed());
         engines
     }
 }
 
-impl fmt::Debug for Tree {
+impl<M> fmt::Debug for Tree<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.engines.lock().keys()).finish()
     }

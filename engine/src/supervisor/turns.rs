@@ -28,12 +28,12 @@ use super::applied::Changed;
 use super::call::Call;
 use super::job::Caller;
 use super::job::Job;
-use super::slice::Started;
+use super::pace::Started;
 use super::{BATCH, EventLoop};
 use crate::change::{ChangeError, Ops};
 use crate::machine::Scope;
+use crate::supervisor::Shared;
 use crate::supervisor::inbox::{Due, Taken};
-use crate::supervisor::shared::Shared;
 
 /// The task of an engine's loop. When it goes, also with its runtime, the loop goes with it.
 pub(crate) struct LoopTask {
@@ -73,14 +73,14 @@ impl LoopTask {
                 event_loop.timers.wake_up();
             }
             let has_more = event_loop.take_turn();
-            if event_loop.is_finished {
+            if event_loop.ending.is_finished {
                 return event_loop.finish().await;
             }
             if let Some(until) = event_loop.next_sleep() {
                 sleep.as_mut().reset(until);
                 is_asleep = true;
             }
-            let waiting = has_more.then(|| Started::of(&event_loop));
+            let waiting = has_more.then(|| Started::of(&event_loop.pace, &event_loop.unread));
             // Who calls before the next turn finds that its own comes later.
             let is_done = waiting.is_none() && event_loop.unread.is_empty();
             event_loop.is_in_turn = false;
@@ -137,7 +137,7 @@ impl Shared {
     ) -> Option<T> {
         let taken_turn = catch_unwind(AssertUnwindSafe(|| {
             let Taken { mut event_loop, has_messages } = taken;
-            event_loop.begin_slice();
+            event_loop.pace.begin_slice();
             if has_messages {
                 event_loop.take_messages();
             }
@@ -158,18 +158,18 @@ impl EventLoop {
     /// Takes a turn of the loop's task; returns whether there is more of what is under way.
     fn take_turn(&mut self) -> bool {
         // The last worker may have ended in a caller's turn.
-        if self.is_finished {
+        if self.ending.is_finished {
             return false;
         }
-        self.begin_slice();
+        self.pace.begin_slice();
         self.shared.inbox.take(&mut self.unread);
-        if self.ahead_of_timers == 0 {
-            self.ahead_of_timers = self.unread.messages.len();
+        if self.pace.ahead_of_timers == 0 {
+            self.pace.ahead_of_timers = self.unread.messages.len();
         }
         self.take_messages();
         // Who has ended in time is not too late because the loop is. What comes from now on is not
         // waited for, so that messages without an end hold up no timer.
-        if self.ahead_of_timers == 0 {
+        if self.pace.ahead_of_timers == 0 {
             self.fire_timers();
         }
         // After the messages, so that who asks finds what was told before.
@@ -180,9 +180,9 @@ impl EventLoop {
     /// Makes a change in the turn of who asks for it; returns what has come of it, or what to wait for
     /// if there is more to do.
     fn change(&mut self, job: &mut Job) -> Result<Changed, Applied> {
-        if self.carry_out(Scope::Marks) || self.has_calls() {
+        if self.carry_out(Scope::Marks) || self.jobs.is_busy() {
             let applied = job.applied();
-            self.queue.push_back(Box::new(mem::take(job)));
+            self.jobs.queue.push_back(Box::new(mem::take(job)));
             return Err(applied);
         }
         if let Err(error) = self.begin(job) {
@@ -190,7 +190,7 @@ impl EventLoop {
         }
         let Some(changed) = self.advance_job(job) else {
             let applied = job.applied();
-            self.job = Some(Box::new(mem::take(job)));
+            self.jobs.current = Some(Box::new(mem::take(job)));
             return Err(applied);
         };
         if changed.is_err() || job.ending.is_empty() {
@@ -205,9 +205,10 @@ impl EventLoop {
     fn end_callers_turn(&mut self) -> Due {
         let has_more = self.end_turn();
         self.is_in_turn = false;
-        if has_more || self.is_finished || !self.unread.is_empty() {
+        if has_more || self.ending.is_finished || !self.unread.is_empty() {
             Due::First
-        } else if self.timers.next_sleep(&self.machine, self.killed_until).is_some() {
+        } else if self.timers.next_sleep(&self.registry.machine, self.ending.killed_until).is_some()
+        {
             Due::Beside
         } else {
             Due::Nothing
@@ -216,9 +217,9 @@ impl EventLoop {
 
     /// Goes on with what is under way, and hands over what was made; returns whether there is more.
     fn end_turn(&mut self) -> bool {
-        let has_more = self.work() | self.advance_walks() | self.timers.is_due(self.now);
-        self.flush();
-        has_more && !self.is_finished
+        let has_more = self.work() | self.advance_walks() | self.timers.is_due(self.pace.now);
+        self.outbox.flush(self.pace.now);
+        has_more && !self.ending.is_finished
     }
 
     fn take_messages(&mut self) {
@@ -232,7 +233,7 @@ impl EventLoop {
             self.receive(message);
             taken += 1;
         }
-        self.ahead_of_timers = self.ahead_of_timers.saturating_sub(taken);
+        self.pace.ahead_of_timers = self.pace.ahead_of_timers.saturating_sub(taken);
     }
 
     fn take_calls(&mut self) {
@@ -245,17 +246,17 @@ impl EventLoop {
     fn take_call(&mut self, call: Call) {
         match call {
             Call::Kill(origin) => self.kill(origin.as_ref()),
-            Call::Change(job) => self.queue.push_back(job),
+            Call::Change(job) => self.jobs.queue.push_back(job),
             Call::Ask(question) => self.answer(*question),
         }
     }
 
     /// Returns until when the loop's task is to sleep, if it is to set its sleep anew.
     fn next_sleep(&mut self) -> Option<Instant> {
-        let at = self.timers.next_sleep(&self.machine, self.killed_until)?;
+        let at = self.timers.next_sleep(&self.registry.machine, self.ending.killed_until)?;
         self.timers.sleep_until(at);
         // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up to
         // milliseconds.
-        Some(self.began + Duration::from_nanos(at.saturating_sub(1)))
+        Some(self.shared.environment.clock.began + Duration::from_nanos(at.saturating_sub(1)))
     }
 }

@@ -155,17 +155,21 @@ fn is_unwell(detail: &Detail) -> bool {
 async fn last_report(engine: &Engine) -> Report {
     // What it is made of is there before the verdict is.
     drop(engine.wait().await);
-    engine.shared.last_report.get(&engine.shared).unwrap_or_else(|| {
-        let error = match &*engine.shared.life.borrow() {
-            Life::Ended(verdict) => verdict.text(),
-            Life::Running | Life::Stopping => None,
-        };
-        Report::of_lost(
-            engine.path().to_owned(),
-            engine.shared.environment.clock.now().into(),
-            error,
-        )
-    })
+    engine
+        .shared
+        .last_report
+        .get(&engine.shared.environment, engine.shared.left_behind())
+        .unwrap_or_else(|| {
+            let error = match &*engine.shared.life.borrow() {
+                Life::Ended(verdict) => verdict.text(),
+                Life::Running | Life::Stopping => None,
+            };
+            Report::of_lost(
+                engine.path().to_owned(),
+                engine.shared.environment.clock.now().into(),
+                error,
+            )
+        })
 }
 
 /// Asks one reporter. Its code may panic when it is called and whenever it is polled.

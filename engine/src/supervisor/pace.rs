@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::EventLoop;
-use crate::machine::{Scope, Step};
-use crate::supervisor::inbox::{Inbox, Unread};
-use crate::vocabulary::clock::stamp;
+use super::inbox::{Inbox, Unread};
+use crate::vocabulary::clock::{Stamp, stamp};
 
 /// How long the loop works before it lets others run and looks at its messages again: not much
 /// longer than it takes to start as many workers as the processor's cache holds, so that they are
@@ -22,12 +20,28 @@ const PATIENCE: Duration = Duration::from_micros(500);
 /// How many steps are taken between two looks at the clock.
 pub(super) const STEPS: usize = 64;
 
-impl EventLoop {
+/// The time of the present slice, and how much was done in it.
+pub(super) struct Pace {
+    began: Instant,
+    /// When the slice began.
+    pub(super) now: Stamp,
+    slice_ends: Instant,
+    /// How many nested engines were started in this slice.
+    pub(super) nested_started: usize,
+    /// How many messages are still to be read before the next timer.
+    pub(super) ahead_of_timers: usize,
+}
+
+impl Pace {
+    /// Returns the pace of an engine that began at this moment.
+    pub(super) fn new(began: Instant) -> Self {
+        Self { began, now: 1, slice_ends: began, nested_started: 0, ahead_of_timers: 0 }
+    }
+
     pub(super) fn begin_slice(&mut self) {
         let now = Instant::now();
         self.slice_ends = now + SLICE;
         self.nested_started = 0;
-        self.is_in_turn = true;
         self.now = stamp(now.duration_since(self.began));
     }
 
@@ -35,25 +49,8 @@ impl EventLoop {
         Instant::now() >= self.slice_ends
     }
 
-    /// Takes the machine's steps within a scope until there is none or the slice is over; returns
-    /// whether there are more. Commands are never left for later.
-    pub(super) fn carry_out(&mut self, scope: Scope) -> bool {
-        let mut steps = 0;
-        loop {
-            match self.machine.step(scope) {
-                Step::Idle => return false,
-                Step::Worked => {}
-                Step::Command(command) => self.execute(command),
-            }
-            steps += 1;
-            let is_enough = self.nested_started >= NESTED;
-            if (steps >= STEPS || is_enough) && !self.machine.has_commands() {
-                steps = 0;
-                if is_enough || self.is_slice_over() {
-                    return true;
-                }
-            }
-        }
+    pub(super) fn has_enough_nested(&self) -> bool {
+        self.nested_started >= NESTED
     }
 }
 
@@ -65,14 +62,14 @@ pub(super) struct Started {
 }
 
 impl Started {
-    pub(super) fn of(event_loop: &EventLoop) -> Self {
-        let Unread { messages, calls } = &event_loop.unread;
-        let engines = event_loop.nested_started;
+    pub(super) fn of(pace: &Pace, unread: &Unread) -> Self {
+        let Unread { messages, calls } = unread;
+        let engines = pace.nested_started;
         Self { engines, told: messages.len(), is_called: !calls.is_empty() }
     }
 }
 
-impl Inbox<EventLoop> {
+impl<L> Inbox<L> {
     /// Lets the other tasks of this thread run, to see then what has come meanwhile.
     ///
     /// While fewer messages wait than nested engines were started in this slice, they are given another

@@ -1,22 +1,12 @@
 //! What goes with the names of a group: dependents, and the parts of nested engines.
 
-use super::EventLoop;
-use super::job::Caller;
-use super::job::Job;
+use super::registry::Registry;
 use crate::change::{Action, Mode, Op, Ops};
 use crate::machine::NodeId;
-use crate::manifold::Manifold;
 use crate::vocabulary::hash::{Map, Set};
 use crate::vocabulary::name::Text;
 
-/// A nested engine that has taken itself out, and whose parts are still to go: its users, and what
-/// it used.
-pub(super) struct Orphaned {
-    name: Text,
-    inputs: Vec<Text>,
-}
-
-impl EventLoop {
+impl Registry {
     /// Adds what goes with the names of a group.
     pub(super) fn complete(&self, ops: &mut Ops) {
         self.add_dependents(ops);
@@ -63,43 +53,26 @@ impl EventLoop {
         }
     }
 
-    /// Remembers a nested engine that has taken itself out: its parts go before the next group.
-    pub(super) fn take_out_parts(&mut self, node: NodeId, removed: Option<&Manifold>) {
-        let name = self.slots[node.index()].name();
-        if let Some(removed) = removed.filter(|removed| removed.belongs_to(name)) {
-            let inputs = removed.blueprint.inputs().iter().map(|input| input.name.clone());
-            self.orphaned.push(Orphaned { name: name.clone(), inputs: inputs.collect() });
+    /// Returns what takes out the parts that a nested engine has left, unless its name is in use again.
+    pub(super) fn parts_left(&self, name: &Text, inputs: &[Text]) -> Ops {
+        let node = self.find(name.as_str());
+        if node.is_some_and(|node| self.machine.view(node).is_installed) {
+            return Ops::new();
         }
-    }
-
-    /// Returns the group that takes out what a nested engine has left that took itself out. Looked
-    /// for only when its turn has come: the group before may have taken or replaced a part.
-    pub(super) fn next_orphans(&mut self) -> Option<Box<Job>> {
-        while let Some(Orphaned { name, inputs }) = self.orphaned.pop() {
-            let node = self.find(name.as_str());
-            if node.is_some_and(|node| self.machine.view(node).is_installed) {
-                continue;
-            }
-            let users = node.into_iter().flat_map(|node| self.machine.users(node));
-            let inputs = inputs.iter().filter_map(|input| self.find(input.as_str()));
-            let is_part = |part: &NodeId| {
-                let manifold = self.slots[part.index()].manifold.as_ref();
-                manifold.is_some_and(|manifold| manifold.belongs_to(&name))
-            };
-            let mut parts: Vec<_> =
-                users.map(|(user, _)| user).chain(inputs).filter(is_part).collect();
-            parts.sort_unstable();
-            parts.dedup();
-            let take_out = |part: NodeId| Op {
-                name: self.slots[part.index()].name().clone(),
-                action: Action::Uninstall { with_dependents: false },
-            };
-            let ops: Ops = parts.into_iter().map(take_out).collect();
-            if !ops.is_empty() {
-                return Some(Box::new(Job::new(ops, Caller::default())));
-            }
-        }
-        None
+        let users = node.into_iter().flat_map(|node| self.machine.users(node));
+        let inputs = inputs.iter().filter_map(|input| self.find(input.as_str()));
+        let is_part = |part: &NodeId| {
+            let manifold = self.slots[part.index()].manifold.as_ref();
+            manifold.is_some_and(|manifold| manifold.belongs_to(name))
+        };
+        let mut parts: Vec<_> = users.map(|(user, _)| user).chain(inputs).filter(is_part).collect();
+        parts.sort_unstable();
+        parts.dedup();
+        let take_out = |part: NodeId| Op {
+            name: self.slots[part.index()].name().clone(),
+            action: Action::Uninstall { with_dependents: false },
+        };
+        parts.into_iter().map(take_out).collect()
     }
 
     /// Adds the dependents of what is to go with them.

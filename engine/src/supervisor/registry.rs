@@ -1,12 +1,17 @@
 //! Names and their nodes.
 
+use std::any::TypeId;
+use std::sync::Arc;
+
 use hashbrown::HashMap;
 
-use super::EventLoop;
-use super::slot::Slot;
+use super::slot::{Slot, WorkerSlot};
 use crate::change::{Action, ChangeError};
-use crate::machine::NodeId;
+use crate::machine::{Generation, Machine, NodeId, Port};
+use crate::vocabulary::chunks::Chunks;
+use crate::vocabulary::hash::Map;
 use crate::vocabulary::name::Text;
+use crate::worker::host::Environment;
 
 /// Among more names than these no near one is looked for: an error must stay cheap.
 const NEAREST_AMONG: usize = 2_000;
@@ -19,7 +24,55 @@ const NEAREST_STEPS: usize = 400_000;
 /// may come from outside.
 pub(super) type Names = HashMap<Text, NodeId, foldhash::fast::RandomState>;
 
-impl EventLoop {
+/// The names of an engine, with what the machine and the loop know of each.
+pub(super) struct Registry {
+    pub(super) environment: Arc<Environment>,
+    pub(super) machine: Machine,
+    pub(super) names: Names,
+    pub(super) slots: Chunks<Slot>,
+    ports: Map<TypeId, Port>,
+    /// Whether any manifold was ever installed as a part of a nested engine.
+    pub(super) has_parts: bool,
+}
+
+impl Registry {
+    pub(super) fn new(environment: Arc<Environment>) -> Self {
+        Self {
+            machine: Machine::new(Arc::clone(&environment.policy), environment.seed),
+            names: Names::default(),
+            slots: Chunks::default(),
+            ports: Map::default(),
+            has_parts: false,
+            environment,
+        }
+    }
+
+    /// Makes room for so many more names.
+    pub(super) fn reserve(&mut self, more: usize) {
+        self.machine.reserve(more);
+        self.names.reserve(more);
+        self.slots.reserve(more);
+    }
+
+    /// Returns the live worker of a generation, if it is still the present one.
+    pub(super) fn worker(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+    ) -> Option<&mut WorkerSlot> {
+        let worker = self.slots[node.index()].worker.as_mut();
+        worker.filter(|worker| worker.generation == generation)
+    }
+
+    pub(super) fn port(&mut self, kind: TypeId) -> Port {
+        let next = u32::try_from(self.ports.len()).expect("a program has fewer types than that");
+        *self.ports.entry(kind).or_insert(Port(next))
+    }
+
+    pub(super) fn path(&self, node: NodeId) -> String {
+        self.environment.path_of(self.slots[node.index()].name().as_str())
+    }
+
     /// Returns the node of a name, if it is in use.
     pub(super) fn find(&self, name: &str) -> Option<NodeId> {
         self.names.get(name).copied()

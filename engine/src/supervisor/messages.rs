@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::EventLoop;
 use super::ask::Ask;
-use super::slot::{LastError, Uptime, WorkerSlot};
+use super::slot::{LastError, Uptime};
 use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
 use crate::seen::event::EventKind;
 use crate::seen::report::Reporter;
@@ -33,7 +33,7 @@ impl EventLoop {
             }
             Message::Health { node, generation } => self.on_health(node, generation),
             Message::Gone { node, generation } => self.on_gone(node, generation),
-            Message::Unpin(node) => self.machine.unpin(node),
+            Message::Unpin(node) => self.registry.machine.unpin(node),
         }
     }
 
@@ -44,11 +44,11 @@ impl EventLoop {
         outputs: Outputs,
         reporter: Option<Reporter>,
     ) {
-        let view = self.machine.view(node);
+        let view = self.registry.machine.view(node);
         let is_told = view.stage > Stage::Free;
         // What is left of a worker that has ended does not come up.
         let can_be = !view.is_overdue && view.phase != Phase::Lingering;
-        let Some(worker) = self.worker(node, generation).filter(|_| can_be) else {
+        let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
             return self.discard((outputs, reporter));
         };
         worker.ask = reporter.map(Ask::new);
@@ -59,13 +59,13 @@ impl EventLoop {
         } else {
             worker.uptime = Uptime::Now;
         }
-        let stamp = NonZeroU64::new(self.now);
-        let slot = &mut self.slots[node.index()];
+        let stamp = NonZeroU64::new(self.pace.now);
+        let slot = &mut self.registry.slots[node.index()];
         slot.started = stamp;
         let starts = slot.starts;
-        self.machine.started(node, generation);
+        self.registry.machine.started(node, generation);
         self.note(node, None, || EventKind::Started { generation: starts });
-        if self.machine.view(node).status == Status::Up {
+        if self.registry.machine.view(node).status == Status::Up {
             self.show(node);
         }
     }
@@ -79,14 +79,15 @@ impl EventLoop {
         finish: Finish,
         dropping: Option<Box<dyn Send>>,
     ) {
-        let slot = &self.slots[node.index()];
+        let slot = &self.registry.slots[node.index()];
         let worker = slot.worker.as_ref().filter(|worker| worker.generation == generation);
         let Some(worker) = worker else { return self.discard((finish, dropping)) };
-        let (ran, is_obsolete) = (self.ran(node, worker), worker.is_obsolete);
-        let stage = self.machine.view(node).stage;
+        let (ran, is_obsolete) =
+            (self.registry.ran(node, worker, self.pace.now), worker.is_obsolete);
+        let stage = self.registry.machine.view(node).stage;
         let lingers = worker.stopper.lingers();
-        let slot = &mut self.slots[node.index()];
-        slot.stopped = NonZeroU64::new(self.now);
+        let slot = &mut self.registry.slots[node.index()];
+        slot.stopped = NonZeroU64::new(self.pace.now);
         if let Some(worker) = &mut slot.worker {
             worker.uptime = Uptime::None;
             worker.lingers = lingers;
@@ -102,7 +103,7 @@ impl EventLoop {
             // Not here: what waits for the worker to be gone is foreign code.
             self.discard(dropping);
         }
-        let slot = &mut self.slots[node.index()];
+        let slot = &mut self.registry.slots[node.index()];
         slot.forget_health();
         let kind = finish.kind;
         self.note_end(node, finish, is_obsolete);
@@ -110,14 +111,14 @@ impl EventLoop {
             self.note(node, None, || EventKind::Lingering);
         }
         if kind == EndKind::Dropped {
-            self.is_runtime_gone |= !self.machine.is_killed();
+            self.ending.is_runtime_gone |= !self.registry.machine.is_killed();
             // Its runtime goes. The machine would stop all by itself, but only this says so.
             self.kill(None);
         }
         let left = self.left_of(node);
-        let at = Duration::from_nanos(self.now);
-        self.machine.ended(node, generation, End { kind, ran, at, left });
-        let rest = self.machine.view(node);
+        let at = Duration::from_nanos(self.pace.now);
+        self.registry.machine.ended(node, generation, End { kind, ran, at, left });
+        let rest = self.registry.machine.view(node);
         if rest.rest == Rest::Spent {
             self.note(node, None, || EventKind::Spent { failures: rest.failures });
         }
@@ -129,9 +130,9 @@ impl EventLoop {
 
     /// Returns what is left of a worker that has ended, with no longer a grace than its own.
     fn left_of(&self, node: NodeId) -> Left {
-        let Some(worker) = &self.slots[node.index()].worker else { return Left::Nothing };
+        let Some(worker) = &self.registry.slots[node.index()].worker else { return Left::Nothing };
         let Left::Something { grace } = worker.stopper.left() else { return Left::Nothing };
-        let own = self.machine.grace(node);
+        let own = self.registry.machine.grace(node);
         let bound = grace.map_or(own, |grace| grace.min(own));
         let has_more = worker.lingers;
         let grace = if has_more { grace.map(|_| bound) } else { Some(bound.max(DROPPED_WITHIN)) };
@@ -141,7 +142,7 @@ impl EventLoop {
     /// Tells what is left of a worker to stop, and has its end told.
     fn wait_until_gone(&mut self, node: NodeId, generation: Generation) {
         let shared = Arc::downgrade(&self.shared);
-        let Some(worker) = self.worker(node, generation) else { return };
+        let Some(worker) = self.registry.worker(node, generation) else { return };
         worker.stopper.stop();
         worker.stopper.once_gone(move || {
             if let Some(shared) = shared.upgrade() {
@@ -152,38 +153,26 @@ impl EventLoop {
 
     /// Nothing is left any more of a worker that has ended.
     fn on_gone(&mut self, node: NodeId, generation: Generation) {
-        let Some(worker) = self.worker(node, generation) else { return };
-        let (lingers, stage) = (worker.lingers, self.machine.view(node).stage);
+        let Some(worker) = self.registry.worker(node, generation) else { return };
+        let (lingers, stage) = (worker.lingers, self.registry.machine.view(node).stage);
         if lingers || stage == Stage::Stuck {
             self.note(node, None, || EventKind::Gone);
         }
-        self.machine.gone(node, generation, Duration::from_nanos(self.now));
+        self.registry.machine.gone(node, generation, Duration::from_nanos(self.pace.now));
         self.let_go(node, generation, stage);
     }
 
     /// Forgets a worker that is gone, and answers those who have waited for that.
     fn let_go(&mut self, node: NodeId, generation: Generation, stage: Stage) {
-        self.slots[node.index()].worker = None;
-        if self.has_stuck {
-            let folder = format!("{}/", self.path(node));
+        self.registry.slots[node.index()].worker = None;
+        if self.ending.has_stuck {
+            let folder = format!("{}/", self.registry.path(node));
             self.shared.left_inside.lock().retain(|left| !left.starts_with(&folder));
         }
         if stage == Stage::Stuck {
-            tracing::info!(parent: None, worker = %self.path(node), "a stuck worker has ended after all");
+            tracing::info!(parent: None, worker = %self.registry.path(node), "a stuck worker has ended after all");
         }
-        self.waiting.on_gone(node, generation);
-    }
-
-    /// Returns how long a worker was up before it was told to stop, if it was: one that was up for long
-    /// enough for its failures to be forgotten counts as up for that long.
-    pub(super) fn ran(&self, node: NodeId, worker: &WorkerSlot) -> Duration {
-        match (worker.uptime, self.slots[node.index()].started) {
-            (Uptime::Now, Some(started)) => {
-                Duration::from_nanos(self.now.saturating_sub(started.get()))
-            }
-            (Uptime::Long, _) => self.machine.reset_after(node),
-            _ => Duration::ZERO,
-        }
+        self.jobs.waiting.on_gone(node, generation);
     }
 
     /// Remembers and tells why a worker has ended. What one of a former manifold has come to is only
@@ -198,8 +187,8 @@ impl EventLoop {
         self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
         if let Some(failure) = failure {
             if !is_obsolete {
-                let error = LastError { text: failure.text, is_panic, at: self.now };
-                self.slots[node.index()].rare_mut().last_error = Some(error);
+                let error = LastError { text: failure.text, is_panic, at: self.pace.now };
+                self.registry.slots[node.index()].rare_mut().last_error = Some(error);
             }
             if let Some((severity, error)) = failure.fatal {
                 self.on_fatal(node, severity, error);
@@ -214,10 +203,10 @@ impl EventLoop {
         index: usize,
         latest: Arc<Latest>,
     ) {
-        let is_up = self.machine.view(node).status == Status::Up;
+        let is_up = self.registry.machine.view(node).status == Status::Up;
         // Taken in any case: while a value waits here, no later one is told.
         let Some(value) = latest.take() else { return };
-        let worker = self.worker(node, generation).filter(|worker| worker.is_up());
+        let worker = self.registry.worker(node, generation).filter(|worker| worker.is_up());
         let Some(worker) = worker else { return self.give_back(&latest, vec![value]) };
         let (is_plain, is_obsolete) = (worker.is_plain, worker.is_obsolete);
         let old = worker.outputs.set(index, value).filter(|_| !is_plain);
@@ -226,16 +215,16 @@ impl EventLoop {
             // What it offers is not what the name offers any more.
             return self.give_back(&latest, used);
         }
-        let kind = self.slots[node.index()].kinds()[index];
-        used.extend(self.slots[node.index()].show_one(kind));
+        let kind = self.registry.slots[node.index()].kinds()[index];
+        used.extend(self.registry.slots[node.index()].show_one(kind));
         self.give_back(&latest, used);
         if !is_up {
             // It is about to stop; those of its users that a change bounces are already.
             return;
         }
         self.note(node, None, || EventKind::Changed { output: kind.name() });
-        let port = self.port(kind.id());
-        self.machine.changed(node, generation, port);
+        let port = self.registry.port(kind.id());
+        self.registry.machine.changed(node, generation, port);
     }
 
     /// Gives values back to the worker that has published them, which drops them.
@@ -246,12 +235,12 @@ impl EventLoop {
     }
 
     fn on_health(&mut self, node: NodeId, generation: Generation) {
-        if self.machine.view(node).phase == Phase::Lingering {
+        if self.registry.machine.view(node).phase == Phase::Lingering {
             return;
         }
-        let worker = self.worker(node, generation);
+        let worker = self.registry.worker(node, generation);
         let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
-        let slot = &mut self.slots[node.index()];
+        let slot = &mut self.registry.slots[node.index()];
         let reason = degraded.as_ref().map(|degraded| degraded.reason.clone());
         let is_news = slot.degraded() != reason.as_deref();
         if is_news || degraded.is_some() {

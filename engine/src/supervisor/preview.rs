@@ -1,0 +1,57 @@
+//! What a change would do.
+
+use super::plan::{Faults, Plan, Planned};
+use super::registry::Registry;
+use crate::change::{Action, ChangeError, Op, Ops, Preview};
+use crate::machine::{CycleSearch, NodeId};
+
+impl Registry {
+    pub(super) fn preview(&mut self, ops: &mut Ops) -> Result<Preview, ChangeError> {
+        self.complete(ops);
+        self.machine.begin_group();
+        let plan = self.check_all(ops);
+        self.machine.end_group();
+        let plan = plan?;
+        let trial = self.machine.try_out(|machine| {
+            machine.begin_group();
+            for (op, Planned { node, edges }) in ops.iter().zip(&plan.planned) {
+                match op.action {
+                    Action::Install { .. } => machine.install(*node, edges, None),
+                    Action::Uninstall { .. } => machine.uninstall(*node),
+                    Action::Bounce => machine.bounce(*node),
+                    Action::Park => machine.park(*node),
+                    Action::Unpark => machine.unpark(*node),
+                }
+            }
+            machine.end_group();
+        });
+        let paths = |nodes: &mut dyn Iterator<Item = NodeId>| {
+            let mut paths: Vec<_> = nodes.map(|node| self.path(node)).collect();
+            paths.sort_unstable();
+            paths
+        };
+        let about = |is_it: fn(&Action) -> bool| {
+            let with_node = ops.iter().zip(plan.nodes());
+            paths(&mut with_node.filter(|(op, _)| is_it(&op.action)).map(|(_, node)| node))
+        };
+        Ok(Preview {
+            bounced: paths(&mut trial.bounced.into_iter()),
+            stopped: paths(&mut trial.stopped.into_iter()),
+            installed: about(|action| matches!(action, Action::Install { .. })),
+            uninstalled: about(|action| matches!(action, Action::Uninstall { .. })),
+        })
+    }
+
+    fn check_all(&mut self, ops: &[Op]) -> Result<Plan, ChangeError> {
+        let (mut plan, mut faults) = (Plan::default(), Faults::default());
+        for at in 0..ops.len() {
+            self.resolve(&mut plan, ops, at, &mut faults);
+        }
+        for index in 0..plan.linked.len() {
+            self.check(&plan, ops, plan.linked[index], &mut faults);
+        }
+        let mut search = CycleSearch::new(plan.linked.len());
+        while self.search_cycle(&plan, &mut search, &mut faults) {}
+        faults.into_result().map(|()| plan)
+    }
+}

@@ -1,0 +1,174 @@
+//! What reports and graphs say of each name.
+
+use super::ask::Asking;
+use super::ask::Snapshot;
+use super::brief::{Brief, RareBrief};
+use super::last_report::{Last, Summary};
+use super::registry::Registry;
+use super::slot::Slot;
+use super::slot::{Uptime, WorkerSlot};
+use super::state::state_of;
+use crate::machine::{NodeId, Phase, Stage, View};
+use crate::seen::event::Origin;
+use crate::seen::graph::{Graph, GraphEdge, GraphNode};
+use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
+use crate::vocabulary::clock::stamp;
+use crate::vocabulary::clock::{Stamp, Wall};
+use crate::vocabulary::name::Text;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+impl Registry {
+    fn wall(&self, stamp: Stamp) -> Wall {
+        self.environment.clock.wall.at(stamp)
+    }
+
+    pub(super) fn begin_report(&self, error: Option<String>, now: Stamp) -> Snapshot {
+        let state =
+            if self.machine.is_killed() { EngineState::Stopping } else { EngineState::Running };
+        let report = Report {
+            path: self.environment.own_path().to_owned(),
+            state,
+            is_healthy: error.is_none(),
+            at: self.wall(now).into(),
+            error,
+            left_behind: Vec::new(),
+            workers: std::collections::BTreeMap::new(),
+        };
+        Snapshot { report, asks: Vec::new() }
+    }
+
+    pub(super) fn add_to_report(&self, snapshot: &mut Snapshot, node: NodeId, now: Stamp) {
+        let view = self.machine.view(node);
+        let slot = &self.slots[node.index()];
+        if !view.is_installed && view.phase == Phase::Idle {
+            return;
+        }
+        let Snapshot { report, asks } = snapshot;
+        let brief = self.brief(node, view, slot, now);
+        let worker = brief.into_report(self.path(node), self.environment.clock.wall);
+        report.is_healthy &= worker.is_well() || !worker.is_essential;
+        if view.stage == Stage::Stuck {
+            report.left_behind.push(worker.path.clone());
+        }
+        let name = slot.name().as_str().to_owned();
+        if let Some(ask) = slot.worker.as_ref().and_then(|worker| worker.ask.clone()) {
+            let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
+            let own = settings.and_then(|settings| settings.report_deadline);
+            let deadline = own.unwrap_or(self.environment.policy.report_deadline);
+            let runtime = self.environment.runtime_of(settings.map(|settings| &**settings)).clone();
+            asks.push(Asking { name: name.clone(), ask, deadline, runtime });
+        }
+        report.workers.insert(name, worker);
+    }
+
+    /// Returns what is known of an engine that has ended, and takes the names with it.
+    pub(super) fn summary(&mut self, error: Option<String>, now: Stamp) -> Summary {
+        let mut workers = Vec::with_capacity(self.names.len());
+        for index in 0..self.slots.len() {
+            let node = NodeId::from_index(index);
+            let view = self.machine.view(node);
+            // A name that was forgotten leaves its place free.
+            if (view.is_installed || view.phase != Phase::Idle)
+                && let Some(name) = self.slots[index].name.take()
+            {
+                let brief = self.brief(node, view, &self.slots[index], now);
+                workers.push(Last { name, brief });
+            }
+        }
+        Summary { at: self.wall(now).into(), error, workers }
+    }
+
+    fn brief(&self, node: NodeId, view: View, slot: &Slot, now: Stamp) -> Brief {
+        let state = state_of(&view);
+        let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
+        let error = slot.last_error().map(|error| ErrorReport {
+            text: error.text.clone(),
+            is_panic: error.is_panic,
+            at: self.wall(error.at).into(),
+        });
+        let degraded = slot.degraded().map(str::to_owned);
+        let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));
+        let inputs = self.input_reports(node, slot);
+        let rare = RareBrief { degraded, parked_by, inputs, error };
+        Brief {
+            state,
+            generation: slot.starts,
+            starts: slot.starts,
+            failures: self.failures_of(node, view, slot, now),
+            is_essential: settings.is_some_and(|settings| settings.is_essential),
+            was_aborted: slot.was_aborted(),
+            started: slot.started,
+            stopped: slot.stopped,
+            until: self.waits_until(slot, state),
+            rare: (!rare.is_empty()).then(|| Box::new(rare)),
+        }
+    }
+
+    /// Returns how long a worker was up before it was told to stop, if it was: one that was up for long
+    /// enough for its failures to be forgotten counts as up for that long.
+    pub(super) fn ran(&self, node: NodeId, worker: &WorkerSlot, now: Stamp) -> Duration {
+        match (worker.uptime, self.slots[node.index()].started) {
+            (Uptime::Now, Some(started)) => Duration::from_nanos(now.saturating_sub(started.get())),
+            (Uptime::Long, _) => self.machine.reset_after(node),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns how often in a row a worker has failed; who has run well for long enough has not.
+    pub(super) fn failures_of(&self, node: NodeId, view: View, slot: &Slot, now: Stamp) -> u32 {
+        let worker = slot.worker.as_ref();
+        let ran = worker.map_or(Duration::ZERO, |worker| self.ran(node, worker, now));
+        if view.failures > 0 && ran >= self.machine.reset_after(node) { 0 } else { view.failures }
+    }
+
+    /// Returns until when a worker in this state waits: before it is started, or before it tries again
+    /// what it cannot do.
+    pub(super) fn waits_until(&self, slot: &Slot, state: WorkerState) -> Option<NonZeroU64> {
+        if matches!(state, WorkerState::Delayed | WorkerState::BackingOff) {
+            return slot.until;
+        }
+        NonZeroU64::new(stamp(
+            slot.next_try()?.saturating_duration_since(self.environment.clock.began),
+        ))
+    }
+
+    fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {
+        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        let inputs = declared.zip(self.machine.inputs(node)).enumerate();
+        let report = |(index, (input, (edge, _))): (
+            usize,
+            (&crate::worker::launch::Declaration, (crate::machine::Edge, bool)),
+        )| {
+            InputReport {
+                name: input.name.as_str().to_owned(),
+                need: edge.need.as_str(),
+                output: input.kind.name(),
+                state: state_of(&self.machine.view(edge.target)),
+                was_present: slot.was_present(index),
+            }
+        };
+        inputs.map(report).collect()
+    }
+
+    pub(super) fn begin_graph(&self) -> Graph {
+        Graph::new(self.environment.own_path().to_owned())
+    }
+
+    pub(super) fn add_to_graph(&self, graph: &mut Graph, node: NodeId) {
+        let slot = &self.slots[node.index()];
+        // A name that was forgotten leaves its place free.
+        let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
+        let state = state_of(&self.machine.view(node));
+        graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });
+        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
+        graph.edges.extend(declared.zip(self.machine.inputs(node)).map(|(input, (edge, _))| {
+            GraphEdge {
+                user: name.to_owned(),
+                input: input.name.as_str().to_owned(),
+                need: edge.need.as_str(),
+                output: input.kind.name(),
+            }
+        }));
+    }
+}

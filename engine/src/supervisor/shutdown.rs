@@ -1,0 +1,190 @@
+//! How the engine itself ends: kills, fatal errors, and what is left behind.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::call::Call;
+use super::call::Question;
+use super::life::Fatal;
+use super::life::Life;
+use super::life::Verdict;
+use super::registry::Registry;
+use super::{EventLoop, Shared};
+use crate::change::ChangeError;
+use crate::machine::{NodeId, Stage};
+use crate::seen::event::{EventKind, Origin};
+use crate::vocabulary::clock::stamp;
+use crate::vocabulary::error::SharedError;
+use crate::vocabulary::settings::Severity;
+use crate::vocabulary::wake::wake;
+
+/// An engine that has ended. Dropping it makes what its last report needs, also if its runtime goes.
+struct ToSumUp(Arc<Shared>);
+
+impl Drop for ToSumUp {
+    fn drop(&mut self) {
+        self.0.last_report.sum_up();
+    }
+}
+
+impl EventLoop {
+    /// Keeps the gravest fatal error, and begins to stop.
+    pub(super) fn on_fatal(&mut self, node: NodeId, severity: Severity, error: SharedError) {
+        let is_gravest = self.ending.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
+        if is_gravest {
+            let fatal = Fatal { severity, path: self.registry.path(node), error };
+            let before = self.ending.fatal.replace(fatal);
+            self.discard(before.map(|fatal| fatal.error));
+        } else {
+            self.discard(error);
+        }
+        self.kill(None);
+    }
+
+    pub(super) fn kill(&mut self, origin: Option<&Arc<Origin>>) {
+        if !self.registry.machine.is_killed() {
+            self.outbox.note_engine(origin, EventKind::Killed);
+            self.ending.killed_until = self
+                .ending
+                .kill_deadline
+                .map(|deadline| self.pace.now.saturating_add(stamp(deadline) - 1));
+            if let (Some(until), Some(deadline)) =
+                (self.ending.killed_until, self.ending.kill_deadline)
+            {
+                tracing::debug!(parent: None, ?deadline, until, "the engine's kill has a deadline");
+            }
+        }
+        self.registry.machine.kill();
+        self.ending.life.send_if_modified(|life| {
+            let is_news = matches!(life, Life::Running);
+            if is_news {
+                *life = Life::Stopping;
+            }
+            is_news
+        });
+        self.jobs.waiting.give_up();
+        if let Some(mut job) = self.jobs.current.take() {
+            self.end_job(&mut job);
+            self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
+        }
+    }
+
+    /// Says how the engine has ended. What its last report is made of is put together when one is
+    /// asked for, or after those who wait have been woken: with many workers that takes long.
+    pub(super) async fn finish(mut self: Box<Self>) {
+        self.outbox.note_engine(None, EventKind::Finished);
+        self.outbox.flush(self.pace.now);
+        self.end_events();
+        let left_behind = self.shared.left_behind.get_or_init(|| self.left_behind());
+        let verdict = match &self.ending.fatal {
+            Some(fatal) => Verdict::of(fatal),
+            None if self.ending.is_runtime_gone => Verdict::RuntimeGone,
+            None if !left_behind.is_empty() => Verdict::LeftBehind,
+            None => Verdict::Ended,
+        };
+        self.refuse_calls();
+        let empty = Registry::new(Arc::clone(&self.shared.environment));
+        let registry = Box::new(mem::replace(&mut self.registry, empty));
+        self.shared.last_report.keep(registry, self.pace.now, verdict.text());
+        let to_sum_up = ToSumUp(Arc::clone(&self.shared));
+        self.ending.life.send_replace(Life::Ended(verdict));
+        drop(self);
+        tokio::task::yield_now().await;
+        drop(to_sum_up);
+    }
+
+    /// Returns the paths of the workers that are left behind, sorted; of a nested engine those in it.
+    /// To look at all names is left out where none can be: it takes long.
+    fn left_behind(&self) -> Vec<String> {
+        if !self.ending.has_stuck {
+            return Vec::new();
+        }
+        let inside = mem::take(&mut *self.shared.left_inside.lock());
+        let nodes = (0..self.registry.slots.len()).map(NodeId::from_index);
+        let own = nodes.filter(|node| self.registry.slots[node.index()].worker.is_some());
+        let mut left = Vec::new();
+        for path in own.map(|node| self.registry.path(node)) {
+            let folder = format!("{path}/");
+            let nested = inside.iter().filter(|inner| inner.starts_with(&folder));
+            let before = left.len();
+            left.extend(nested.cloned());
+            if left.len() == before {
+                left.push(path);
+            }
+        }
+        left.sort_unstable();
+        left.dedup();
+        left
+    }
+
+    /// Tells who waits for the end, or follows the events, if the loop goes before it has come to its
+    /// end.
+    pub(super) fn say_if_lost(&mut self) {
+        if matches!(*self.ending.life.borrow(), Life::Ended(_)) {
+            return;
+        }
+        let verdict = match &self.ending.fatal {
+            Some(fatal) => Verdict::of(fatal),
+            None if self.is_in_turn => Verdict::Panicked,
+            None => Verdict::Lost,
+        };
+        // The loop may be going because of a panic: another one would end the process.
+        wake(|| self.outbox.flush(self.pace.now));
+        wake(|| self.end_events());
+        wake(|| drop(self.ending.life.send_replace(Life::Ended(verdict))));
+    }
+
+    /// Says that no more events will come. An engine that is nested in another leaves that to the
+    /// outermost.
+    fn end_events(&self) {
+        if self.ending.linger.is_none() {
+            self.shared.environment.log.close();
+        }
+    }
+
+    /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
+    pub(super) fn refuse_calls(&mut self) {
+        let late = self.shared.inbox.close();
+        self.unread.messages.extend(late.messages);
+        let calls = mem::take(&mut self.unread.calls);
+        for call in calls.into_iter().chain(late.calls) {
+            match call {
+                Call::Change(job) => self.jobs.queue.push_back(job),
+                Call::Ask(mut question) => {
+                    if let Question::Preview(ops, _) = &mut *question {
+                        let ops = mem::take(ops);
+                        self.discard_ops(ops);
+                    }
+                    wake(|| drop(question));
+                }
+                Call::Kill(_) => {}
+            }
+        }
+        for mut job in mem::take(&mut self.jobs.queue) {
+            self.discard_ops(mem::take(&mut job.ops));
+            self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
+        }
+        self.jobs.waiting.give_up();
+        let walks = mem::take(&mut self.walks);
+        if !walks.is_empty() {
+            self.discard(walks);
+        }
+    }
+
+    /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
+    /// ended between two slices would not be left behind.
+    pub(super) fn abandon(&mut self) {
+        let mut live: Vec<_> = self.registry.names.values().copied().collect();
+        live.retain(|node| self.registry.slots[node.index()].worker.is_some());
+        live.sort_unstable();
+        for node in live {
+            if self.registry.machine.view(node).stage != Stage::Stuck {
+                self.name_stuck(node);
+            }
+            if let Some(worker) = &self.registry.slots[node.index()].worker {
+                worker.abort(false);
+            }
+        }
+        self.ending.is_finished = true;
+    }
+}

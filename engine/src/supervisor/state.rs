@@ -1,0 +1,23 @@
+use crate::machine::{Phase, Rest, Stage, View};
+use crate::seen::report::WorkerState;
+
+/// Says what a node is doing in one word.
+pub(super) fn state_of(view: &View) -> WorkerState {
+    match (view.phase, view.stage, view.rest) {
+        (_, Stage::Stuck, _) => WorkerState::Stuck,
+        (Phase::Lingering, _, _) => WorkerState::Lingering,
+        (_, Stage::Aborted, _) => WorkerState::Aborting,
+        (_, Stage::Told, _) => WorkerState::Stopping,
+        (Phase::Running, _, _) if view.is_marked => WorkerState::Closing,
+        (Phase::Running, _, _) => WorkerState::Running,
+        (Phase::Starting, _, _) => WorkerState::Starting,
+        _ if !view.is_installed => WorkerState::Absent,
+        _ if view.is_parked => WorkerState::Parked,
+        (_, _, Rest::Ready) => WorkerState::Waiting,
+        (_, _, Rest::Delay) => WorkerState::Delayed,
+        (_, _, Rest::Backoff) => WorkerState::BackingOff,
+        (_, _, Rest::Missing) => WorkerState::Missing,
+        (_, _, Rest::Done) => WorkerState::Done,
+        (_, _, Rest::Spent) => WorkerState::Spent,
+    }
+}

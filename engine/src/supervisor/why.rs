@@ -1,0 +1,85 @@
+//! The chain from a worker to the root of why it does not run, within one engine.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::call::Chain;
+use super::registry::Registry;
+use super::slot::LastError;
+use super::state::state_of;
+use crate::machine::{NodeId, Status};
+use crate::seen::event::Origin;
+use crate::seen::report::WorkerState;
+use crate::seen::why::WhyStep;
+use crate::vocabulary::clock::Stamp;
+use crate::vocabulary::settings::HandedBy;
+
+impl Registry {
+    pub(super) fn why(&self, name: &str, now: Stamp) -> Option<Chain> {
+        let mut node = self.find(name)?;
+        let mut steps = Vec::new();
+        loop {
+            steps.push(self.why_step(node, now));
+            match self.next_cause(node) {
+                Some(cause) => node = cause,
+                None => return Some(Chain { steps, handed_by: self.missed_from(node) }),
+            }
+        }
+    }
+
+    /// Returns who would hand over what a worker at a border misses.
+    fn missed_from(&self, node: NodeId) -> Option<HandedBy> {
+        let is_missing = state_of(&self.machine.view(node)) == WorkerState::Missing;
+        let manifold = self.slots[node.index()].manifold.as_ref().filter(|_| is_missing)?;
+        manifold.settings.as_ref()?.handed_by.clone()
+    }
+
+    fn why_step(&self, node: NodeId, now: Stamp) -> WhyStep {
+        let slot = &self.slots[node.index()];
+        let view = self.machine.view(node);
+        let state = state_of(&view);
+        let left = |until: NonZeroU64| Duration::from_nanos(until.get().saturating_sub(now));
+        let degraded = slot.degraded().map(str::to_owned);
+        let up = slot.started.map(NonZeroU64::get);
+        let failures = self.failures_of(node, view, slot, now);
+        let is_reason = |error: &&LastError| state.is_due_to_error(failures, error.at, up);
+        let error = slot.last_error().filter(is_reason);
+        // What was there before has no wrong name.
+        let is_unknown = state == WorkerState::Absent && slot.starts == 0;
+        WhyStep {
+            path: self.path(node),
+            state,
+            failures,
+            error: degraded.or_else(|| error.map(|error| error.text.clone())),
+            parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
+            nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
+            next_try_in: self.waits_until(slot, state).map(|until| left(until).as_secs_f64()),
+        }
+    }
+
+    /// Returns what a worker waits for: an input that is not up, or a user that has not stopped.
+    /// The graph has no cycle, and a chain goes only one way, so it ends.
+    fn next_cause(&self, node: NodeId) -> Option<NodeId> {
+        let is_up = |node: NodeId| self.machine.view(node).status == Status::Up;
+        match state_of(&self.machine.view(node)) {
+            WorkerState::Waiting => {
+                let inputs = self.machine.inputs(node);
+                let mut unmet = inputs.filter(|(edge, _)| {
+                    let is_coming = self.machine.view(edge.target).status == Status::Coming;
+                    !is_up(edge.target) && (edge.need.gates() || is_coming)
+                });
+                unmet.next().map(|(edge, _)| edge.target)
+            }
+            WorkerState::Closing => {
+                let mut users = self.machine.users(node);
+                users
+                    .find(|(user, input)| {
+                        let used = self.machine.input(*user, *input);
+                        used.is_some_and(|(edge, is_held)| is_held && edge.need.bounces())
+                    })
+                    .map(|(user, _)| user)
+            }
+            _ => None,
+        }
+    }
+}
