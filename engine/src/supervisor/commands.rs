@@ -46,12 +46,6 @@ impl EventLoop {
                 self.note(node, None, || EventKind::Removed);
                 if !self.registry.machine.view(node).is_installed {
                     self.registry.slots[node.index()].forget_manifold();
-                    let manifold = self.registry.slots[node.index()].manifold.take();
-                    let name = self.registry.slots[node.index()].name();
-                    if let Some(manifold) = &manifold {
-                        self.jobs.on_removed(name, manifold);
-                    }
-                    self.discard_manifold(manifold);
                 }
             }
             Command::Freed(node) => self.forget(node),

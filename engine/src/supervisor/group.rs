@@ -221,7 +221,7 @@ impl EventLoop {
 
     /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
     /// workers have come to.
-    fn disown(&mut self, node: NodeId) {
+    pub(super) fn disown(&mut self, node: NodeId) {
         let slot = &mut self.registry.slots[node.index()];
         if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::EventLoop;
 use super::ask::Ask;
 use super::slot::{LastError, Uptime};
-use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status};
+use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status, View};
 use crate::seen::event::EventKind;
 use crate::seen::report::Reporter;
 use crate::vocabulary::value::{Outputs, Value};
@@ -84,7 +84,7 @@ impl EventLoop {
         let Some(worker) = worker else { return self.discard((finish, dropping)) };
         let (ran, is_obsolete) =
             (self.registry.ran(node, worker, self.pace.now), worker.is_obsolete);
-        let stage = self.registry.machine.view(node).stage;
+        let View { stage, is_installed, .. } = self.registry.machine.view(node);
         let lingers = worker.stopper.lingers();
         let slot = &mut self.registry.slots[node.index()];
         slot.stopped = NonZeroU64::new(self.pace.now);
@@ -122,10 +122,23 @@ impl EventLoop {
         if rest.rest == Rest::Spent {
             self.note(node, None, || EventKind::Spent { failures: rest.failures });
         }
+        if is_installed && !rest.is_installed {
+            self.take_out(node);
+        }
         match left {
             Left::Nothing => self.let_go(node, generation, stage),
             Left::Something { .. } => self.wait_until_gone(node, generation),
         }
+    }
+
+    /// Takes out the manifold of a worker that has uninstalled itself: its name is free, also while
+    /// something is left of the worker.
+    fn take_out(&mut self, node: NodeId) {
+        self.disown(node);
+        let slot = &mut self.registry.slots[node.index()];
+        let Some(manifold) = slot.manifold.take() else { return };
+        self.jobs.on_removed(slot.name(), &manifold);
+        self.discard(manifold);
     }
 
     /// Returns what is left of a worker that has ended, with no longer a grace than its own.

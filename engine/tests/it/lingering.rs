@@ -6,14 +6,14 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    ChangeError, EndKind, Engine, EventKind, Exit, Linger, Manifold, Metrics, Name, NestedEngine,
-    WorkerState,
+    Change, ChangeError, EndKind, Engine, EventKind, Exit, Linger, Manifold, Metrics, Name, Nested,
+    NestedEngine, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{A, B, TestResult, add_one, state};
+use crate::{A, B, C, TestResult, add_one, state};
 
 /// What a test keeps of a worker, and when that is to end.
 #[derive(Clone, Default)]
@@ -200,6 +200,26 @@ fn futures_lite_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_whose_worker_has_taken_itself_out_is_free_whatever_is_left() -> TestResult {
+    const TEXT: Name<String> = Name::new("a");
+    let (engine, leftover) = (test_engine().build()?, Leftover::default());
+    engine.install(A, leftover.manifold().filter(|_| Err(Exit::Uninstall))).await?;
+    engine.running(&A).await?;
+    leftover.end.notify_one();
+    wait_for_state(&engine, "a", WorkerState::Lingering).await?;
+
+    engine.install(B, Script::new().manifold(TEXT)).await?;
+    let provided = engine.provide(TEXT, "seven".to_owned());
+    let following = engine.output(TEXT).follow().await;
+    leftover.let_go();
+    provided.await?;
+
+    assert_eq!(following?.value().await?, "seven");
+    engine.running(&B).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_on_a_stuck_worker_says_so() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     let mut events = EventRecorder::new(&engine);
@@ -272,6 +292,31 @@ async fn a_nested_engine_with_a_fatal_error_has_ended_though_a_worker_of_it_is_s
     engine.kill();
     drop(engine.wait().await);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_engine_that_takes_itself_out_makes_room_whatever_is_left_of_it() -> TestResult {
+    const SITE: Name<Engine> = Name::new("site");
+    let (engine, disk, leftover) = (test_engine().build()?, Script::new(), Leftover::default());
+    let contents = [disk.manifold(()), leftover.manifold()];
+    let site = Nested::new(move || {
+        let [disk, keeps] = contents.clone();
+        Change::new().install(A, keeps).install(B, disk)
+    });
+    let site = site.engine(|_| test_engine()).import_live(A, C);
+    let site = site.manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
+    engine.install_nested(SITE, site).await?;
+    engine.output(SITE).await?.running(&A).await?;
+    disk.end(Err(Exit::fatal("it is full")));
+    wait_for_state(&engine, "site", WorkerState::Lingering).await?;
+
+    let installed = engine.install(SITE.output::<()>(), Script::new().manifold(()));
+    wait_for_state(&engine, "site.c", WorkerState::Absent).await?;
+    leftover.let_go();
+    installed.await?;
+
+    engine.running(&SITE).await?;
+    Ok(clean_kill(engine).await?)
 }
 
 /// Remembers how workers have ended.
