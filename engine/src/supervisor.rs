@@ -56,7 +56,6 @@ use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use discard::discard;
@@ -100,8 +99,6 @@ pub(crate) struct Shared {
     pub(crate) outer: Option<Stop>,
     /// The workers that were left behind at its end, those of nested engines too, by path.
     pub(crate) left_behind: OnceLock<Vec<String>>,
-    /// Those that engines nested in it have left behind for good, until its own end.
-    pub(crate) left_inside: Mutex<Vec<String>>,
     pub(crate) last_report: LastReport,
 }
 

@@ -3,7 +3,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -233,7 +232,6 @@ impl EngineBuilder {
             life: life_receiver,
             outer: outer.map(|outer| outer.ctx.stop().clone()),
             left_behind: OnceLock::new(),
-            left_inside: Mutex::default(),
             last_report: LastReport::default(),
         });
         shared.tree.enter(&shared);

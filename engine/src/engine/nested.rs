@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Engine;
 use super::error::EngineError;
-use crate::supervisor::Shared;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::stop::Stop;
@@ -84,7 +83,7 @@ impl Worker for NestedEngine {
         let shared = &self.engine.shared;
         let left_behind = shared.left_behind();
         if let (Some(outer), false) = (&shared.outer, left_behind.is_empty()) {
-            Shared::of(outer.identity()).left_inside.lock().extend_from_slice(left_behind);
+            outer.leave_inside(left_behind);
             // Its own loop has given its workers all the time they had.
             stop.set_linger_grace(Duration::ZERO);
         }

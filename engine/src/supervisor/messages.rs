@@ -178,10 +178,6 @@ impl EventLoop {
     /// Forgets a worker that is gone, and answers those who have waited for that.
     fn let_go(&mut self, node: NodeId, generation: Generation, stage: Stage) {
         self.registry.slots[node.index()].worker = None;
-        if self.ending.has_stuck {
-            let folder = format!("{}/", self.registry.path(node));
-            self.shared.left_inside.lock().retain(|left| !left.starts_with(&folder));
-        }
         if stage == Stage::Stuck {
             tracing::info!(parent: None, worker = %self.registry.path(node), "a stuck worker has ended after all");
         }

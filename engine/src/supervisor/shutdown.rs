@@ -99,21 +99,13 @@ impl EventLoop {
         if !self.ending.has_stuck {
             return Vec::new();
         }
-        let inside = mem::take(&mut *self.shared.left_inside.lock());
-        let nodes = (0..self.registry.slots.len()).map(NodeId::from_index);
-        let own = nodes.filter(|node| self.registry.slots[node.index()].worker.is_some());
         let mut left = Vec::new();
-        for path in own.map(|node| self.registry.path(node)) {
-            let folder = format!("{path}/");
-            let nested = inside.iter().filter(|inner| inner.starts_with(&folder));
-            let before = left.len();
-            left.extend(nested.cloned());
-            if left.len() == before {
-                left.push(path);
-            }
+        for node in (0..self.registry.slots.len()).map(NodeId::from_index) {
+            let Some(worker) = &self.registry.slots[node.index()].worker else { continue };
+            let inside = worker.stopper.left_inside();
+            left.extend(if inside.is_empty() { vec![self.registry.path(node)] } else { inside });
         }
         left.sort_unstable();
-        left.dedup();
         left
     }
 

@@ -169,6 +169,15 @@ impl Stop {
         self.cell.has(DROPS)
     }
 
+    /// Names workers that an engine nested in this worker has left behind.
+    pub(crate) fn leave_inside(&self, paths: &[String]) {
+        let mut state = self.cell.state.lock();
+        let left_inside = &mut state.rare.get_or_insert_default().left_inside;
+        left_inside.extend_from_slice(paths);
+        left_inside.sort_unstable();
+        left_inside.dedup();
+    }
+
     /// Returns whether the engine drops the worker's future.
     pub(crate) fn is_aborted(&self) -> bool {
         self.cell.has(ABORTED)
@@ -318,6 +327,12 @@ impl Stopper {
     /// Takes what the worker has said last of how well it runs, if that was not taken yet.
     pub(crate) fn take_health(&self) -> Option<Option<Degraded>> {
         self.cell.state.lock().rare.as_deref_mut()?.health.take()
+    }
+
+    /// Returns the workers that engines nested in this worker have left behind, by path.
+    pub(crate) fn left_inside(&self) -> Vec<String> {
+        let state = self.cell.state.lock();
+        state.rare.as_deref().map_or_else(Vec::new, |rare| rare.left_inside.clone())
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.

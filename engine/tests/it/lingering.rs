@@ -295,6 +295,39 @@ async fn a_nested_engine_with_a_fatal_error_has_ended_though_a_worker_of_it_is_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_engine_names_nobody_who_was_gone_when_its_nested_engine_was_started_again() -> TestResult
+{
+    const SITE: Name<()> = Name::new("site");
+    const DISK: Name<u32> = Name::new("disk");
+    let (engine, disk) = (test_engine().build()?, Script::new());
+    let [slow, stuck] = [Leftover::default(), Leftover::default()];
+    let mut events = EventRecorder::new(&engine);
+    let config = [disk.manifold(()), slow.manifold(), stuck.manifold()];
+    let site = Manifold::builder().start_with(config, |manifolds, (), ctx| async move {
+        let nested = test_engine().build_nested(&ctx)?;
+        for (name, manifold) in [DISK, A, B].into_iter().zip(manifolds) {
+            nested.install(name.clone(), manifold).await?;
+            nested.running(&name).await?;
+        }
+        Ok::<NestedEngine, Exit>(nested)
+    });
+    engine.install(SITE, site.build().grace(Duration::from_secs(3600))).await?;
+    engine.running(&SITE).await?;
+    disk.end(Err(Exit::fatal("it is full")));
+    events.wait_for_kind("/site", |kind| *kind == EventKind::Lingering).await?;
+    [&slow, &stuck].into_iter().for_each(Leftover::let_go);
+    events.wait_for_kind("/site", |kind| *kind == EventKind::Started { generation: 2 }).await?;
+    slow.let_go();
+
+    let ended = engine.stop().await;
+
+    stuck.let_go();
+    let text = "workers of engine / did not end in time and were left behind: /site/b";
+    assert_eq!(ended.err().ok_or("it ended well")?.to_string(), text);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_nested_engine_that_takes_itself_out_makes_room_whatever_is_left_of_it() -> TestResult {
     const SITE: Name<Engine> = Name::new("site");
     let (engine, disk, leftover) = (test_engine().build()?, Script::new(), Leftover::default());

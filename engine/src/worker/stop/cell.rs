@@ -68,6 +68,8 @@ pub(super) struct Rare {
     pub(super) at_end: Vec<Box<dyn FnOnce() + Send>>,
     /// How long they have from the worker's end on, in place of its grace.
     pub(super) grace: Option<Duration>,
+    /// The workers that an engine nested in it has left behind, by path.
+    pub(super) left_inside: Vec<String>,
     /// Why the worker is degraded, or that it is not, until the engine takes it.
     pub(super) health: Option<Option<Degraded>>,
 }
