@@ -182,7 +182,7 @@ impl Machine {
     /// Looks at a node before all others until what was asked of it is done: whatever else there is
     /// to do, its caller does not wait for that.
     pub(crate) fn hurry(&mut self, id: NodeId) {
-        self.graph[id].is_urgent = true;
+        self.set_urgent(id);
         self.act_on(id);
     }
 

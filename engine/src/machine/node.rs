@@ -228,6 +228,8 @@ pub(super) struct Node {
     pub(super) is_busy: bool,
     /// A call waits for what the machine does with it: it comes before all others.
     pub(super) is_urgent: bool,
+    /// It is urgent, and those that hold it may not be.
+    pub(super) must_hurry: bool,
     pub(super) in_spread: bool,
     pub(super) in_acts: bool,
     pub(super) in_urgent: bool,

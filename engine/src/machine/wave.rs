@@ -51,6 +51,29 @@ impl Machine {
         }
     }
 
+    /// Makes a node urgent. Its users become urgent when its mark reaches them; holders that no mark
+    /// reaches any more, when the node is looked at.
+    pub(super) fn set_urgent(&mut self, id: NodeId) {
+        let node = &mut self.graph[id];
+        if !std::mem::replace(&mut node.is_urgent, true) {
+            node.must_hurry = node.is_marked || !node.users(Age::Old).is_empty();
+        }
+    }
+
+    /// Makes those urgent that hold a worker: it is told to stop after them.
+    fn hurry_holders(&mut self, id: NodeId) {
+        for age in [Age::Current, Age::Old] {
+            for index in 0..self.graph[id].users(age).len() {
+                let node = &self.graph[id];
+                let user = node.users(age)[index];
+                let link = self.graph[user.node].inputs(age)[user.input as usize];
+                if link.edge.need.bounces() && link.held == node.generation {
+                    self.hurry(user.node);
+                }
+            }
+        }
+    }
+
     /// Marks a worker to stop. One that is marked already stays as it is: waves merge.
     pub(super) fn mark(&mut self, id: NodeId, is_root: bool) {
         let node = &mut self.graph[id];
@@ -101,16 +124,18 @@ impl Machine {
         if old == new {
             return;
         }
+        let is_urgent = node.is_urgent && old == Status::Up;
         for index in 0..self.graph[id].users.len() {
             let user = self.graph[id].users[index];
             let need = self.graph[user.node].inputs[user.input as usize].edge.need;
             if need != Need::Live {
+                // Who waits for the end of this one waits for those that use it.
+                if is_urgent && need.bounces() {
+                    self.set_urgent(user.node);
+                }
                 self.count(user.node, need, old, new);
                 self.touch(user.node);
                 if need.bounces() && (old == Status::Up || new == Status::Up) {
-                    // Who waits for the end of this one waits for those that use it.
-                    self.graph[user.node].is_urgent |=
-                        new != Status::Up && self.graph[id].is_urgent;
                     self.input_changed(user.node, new == Status::Up);
                 }
             }
@@ -160,6 +185,10 @@ impl Machine {
         let node = &mut self.graph[id];
         // Nobody waits for more than the end of its present worker.
         node.is_urgent &= node.is_marked || node.phase == Phase::Lingering;
+        if std::mem::take(&mut node.must_hurry) && node.is_urgent {
+            self.hurry_holders(id);
+        }
+        let node = &self.graph[id];
         if node.is_live() {
             self.tell_if_free(id);
         } else if node.can_start() {

@@ -2,7 +2,7 @@
 
 use super::{failed, installed, live_on, on, running, stopped};
 use crate::machine::Scope;
-use crate::machine::tests::world::{Checked, Event, World, find_cycle, policy};
+use crate::machine::tests::world::{Arrow, Checked, Event, World, find_cycle, policy};
 
 #[test]
 fn s14_a_replaced_worker_keeps_its_hold_on_its_old_input() -> Checked {
@@ -185,5 +185,68 @@ fn s16_what_a_caller_waits_for_comes_before_all_else() -> Checked {
 
     assert_eq!(world.starts(100), 1, "S16: its caller waits for the others");
     assert_eq!((0..200).filter(|place| world.is_live(*place)).count(), 1);
+    world.settle()
+}
+
+/// Returns a world in which a bounce of the first name reaches many others, and nothing is stopped
+/// yet.
+fn in_a_wave(inputs: &[&[Arrow]]) -> Result<World, String> {
+    let user = [on(0)];
+    let mut world = running(&[inputs, &[&user[..]; 200]].concat())?;
+    world.apply_to(Scope::Marks, &Event::Bounce(0))?;
+    Ok(world)
+}
+
+/// Asks for something, and does what its caller waits for.
+fn ask(world: &mut World, place: usize, event: &Event) -> Checked {
+    let id = world.id(place);
+    world.machine.hurry(id);
+    world.apply_to(Scope::Calls, event)
+}
+
+#[test]
+fn s16_a_caller_waits_for_no_other_wave_that_has_reached_the_users_too() -> Checked {
+    let mut world = in_a_wave(&[&[], &[], &[on(0), on(1)], &[on(2)]])?;
+
+    ask(&mut world, 1, &Event::Park(1))?;
+    world.apply_to(Scope::Calls, &stopped(3))?;
+
+    assert_eq!(world.stops(), [3, 2], "S16: its caller waits for a wave");
+    world.settle()
+}
+
+#[test]
+fn s16_a_caller_waits_for_no_wave_that_closes_its_worker_already() -> Checked {
+    let mut world = in_a_wave(&[&[], &[on(0)], &[on(1)]])?;
+
+    ask(&mut world, 1, &Event::Park(1))?;
+    world.apply_to(Scope::Calls, &stopped(2))?;
+
+    assert_eq!(world.stops(), [2, 1], "S16: its caller waits for a wave");
+    world.settle()
+}
+
+#[test]
+fn s16_a_caller_waits_for_no_wave_though_a_replaced_worker_holds_its_own() -> Checked {
+    let mut world = in_a_wave(&[&[], &[], &[on(1)], &[on(2)]])?;
+    world.apply_to(Scope::Marks, &Event::Install(2, [].into()))?;
+
+    ask(&mut world, 1, &Event::Bounce(1))?;
+    world.apply_to(Scope::Calls, &stopped(3))?;
+    world.apply_to(Scope::Calls, &stopped(2))?;
+
+    assert_eq!(world.stops(), [3, 2, 1], "S16: its caller waits for a wave");
+    world.settle()
+}
+
+#[test]
+fn s16_a_caller_waits_for_no_wave_though_a_replaced_worker_holds_a_user() -> Checked {
+    let mut world = in_a_wave(&[&[], &[], &[on(1)], &[on(2)]])?;
+    world.apply_to(Scope::Marks, &Event::Install(3, [].into()))?;
+
+    ask(&mut world, 1, &Event::Bounce(1))?;
+    world.apply_to(Scope::Calls, &stopped(3))?;
+
+    assert_eq!(world.stops(), [3, 2], "S16: its caller waits for a wave");
     world.settle()
 }
