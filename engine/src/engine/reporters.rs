@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::Engine;
-use crate::seen::report::Detail;
-use crate::seen::report::Report;
+use crate::seen::report::{Detail, Report, Reporter};
+
 use crate::supervisor::ask::Ask;
 use crate::supervisor::ask::Asking;
 use crate::supervisor::ask::Unasked;
@@ -26,6 +26,7 @@ use crate::supervisor::call::Question;
 use crate::supervisor::life::Life;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
+use crate::worker::stop::cell::Linger;
 
 /// What comes of a question.
 enum Answer {
@@ -75,9 +76,10 @@ async fn ask_all(driver: &Handle, report: &mut Report, asks: &[Asking], limit: D
     for (index, asking) in asks.iter().enumerate() {
         let Some(worker) = report.workers.get_mut(&asking.name) else { continue };
         let deadline = asking.deadline.min(limit);
-        let begun = asking.ask.begin(|| {
+        let begun = asking.ask.begin(|asked| {
             let (ask, sender) = (Arc::clone(&asking.ask), Some(sender.clone()));
-            asking.runtime.spawn(answer(Owing { ask, index, sender }, deadline)).abort_handle()
+            let owing = Owing { ask, index, sender, asked };
+            asking.runtime.spawn(answer(owing, deadline)).abort_handle()
         });
         worker.reporter = Some(match begun {
             Ok(()) => {
@@ -174,7 +176,7 @@ async fn last_report(engine: &Engine) -> Report {
 
 /// Asks one reporter. Its code may panic when it is called and whenever it is polled.
 async fn answer(owing: Owing, limit: Duration) {
-    let ask = || LIMIT.sync_scope(limit, || (owing.ask.reporter)());
+    let ask = || LIMIT.sync_scope(limit, || (owing.asked.0)());
     let called = catch_unwind(AssertUnwindSafe(ask));
     let answer = match called {
         Err(payload) => panicked(payload),
@@ -201,6 +203,8 @@ struct Owing {
     index: usize,
     /// None once it is owed no longer.
     sender: Option<mpsc::UnboundedSender<(usize, Answer)>>,
+    /// The reporter is dropped before its worker counts as gone.
+    asked: (Reporter, Linger),
 }
 
 impl Owing {

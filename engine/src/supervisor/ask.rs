@@ -9,6 +9,8 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::seen::report::{Report, Reporter};
+use crate::worker::stop::Stopper;
+use crate::worker::stop::cell::Linger;
 
 /// A report, with the reporters that are still to be asked.
 pub(crate) struct Snapshot {
@@ -26,52 +28,57 @@ pub(crate) struct Asking {
 
 /// A worker's reporter, and whether it owes an answer.
 pub(crate) struct Ask {
-    pub(crate) reporter: Reporter,
     pub(crate) is_owing: AtomicBool,
-    task: Mutex<Answering>,
+    stopper: Stopper,
+    asked: Mutex<Asked>,
 }
 
-/// Who owes an answer, or has owed the last one.
-enum Answering {
-    Nobody,
-    Task(AbortHandle),
-    /// Nobody ever will: its worker is gone.
-    GivenUp,
+struct Asked {
+    /// None once its worker has ended.
+    reporter: Option<Reporter>,
+    /// Who owes an answer, or has owed the last one.
+    task: Option<AbortHandle>,
 }
 
 /// Why a reporter is not asked.
 pub(crate) enum Unasked {
     /// It owes an answer.
     IsOwing,
-    /// Its worker is gone.
+    /// Its worker has ended.
     IsGone,
 }
 
 impl Ask {
-    pub(super) fn new(reporter: Reporter) -> Arc<Self> {
-        let task = Mutex::new(Answering::Nobody);
-        Arc::new(Self { reporter, is_owing: AtomicBool::new(false), task })
+    pub(super) fn new(reporter: Reporter, stopper: Stopper) -> Arc<Self> {
+        let asked = Mutex::new(Asked { reporter: Some(reporter), task: None });
+        Arc::new(Self { is_owing: AtomicBool::new(false), stopper, asked })
     }
 
-    /// Asks the reporter, in a task that this begins.
-    pub(crate) fn begin(&self, spawn: impl FnOnce() -> AbortHandle) -> Result<(), Unasked> {
+    /// Asks the reporter, in a task that this begins. The task holds the reporter, and keeps its worker
+    /// from counting as gone.
+    pub(crate) fn begin(
+        &self,
+        spawn: impl FnOnce((Reporter, Linger)) -> AbortHandle,
+    ) -> Result<(), Unasked> {
         // Held until the task is there to be found by who gives it up.
-        let mut task = self.task.lock();
-        if matches!(*task, Answering::GivenUp) {
-            return Err(Unasked::IsGone);
-        }
+        let mut asked = self.asked.lock();
+        let Some(reporter) = asked.reporter.clone() else { return Err(Unasked::IsGone) };
         if self.is_owing.swap(true, Ordering::AcqRel) {
             return Err(Unasked::IsOwing);
         }
-        *task = Answering::Task(spawn());
+        asked.task = Some(spawn((reporter, self.stopper.dropping())));
         Ok(())
     }
 
-    /// Ends the task that owes an answer, and has no other begin: the worker is gone.
-    pub(super) fn give_up(&self) {
-        let before = std::mem::replace(&mut *self.task.lock(), Answering::GivenUp);
-        if let Answering::Task(task) = before {
+    /// Ends the task that owes an answer, and returns the reporter, which is not asked any more: the
+    /// worker has ended.
+    pub(super) fn give_up(&self) -> Option<Reporter> {
+        let mut asked = self.asked.lock();
+        let (reporter, task) = (asked.reporter.take(), asked.task.take());
+        drop(asked);
+        if let Some(task) = task {
             task.abort();
         }
+        reporter
     }
 }

@@ -51,7 +51,7 @@ impl EventLoop {
         let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
             return self.discard((outputs, reporter));
         };
-        worker.ask = reporter.map(Ask::new);
+        worker.ask = reporter.map(|reporter| Ask::new(reporter, worker.stopper.clone()));
         worker.outputs = outputs;
         // A worker that was told to stop offers nothing any more.
         if is_told {
@@ -92,10 +92,7 @@ impl EventLoop {
             worker.uptime = Uptime::None;
             worker.lingers = lingers;
             if let Some(ask) = worker.ask.take() {
-                ask.give_up();
-                // In this order: what the reporter holds is dropped before the worker is gone.
-                let reporter = (ask, worker.stopper.dropping());
-                self.discard(reporter);
+                self.discard_of(node, generation, ask.give_up());
             }
         }
         self.withdraw(node);
@@ -216,17 +213,19 @@ impl EventLoop {
         // Taken in any case: while a value waits here, no later one is told.
         let Some(value) = latest.take() else { return };
         let worker = self.registry.worker(node, generation).filter(|worker| worker.is_up());
-        let Some(worker) = worker else { return self.give_back(&latest, vec![value]) };
+        let Some(worker) = worker else {
+            return self.give_back((node, generation), &latest, vec![value]);
+        };
         let (is_plain, is_obsolete) = (worker.is_plain, worker.is_obsolete);
         let old = worker.outputs.set(index, value).filter(|_| !is_plain);
         let mut used = Vec::from_iter(old);
         if is_obsolete {
             // What it offers is not what the name offers any more.
-            return self.give_back(&latest, used);
+            return self.give_back((node, generation), &latest, used);
         }
         let kind = self.registry.slots[node.index()].kinds()[index];
         used.extend(self.registry.slots[node.index()].show_one(kind));
-        self.give_back(&latest, used);
+        self.give_back((node, generation), &latest, used);
         if !is_up {
             // It is about to stop; those of its users that a change bounces are already.
             return;
@@ -237,10 +236,22 @@ impl EventLoop {
     }
 
     /// Gives values back to the worker that has published them, which drops them.
-    fn give_back(&self, publisher: &Latest, used: Vec<Value>) {
+    fn give_back(
+        &mut self,
+        (node, generation): (NodeId, Generation),
+        publisher: &Latest,
+        used: Vec<Value>,
+    ) {
         if let Err(used) = publisher.give_back(used) {
-            self.discard(used);
+            self.discard_of(node, generation, used);
         }
+    }
+
+    /// Drops something of a worker, which is not gone before, outside the loop.
+    fn discard_of<T: Send + 'static>(&mut self, node: NodeId, generation: Generation, value: T) {
+        let linger = self.registry.worker(node, generation).map(|worker| worker.stopper.dropping());
+        // In this order.
+        self.discard((value, linger));
     }
 
     fn on_health(&mut self, node: NodeId, generation: Generation) {

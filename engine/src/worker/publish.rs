@@ -18,6 +18,7 @@ use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::value::Value;
 use crate::worker::host::Identity;
 use crate::worker::stop::Stop;
+use crate::worker::stop::cell::Linger;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -25,6 +26,8 @@ type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Default)]
 pub(crate) struct Changes {
     streams: Vec<Stream>,
+    /// Keeps the worker until the streams are dropped, if they are in a task of their own.
+    linger: Option<Linger>,
 }
 
 impl Changes {
@@ -59,6 +62,7 @@ impl Changes {
         if self.is_empty() {
             return None;
         }
+        self.linger = Some(stop.dropping());
         let panicked = Arc::new(Mutex::new(None));
         let place = Arc::clone(&panicked);
         let task = runtime.spawn(std::future::poll_fn(move |cx| {

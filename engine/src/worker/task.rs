@@ -102,20 +102,23 @@ impl Launch {
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
             let entered = span.as_ref().map(|span| span.enter());
-            let outcome = match guard.stop.start_ended() {
-                true => Ok(Ok(())),
-                false => catch_unwind(AssertUnwindSafe(|| {
-                    let mut wrapped = guard.wrap(&ctx, &gifts, &*manifold);
-                    let mut cx = TaskContext::from_waker(Waker::noop());
-                    match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
-                        Some(Poll::Ready(Some(outcome))) => outcome,
-                        _ => {
-                            guard.enter(&ctx)?;
-                            run(gifts, ctx)
-                        }
+            // It owns what the worker starts with. That is dropped before the end is told, also if the
+            // worker does not start.
+            let start = || {
+                if guard.stop.start_ended() {
+                    return Ok(());
+                }
+                let mut wrapped = guard.wrap(&ctx, &gifts, &*manifold);
+                let mut cx = TaskContext::from_waker(Waker::noop());
+                match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
+                    Some(Poll::Ready(Some(outcome))) => outcome,
+                    _ => {
+                        guard.enter(&ctx)?;
+                        run(gifts, ctx)
                     }
-                })),
+                }
             };
+            let outcome = catch_unwind(AssertUnwindSafe(start));
             // What comes of its end is not the worker's doing.
             drop(entered);
             let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));

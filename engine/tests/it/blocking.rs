@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use crankcase_engine::{EngineError, EventKind, Manifold, Name, WorkerState};
-use crankcase_testing::{EventRecorder, Failure, Journal, clean_kill, test_engine};
+use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tracing::{Metadata, Subscriber, span};
 
 use crate::threads::{Idle, SHORT, WorkerRuntime};
-use crate::{A, TestResult, state, stop_all};
+use crate::{A, B, TestResult, state, stop_all};
 
 /// Returns a blocking manifold that notes the name of its thread and when it ends.
 fn blocking(journal: &Journal) -> Manifold {
@@ -220,6 +222,102 @@ async fn a_blocking_worker_can_offer_a_changing_value() -> TestResult {
     values.send(2)?;
 
     assert_eq!(watch.changed().await, Ok(Some(2)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_blocking_worker_is_not_gone_before_what_passes_its_values_on() -> TestResult {
+    let (workers, script) = (WorkerRuntime::new(1)?, Script::new());
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let values = tokio::sync::watch::Sender::new(1_u32);
+    let changing = Manifold::builder().offers::<(crankcase_engine::Changing<u32>,)>();
+    let changing = changing.run_blocking(move |(), up| {
+        up.ready((crankcase_engine::Changing::new(values.subscribe()),)).wait_blocking();
+        Ok(())
+    });
+    engine.install(A, changing).await?;
+    engine.install(B, script.manifold(())).await?;
+    engine.running(&A).await?;
+    engine.running(&B).await?;
+    // It takes the thread that the values are passed on by.
+    script.never_yield();
+    script.blocked().await?;
+
+    let parked = engine.park(&A);
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+
+    let state = state(&engine, "a").await;
+    script.release();
+    parked.await?;
+    assert_eq!(state, WorkerState::Lingering);
+    Ok(clean_kill(engine).await?)
+}
+
+/// Holds up a worker's thread where it enters the worker's span and where it lets go of it.
+struct Gates {
+    tests: ThreadId,
+    open: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Gates {
+    fn pass(&self) {
+        if std::thread::current().id() != self.tests {
+            self.open.lock().recv().ok();
+        }
+    }
+}
+
+impl Subscriber for Gates {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {}
+
+    fn enter(&self, _: &span::Id) {
+        self.pass();
+    }
+
+    fn exit(&self, _: &span::Id) {}
+
+    fn try_close(&self, _: span::Id) -> bool {
+        self.pass();
+        false
+    }
+}
+
+#[tokio::test]
+async fn what_a_thread_was_to_be_started_with_is_dropped_before_its_worker_is_gone() -> TestResult {
+    const HELD: Name<Arc<()>> = Name::new("held");
+    let (go, open) = mpsc::channel();
+    let gates = Gates { tests: std::thread::current().id(), open: Mutex::new(open) };
+    let _gates = tracing::subscriber::set_default(gates);
+    let (engine, held) = (test_engine().build()?, Arc::new(()));
+    let mut events = EventRecorder::new(&engine);
+    let idle = Manifold::builder().inputs(HELD).offers::<(u32,)>().run_blocking(|_, up| {
+        up.ready((1,)).wait_blocking();
+        Ok(())
+    });
+    engine.provide(HELD, Arc::clone(&held)).await?;
+    engine.install(A, idle).await?;
+    events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Starting { .. })).await?;
+
+    let parked = engine.park(&A);
+    go.send(())?;
+    parked.await?;
+    engine.uninstall(&HELD).await?;
+
+    assert_eq!(Arc::strong_count(&held), 1);
+    drop(go);
     Ok(clean_kill(engine).await?)
 }
 

@@ -1,19 +1,22 @@
 //! What users made is dropped outside the loop, and its worker is not gone before (S12, S17).
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, ChangeError, Changing, Engine, Exit, Manifold, Name, NestedEngine, WorkerState,
+    Backoff, ChangeError, Changing, Engine, EventKind, Exit, Manifold, Name, NestedEngine,
+    WorkerState,
 };
-use crankcase_testing::{clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{EventRecorder, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::threads::{SHORT, WorkerRuntime};
-use crate::{A, TestResult, stop_all};
+use crate::{A, Idle, TestResult, state, stop_all};
 
 /// Counts how many of its kind there are.
 struct Counted(Arc<AtomicUsize>);
@@ -212,4 +215,76 @@ async fn a_drop_that_blocks_holds_up_who_publishes_and_nobody_else() -> TestResu
     assert!(kept < 10, "{kept} values wait behind one that blocks");
     drop(release);
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_owes_an_answer_is_dropped_before_its_worker_is_gone() -> TestResult {
+    let engine = test_engine().build()?;
+    let alive = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&alive);
+    let silent = Manifold::builder().start(|(), _ctx| async { Ok(Idle) }).output(|_| 1_u32);
+    let silent = silent.report(move |_| {
+        let counted = Counted::new(&counting);
+        move || {
+            let _counted = &counted;
+            std::future::pending::<serde_json::Value>()
+        }
+    });
+    engine.install(A, silent.build()).await?;
+    engine.running(&A).await?;
+    let asking = engine.clone();
+    let mut report = pin!(asking.report());
+    assert!(report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+
+    engine.park(&A).await?;
+
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn an_answer_that_blocks_holds_up_the_next_generation_of_its_worker() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let blocks = Manifold::builder().start(|(), _ctx| async { Ok(Idle) }).output(|_| 1_u32);
+    let blocks = blocks.report(move |_| {
+        let held = Arc::clone(&held);
+        move || std::future::ready(serde_json::json!(held.lock().recv().is_ok()))
+    });
+    let blocks = blocks.build().report_deadline(SHORT).grace(SHORT).abort_grace(SHORT);
+    engine.install(A, blocks).await?;
+    engine.running(&A).await?;
+    engine.report().await;
+
+    let bounced = engine.bounce(&A).await;
+
+    drop(release);
+    engine.running(&A).await?;
+    assert_eq!(bounced, Err(ChangeError::Stuck { name: "a".to_owned() }));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_value_that_comes_after_the_start_timeout_holds_its_worker() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let alive = Arc::new(AtomicUsize::new(0));
+    let (release, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let late = Manifold::builder().offers::<(Arc<Heavy>,)>().run_blocking(move |(), up| {
+        up.context().stop().wait_blocking();
+        let heavy = Heavy { held: Arc::clone(&held), _counted: Counted::new(&alive) };
+        drop(up.ready((Arc::new(heavy),)));
+        Ok(())
+    });
+
+    engine.install(HEAVY, late.start_timeout(SHORT)).await?;
+    events.wait_for_kind("/heavy", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+
+    assert_eq!(state(&engine, "heavy").await, WorkerState::Lingering);
+    drop(release);
+    stop_all(&engine).await
 }
