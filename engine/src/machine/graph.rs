@@ -94,12 +94,6 @@ impl Graph {
         self.trial.iter().flat_map(|undo| undo.nodes.keys().copied()).collect()
     }
 
-    /// Returns whether a node had a worker before the trial that had not ended.
-    pub(super) fn was_active(&self, id: NodeId) -> bool {
-        let before = self.trial.as_ref().and_then(|undo| undo.nodes.get(&id));
-        before.is_some_and(Node::is_active)
-    }
-
     /// One past the highest id in use.
     pub(super) fn bound(&self) -> usize {
         self.nodes.len()

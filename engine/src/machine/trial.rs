@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::graph::Graph;
-use super::node::{Age, NodeId, Phase, Rest, Stage, Token};
+use super::node::{Age, NodeId, Phase, Rest, Stage, Status, Token};
 use super::{Command, End, EndKind, Left, Machine, Scope, Step};
 
 /// Which workers a change would stop.
@@ -18,6 +18,18 @@ pub(crate) struct Trial {
     pub(crate) stopped: BTreeSet<NodeId>,
 }
 
+/// How the machine has gone through a change, or through what happens without one.
+#[derive(Default)]
+struct Course {
+    trial: Trial,
+    /// Those that were started, and not to follow one that was stopped.
+    fresh: BTreeSet<NodeId>,
+    /// Those that were stopped before anything that is under way went on.
+    at_once: BTreeSet<NodeId>,
+    /// Those where something was under way that went on.
+    nudged: BTreeSet<NodeId>,
+}
+
 impl Machine {
     /// Returns what a change would lead to if all went well from now on: each start succeeds at
     /// once, each worker ends when it is told to, and none by itself.
@@ -25,30 +37,41 @@ impl Machine {
     /// Nothing is changed. It costs what the change would touch; twice that, and what is under way,
     /// while the machine is not at rest.
     pub(crate) fn try_out(&mut self, change: impl FnOnce(&mut Self)) -> Trial {
-        let before = if self.is_settled() { Trial::default() } else { self.go_through(|_| {}) };
-        let mut trial = self.go_through(change);
-        let happens_anyway =
-            |id: &NodeId| before.bounced.contains(id) || before.stopped.contains(id);
-        trial.bounced.retain(|id| !happens_anyway(id));
-        trial.stopped.retain(|id| !before.stopped.contains(id));
+        let is_settled = self.is_settled();
+        let with = self.go_through(&BTreeSet::new(), change);
+        let mut trial = with.trial;
+        if is_settled {
+            return trial;
+        }
+        let without = self.go_through(&with.nudged, |_| {});
+        let is_own = |id: &NodeId| with.at_once.contains(id) && !without.at_once.contains(id);
+        let Trial { bounced, stopped } = without.trial;
+        trial.bounced.retain(|id| is_own(id) || !bounced.contains(id) && !stopped.contains(id));
+        trial.stopped.retain(|id| is_own(id) || !stopped.contains(id));
         trial
     }
 
-    fn go_through(&mut self, change: impl FnOnce(&mut Self)) -> Trial {
+    /// Goes through a change. What is under way goes on near what the change touches, and at the nodes
+    /// that are to be nudged.
+    fn go_through(
+        &mut self,
+        to_nudge: &BTreeSet<NodeId>,
+        change: impl FnOnce(&mut Self),
+    ) -> Course {
         let kept = self.without_graph();
         self.graph.begin_trial();
         // What a group has done so far stands in the graph.
         self.groups = 0;
         change(self);
-        let mut trial = Trial::default();
+        let mut course = Course::default();
         let mut delays: Vec<(NodeId, Token)> = Vec::new();
         loop {
             match self.step(Scope::All) {
                 Step::Worked => {}
-                Step::Command(command) => self.play_driver(command, &mut trial, &mut delays),
+                Step::Command(command) => self.play_driver(command, &mut course, &mut delays),
                 Step::Idle => match delays.pop() {
                     Some((id, token)) => self.fired(id, token),
-                    None if self.nudge() => {}
+                    None if self.nudge(to_nudge, &mut course) => {}
                     None => break,
                 },
             }
@@ -56,7 +79,7 @@ impl Machine {
         self.graph.end_trial();
         let graph = mem::take(&mut self.graph);
         *self = Self { graph, ..kept };
-        trial
+        course
     }
 
     /// Returns a copy of all but the graph.
@@ -76,20 +99,22 @@ impl Machine {
     fn play_driver(
         &mut self,
         command: Command,
-        trial: &mut Trial,
+        course: &mut Course,
         delays: &mut Vec<(NodeId, Token)>,
     ) {
         match command {
             Command::Start(id, generation) => {
-                if trial.stopped.remove(&id) {
-                    trial.bounced.insert(id);
+                if course.trial.stopped.remove(&id) {
+                    course.trial.bounced.insert(id);
+                } else {
+                    course.fresh.insert(id);
                 }
                 self.started(id, generation);
             }
             Command::Stop(id, _) => {
                 // One that was not there before is nobody's loss.
-                if self.graph.was_active(id) && !trial.bounced.contains(&id) {
-                    trial.stopped.insert(id);
+                if !course.fresh.contains(&id) && !course.trial.bounced.contains(&id) {
+                    course.trial.stopped.insert(id);
                 }
                 self.end_well(id);
             }
@@ -109,19 +134,14 @@ impl Machine {
         self.ended(id, self.graph[id].generation, end);
     }
 
-    /// Lets go on what was under way before, as far as the change has to do with it; returns
-    /// whether there was anything.
-    fn nudge(&mut self) -> bool {
-        let touched = self.graph.touched();
-        let inputs = touched.iter().flat_map(|id| {
-            let ages = [Age::Current, Age::Old];
-            ages.into_iter()
-                .flat_map(|age| self.graph[*id].inputs(age))
-                .map(|link| link.edge.target)
-        });
-        let near: BTreeSet<_> = inputs.chain(touched.iter().copied()).collect();
+    /// Lets go on what was under way before, as far as the change has to do with it or it is to be
+    /// nudged; returns whether there was anything.
+    fn nudge(&mut self, to_nudge: &BTreeSet<NodeId>, course: &mut Course) -> bool {
+        if course.nudged.is_empty() {
+            course.at_once = &course.trial.bounced | &course.trial.stopped;
+        }
         let mut has_moved = false;
-        for id in near {
+        for id in &self.near() | to_nudge {
             let node = &self.graph[id];
             let (generation, stage) = (node.generation, node.stage);
             match node.phase {
@@ -136,8 +156,30 @@ impl Machine {
                 }
                 _ => continue,
             }
+            course.nudged.insert(id);
             has_moved = true;
         }
         has_moved
+    }
+
+    /// Returns what the trial has touched, with what that waits for: inputs that are not up, and
+    /// those that hold a worker that is to stop.
+    fn near(&self) -> BTreeSet<NodeId> {
+        let mut near = BTreeSet::new();
+        let mut stack = self.graph.touched();
+        while let Some(id) = stack.pop() {
+            if !near.insert(id) {
+                continue;
+            }
+            let node = &self.graph[id];
+            for age in [Age::Current, Age::Old] {
+                let inputs = node.inputs(age).iter().map(|link| link.edge.target);
+                stack.extend(inputs.filter(|input| self.graph[*input].status() != Status::Up));
+                if node.is_marked {
+                    stack.extend(node.users(age).iter().map(|user| user.node));
+                }
+            }
+        }
+        near
     }
 }

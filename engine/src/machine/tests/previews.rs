@@ -1,4 +1,5 @@
-//! What a trial says is what happens: over random graphs, with groups, from rest.
+//! What a trial says is what happens: over random graphs, with groups, from rest and among what is
+//! under way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,8 +7,8 @@ use std::sync::Arc;
 use rand::RngExt;
 
 use super::schedule::{Life, Schedule};
-use super::world::{Arrow, Checked, Entry, Event, World, ensure, policy};
-use crate::machine::{Command, Machine, NodeId};
+use super::world::{Arrow, Checked, Entry, Event, Seat, World, ensure, policy};
+use crate::machine::{Command, Machine, NodeId, Rest};
 
 /// How many worlds are looked at, unless `CRANKCASE_STEPS` asks for more.
 const WORLDS: u64 = 1_500;
@@ -53,6 +54,56 @@ fn preview_of(life: &Life, seed: u64) -> Result<usize, String> {
     ensure!(told.0 == bounced, "P7: bounced are {bounced:?}, the preview says {:?}", told.0);
     ensure!(told.1 == stopped, "P7: stopped are {stopped:?}, the preview says {:?}", told.1);
     Ok(bounced.len() + stopped.len())
+}
+
+#[test]
+fn p7_a_preview_tells_what_a_group_does_besides_what_is_under_way() {
+    let life = Life { seats: 2..=10, events: 60, control: 20, trouble: 20, policy: policy() };
+    let mut stopped = 0;
+    for seed in 0..4 * WORLDS {
+        stopped += preview_amid_others(&life, seed)
+            .unwrap_or_else(|failure| panic!("{failure}\nseed {seed}"));
+    }
+    assert!(stopped > 1_000, "only {stopped} workers were stopped in all");
+}
+
+/// Compares the preview of a group with what it does in one world, in which starts, stops, delays and
+/// lingering workers are under way; returns how many it stops.
+fn preview_amid_others(life: &Life, seed: u64) -> Result<usize, String> {
+    let mut schedule = Schedule::new(life, seed);
+    schedule.live_for(life.events)?;
+    schedule.storm(30)?;
+    schedule.end_groups()?;
+    // Whether a backoff is over when nothing is left of its worker is a matter of time.
+    let is_timed = |seat: &Seat| seat.rest == Rest::Backoff && seat.worker.is_some();
+    if schedule.world.is_killed || schedule.world.seats.iter().any(is_timed) {
+        return Ok(0);
+    }
+    let group = any_group(&mut schedule);
+    let told = preview(&mut schedule.world, &group);
+    let places = schedule.world.places.clone();
+    schedule.world.trace = Some(Vec::new());
+    let mut without = schedule.clone();
+    without.calm()?;
+    let anyway = what_happened(&without.world, &places);
+    let before = schedule.world.seats.clone();
+    apply(&mut schedule.world, &group)?;
+    let seats = schedule.world.seats.iter().zip(before);
+    let is_reached: Vec<_> = seats.map(|(seat, before)| seat.causes > before.causes).collect();
+    schedule.calm()?;
+    let happened = what_happened(&schedule.world, &places);
+    let all = |told: &Told| &told.0 | &told.1;
+    let is_true = told.0.is_subset(&happened.0)
+        && told.1.is_subset(&happened.1)
+        && all(&told).into_iter().all(|place| is_reached[place]);
+    ensure!(is_true, "P7: {happened:?} happens, {anyway:?} anyway, and the preview says {told:?}");
+    let is_whole = (&happened.0 - &all(&anyway)).is_subset(&told.0)
+        && (&happened.1 - &anyway.1).is_subset(&told.1);
+    ensure!(
+        is_whole,
+        "P7: {happened:?} happens, {anyway:?} anyway, the preview says only {told:?}"
+    );
+    Ok(all(&told).len())
 }
 
 fn any_group(schedule: &mut Schedule) -> Vec<(usize, Op)> {

@@ -28,7 +28,7 @@ pub(super) struct Life {
 }
 
 /// One world's life.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Schedule {
     pub(super) world: World,
     pub(super) random: SmallRng,
@@ -59,14 +59,20 @@ impl Schedule {
         while left > 0 && !self.world.is_finished {
             let storm = self.random.random_range(1..=60).min(left);
             left -= storm;
-            for _ in 0..storm {
-                let event = self.any_event();
-                self.apply(event)?;
-            }
+            self.storm(storm)?;
             if self.random.random_bool(0.6) {
                 self.calm()?;
                 self.wave()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Lives for so many events without a calm.
+    pub(super) fn storm(&mut self, events: usize) -> Result<(), String> {
+        for _ in 0..events {
+            let event = self.any_event();
+            self.apply(event)?;
         }
         Ok(())
     }
@@ -83,16 +89,10 @@ impl Schedule {
 
     /// Lets happen what must, and nothing else, until the world is at rest.
     pub(super) fn calm(&mut self) -> Result<(), String> {
-        while let Some(event) = self.queue.pop_front() {
-            self.world.apply(&event)?;
-        }
+        self.end_groups()?;
         if self.world.is_killed {
             return Ok(());
         }
-        while self.world.groups > 0 {
-            self.world.apply(&Event::EndGroup)?;
-        }
-        self.world.settle()?;
         for _ in 0..10_000 {
             let places = self.world.seats.len();
             let first = self.random.random_range(0..places);
@@ -103,6 +103,17 @@ impl Schedule {
             self.world.apply(&event)?;
         }
         Err("P5: the world never comes to rest".to_owned())
+    }
+
+    /// Does what was decided on together, and ends open groups.
+    pub(super) fn end_groups(&mut self) -> Result<(), String> {
+        while let Some(event) = self.queue.pop_front() {
+            self.world.apply(&event)?;
+        }
+        while self.world.groups > 0 && !self.world.is_killed {
+            self.world.apply(&Event::EndGroup)?;
+        }
+        self.world.settle()
     }
 
     /// Bounces one worker at rest, and nothing else.

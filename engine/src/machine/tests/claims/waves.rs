@@ -141,6 +141,20 @@ fn p7_a_group_is_one_wave() -> Checked {
 }
 
 #[test]
+fn p7_a_preview_leaves_out_what_another_worker_bounces_when_it_has_started() -> Checked {
+    let mut world = running(&[&[], &[optionally_on(0)], &[optionally_on(0)]])?;
+    world.apply(&failed(0))?;
+    world.rest()?;
+    world.apply(&Event::Fire(0))?;
+
+    let bounced = world.id(1);
+    let trial = world.machine.try_out(|machine| machine.bounce(bounced));
+
+    assert_eq!((trial.bounced, trial.stopped.len()), ([bounced].into(), 0), "P7: of one of two");
+    Ok(())
+}
+
+#[test]
 fn p7_a_preview_leaves_out_what_cannot_be_stopped() -> Checked {
     let mut world = installed(&[&[], &[optionally_on(0)]])?;
     world.apply_all(&[Event::Fire(0), Event::Fire(0), Event::Started(1)])?;
