@@ -11,20 +11,20 @@
 //! Invariants:
 //! 1. The counters of a node agree with what its inputs *show*; a node whose own status differs
 //!    from what it shows is in the queue `spread`.
-//! 2. A node that may have to be stopped, started or removed is in `acts`, or in `urgent` if a call
+//! 2. A node that may have to be stopped, started or removed is in `pending`, or in `urgent` if a call
 //!    waits for it.
 //! 3. Nothing is started or told to stop while `spread` holds a node or a group is open.
 //! 4. A worker is told to stop only when it is marked and no live worker holds its output.
 //! 5. A node has at most one timer: its delay or backoff while idle, its deadline to start, its
 //!    grace, or its second grace.
 
-mod acts;
 #[cfg(feature = "bare-machine")]
 pub(crate) mod bare;
 mod cycles;
 mod ends;
 mod graph;
 mod node;
+mod pending;
 mod trial;
 mod wave;
 
@@ -38,11 +38,13 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use acts::Acts;
 pub(crate) use cycles::{CycleSearch, Found};
 pub(crate) use ends::{End, Left};
-use graph::Graph;
-pub(crate) use node::{Edge, Generation, Need, NodeId, Phase, Port, Rest, Stage, Status, Token};
+use graph::DependencyGraph;
+pub(crate) use node::{
+    Edge, Generation, Need, NodeId, Phase, Port, Rest, Status, StopStage, Token,
+};
+use pending::RandomQueue;
 #[cfg(test)]
 pub(crate) use trial::Trial;
 
@@ -98,7 +100,7 @@ pub(crate) enum Step {
 pub(crate) struct View {
     pub(crate) phase: Phase,
     pub(crate) rest: Rest,
-    pub(crate) stage: Stage,
+    pub(crate) stage: StopStage,
     pub(crate) status: Status,
     pub(crate) generation: Generation,
     pub(crate) failures: u32,
@@ -111,14 +113,14 @@ pub(crate) struct View {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Machine {
-    graph: Graph,
+    graph: DependencyGraph,
     policy: Arc<Policy>,
     random: SmallRng,
     commands: VecDeque<Command>,
     spread: VecDeque<NodeId>,
-    acts: Acts,
+    pending: RandomQueue,
     /// The nodes to look at that calls wait for.
-    urgent: Acts,
+    urgent: RandomQueue,
     /// Open groups; while there is one nothing is started or stopped.
     groups: u32,
     /// Live workers that are not stuck.
@@ -137,13 +139,13 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(policy: Arc<Policy>, seed: u64) -> Self {
         Self {
-            graph: Graph::default(),
+            graph: DependencyGraph::default(),
             policy,
             random: SmallRng::seed_from_u64(seed),
             commands: VecDeque::new(),
             spread: VecDeque::new(),
-            acts: Acts::default(),
-            urgent: Acts::default(),
+            pending: RandomQueue::default(),
+            urgent: RandomQueue::default(),
             groups: 0,
             live: 0,
             busy: 0,
@@ -158,7 +160,7 @@ impl Machine {
     /// Makes room for more names at once.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.graph.reserve(more);
-        self.acts.reserve(more);
+        self.pending.reserve(more);
     }
 
     /// Adds a name that nothing is installed at. It is freed once nothing installs, uses or pins it.
@@ -235,7 +237,7 @@ impl Machine {
         let node = &mut self.graph[id];
         if node.is_live() {
             let is_user = !std::mem::replace(&mut node.is_obsolete, true);
-            if is_user && node.stage < Stage::Stuck {
+            if is_user && node.stage < StopStage::Stuck {
                 self.graph.keep_old(id, &links);
             }
             self.mark(id, true);
@@ -282,7 +284,7 @@ impl Machine {
             return;
         }
         node.phase = Phase::Running;
-        let is_told = node.stage > Stage::Free;
+        let is_told = node.stage > StopStage::Free;
         let is_outdated = std::mem::take(&mut node.is_outdated);
         // The timer of a told worker is its grace, which goes on.
         if !is_told {
@@ -337,7 +339,7 @@ impl Machine {
         } else if self.is_killed {
             return self.step_killed();
         } else if self.groups == 0
-            && let Some(id) = self.next_act(scope)
+            && let Some(id) = self.next_pending(scope)
         {
             self.act(id);
         } else {
@@ -362,7 +364,7 @@ impl Machine {
         self.busy == 0
             && self.commands.is_empty()
             && self.spread.is_empty()
-            && self.acts.is_empty()
+            && self.pending.is_empty()
             && self.urgent.is_empty()
             && self.groups == 0
             && !self.is_sweep_due
@@ -407,13 +409,13 @@ impl Machine {
 
     /// Returns a node's inputs, and whether its live worker was started with each.
     pub(crate) fn inputs(&self, id: NodeId) -> impl ExactSizeIterator<Item = (Edge, bool)> {
-        let is_user = self.graph[id].stage < Stage::Stuck;
+        let is_user = self.graph[id].stage < StopStage::Stuck;
         self.graph[id].inputs.iter().map(move |link| (link.edge, is_user && link.held != 0))
     }
 
     /// Returns one of a node's inputs, by its index, and whether its live worker was started with it.
     pub(crate) fn input(&self, id: NodeId, index: usize) -> Option<(Edge, bool)> {
-        let is_user = self.graph[id].stage < Stage::Stuck;
+        let is_user = self.graph[id].stage < StopStage::Stuck;
         self.graph[id].inputs.get(index).map(|link| (link.edge, is_user && link.held != 0))
     }
 

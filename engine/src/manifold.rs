@@ -71,7 +71,7 @@ pub struct Manifold {
 type Kinds = SmallVec<[&'static Kind; 1]>;
 
 /// What a manifold declares and offers, and what starts its workers.
-struct Plan<B> {
+struct Definition<B> {
     declared: Box<[Declaration]>,
     offers: Kinds,
     body: B,
@@ -84,10 +84,10 @@ trait Body: Sized + Send + Sync + 'static {
     fn inputs(&self) -> &Self::Inputs;
 
     /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle>;
+    fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle>;
 }
 
-impl<B: Body> Blueprint for Plan<B> {
+impl<B: Body> Blueprint for Definition<B> {
     fn inputs(&self) -> &[Declaration] {
         &self.declared
     }
@@ -106,8 +106,8 @@ impl Manifold {
     fn new<B: Body>(offers: Kinds, body: B) -> Self {
         let mut declared = Declared::default();
         body.inputs().declare(&mut declared);
-        let plan = Plan { declared: declared.inputs.into_boxed_slice(), offers, body };
-        Self { blueprint: Arc::new(plan), settings: None }
+        let definition = Definition { declared: declared.inputs.into_boxed_slice(), offers, body };
+        Self { blueprint: Arc::new(definition), settings: None }
     }
 
     fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {

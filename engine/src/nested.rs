@@ -91,7 +91,7 @@ pub struct Nested {
     contents: Arc<dyn Fn() -> Change + Send + Sync>,
     engine: Arc<dyn Fn(EngineBuilder) -> EngineBuilder + Send + Sync>,
     manifold: Arc<dyn Fn(Manifold) -> Manifold + Send + Sync>,
-    whole: Vec<Box<dyn Whole>>,
+    whole: Vec<Box<dyn WholeImport>>,
     borders: Vec<Arc<dyn Crossing>>,
 }
 
@@ -166,7 +166,7 @@ impl Nested {
         let name = |border| Name::<()>::from_text(name_of_import(site, border));
         let handed = live.map(|border| name(border.sink_text())).collect();
         let own = site.clone();
-        let start = move |(seeds, outer): (Vec<Seed>, Engine), ctx: Context| {
+        let start = move |(seeds, outer): (Vec<AddImport>, Engine), ctx: Context| {
             let (engine, contents) = (Arc::clone(&engine), Arc::clone(&contents));
             let linger = ctx.stop().linger();
             // The year that it has itself is for its workers, and not for what is left after them.
@@ -346,13 +346,13 @@ fn exit_of(error: JoinError) -> Exit {
 }
 
 /// Adds an imported value to what a nested engine starts with.
-type Seed = Box<dyn FnOnce(Change) -> Change + Send>;
+type AddImport = Box<dyn FnOnce(Change) -> Change + Send>;
 
 /// A whole import, its type erased.
-trait Whole: Send + Sync {
+trait WholeImport: Send + Sync {
     fn declare(&self, declared: &mut Declared);
 
-    fn take(&self, given: &mut Given) -> Seed;
+    fn take(&self, given: &mut Given) -> AddImport;
 }
 
 struct Import<T> {
@@ -360,12 +360,12 @@ struct Import<T> {
     inner: Name<T>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Whole for Import<T> {
+impl<T: Clone + Send + Sync + 'static> WholeImport for Import<T> {
     fn declare(&self, declared: &mut Declared) {
         self.outer.declare(declared);
     }
 
-    fn take(&self, given: &mut Given) -> Seed {
+    fn take(&self, given: &mut Given) -> AddImport {
         let (inner, value) = (self.inner.clone(), self.outer.take(given));
         Box::new(move |change| change.provide(inner, value))
     }
@@ -374,12 +374,12 @@ impl<T: Clone + Send + Sync + 'static> Whole for Import<T> {
 /// The inputs of a nested engine. It follows the workers that hand it its live imports, so that at
 /// shutdown they outlive it.
 struct Imports {
-    whole: Vec<Box<dyn Whole>>,
+    whole: Vec<Box<dyn WholeImport>>,
     handed: Vec<Name<()>>,
 }
 
 impl Inputs for Imports {
-    type Values = (Vec<Seed>, Engine);
+    type Values = (Vec<AddImport>, Engine);
     type Owned = Self;
 
     fn declare(&self, declared: &mut Declared) {

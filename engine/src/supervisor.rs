@@ -16,7 +16,6 @@
 
 pub(crate) mod applied;
 pub(crate) mod ask;
-mod brief;
 pub(crate) mod call;
 mod check;
 mod commands;
@@ -48,6 +47,7 @@ mod waiting;
 mod walk;
 mod walks;
 mod why;
+mod worker_summary;
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -186,9 +186,9 @@ pub(crate) struct Beginning {
 /// others is run by `wake`.
 impl Drop for EventLoop {
     fn drop(&mut self) {
-        let late = self.shared.inbox.close();
-        self.unread.messages.extend(late.messages);
-        self.unread.calls.extend(late.calls);
+        let unread = self.shared.inbox.close();
+        self.unread.messages.extend(unread.messages);
+        self.unread.calls.extend(unread.calls);
         for worker in self.registry.slots.iter_mut().filter_map(|slot| slot.worker.as_ref()) {
             wake(|| worker.abort(false));
         }

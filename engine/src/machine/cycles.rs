@@ -1,7 +1,7 @@
 //! Questions about the graph as it would be: cycles, and who would have to end first.
 
 use super::Machine;
-use super::node::{Age, Edge, NodeId, Stage};
+use super::node::{Age, Edge, NodeId, StopStage};
 use crate::vocabulary::hash::{Map, Set};
 
 impl Machine {
@@ -45,7 +45,7 @@ impl Machine {
         }
         while let Some(id) = side.stack.pop() {
             let node = &self.graph[id];
-            if !node.is_live() || node.stage == Stage::Stuck {
+            if !node.is_live() || node.stage == StopStage::Stuck {
                 continue;
             }
             found.push(id);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::node::{Age, Generation, Node, NodeId, Phase, Rest, Stage, Token, User};
+use super::node::{Age, Generation, Node, NodeId, Phase, Rest, StopStage, Token, User};
 use super::{Command, EndKind, Machine};
 
 /// The end of one generation's worker.
@@ -37,7 +37,7 @@ impl Machine {
         if node.generation != generation || !node.is_active() {
             return;
         }
-        if node.stage == Stage::Free {
+        if node.stage == StopStage::Free {
             self.tell_users_of_loss(id, generation);
         }
         let node = &mut self.graph[id];
@@ -51,11 +51,11 @@ impl Machine {
         let delay = self.rest_after(id, end);
         self.graph[id].is_outdated = false;
         match end.left {
-            Left::Nothing => self.let_go(id, delay),
+            Left::Nothing => self.make_idle(id, delay),
             Left::Something { grace } => {
                 self.linger(id, grace);
                 if let Some(delay) = delay {
-                    self.graph[id].rare_mut().rests_until = Some(end.at.saturating_add(delay));
+                    self.graph[id].extras_mut().rests_until = Some(end.at.saturating_add(delay));
                 }
             }
         }
@@ -67,7 +67,7 @@ impl Machine {
         if node.generation != generation || node.phase != Phase::Lingering {
             return;
         }
-        let until = node.rare.as_mut().and_then(|rare| rare.rests_until.take());
+        let until = node.extras.as_mut().and_then(|extras| extras.rests_until.take());
         node.trim();
         let mut delay = None;
         if matches!(node.rest, Rest::Delay | Rest::Backoff) {
@@ -76,14 +76,14 @@ impl Machine {
                 node.rest = Rest::Ready;
             }
         }
-        self.let_go(id, delay);
+        self.make_idle(id, delay);
     }
 
     /// Gives what is left of a worker its graces, if it has none yet.
     fn linger(&mut self, id: NodeId, grace: Option<Duration>) {
         let stage = self.graph[id].stage;
-        if stage == Stage::Free || (stage == Stage::Told && grace.is_some()) {
-            self.graph[id].stage = Stage::Told;
+        if stage == StopStage::Free || (stage == StopStage::Told && grace.is_some()) {
+            self.graph[id].stage = StopStage::Told;
             let grace = grace.unwrap_or(self.policy_of(id).grace);
             self.arm(id, grace);
         }
@@ -92,8 +92,8 @@ impl Machine {
     }
 
     /// Makes a node idle whose worker is gone.
-    fn let_go(&mut self, id: NodeId, delay: Option<Duration>) {
-        if self.graph[id].stage < Stage::Stuck {
+    fn make_idle(&mut self, id: NodeId, delay: Option<Duration>) {
+        if self.graph[id].stage < StopStage::Stuck {
             self.release(id);
             self.live -= 1;
         }
@@ -101,7 +101,7 @@ impl Machine {
         let node = &mut self.graph[id];
         node.inputs.iter_mut().for_each(|link| link.held = 0);
         node.phase = Phase::Idle;
-        node.stage = Stage::Free;
+        node.stage = StopStage::Free;
         node.is_urgent = false;
         if std::mem::take(&mut node.is_obsolete) && !node.is_installed {
             self.commands.push_back(Command::Removed(id));
@@ -199,7 +199,7 @@ impl Machine {
                 link.edge.need.bounces()
                     && link.held == generation
                     && graph[user.node].is_active()
-                    && graph[user.node].stage < Stage::Stuck
+                    && graph[user.node].stage < StopStage::Stuck
             };
             graph[id].users(age).iter().filter(holds).map(|user| user.node)
         };
@@ -221,11 +221,11 @@ impl Machine {
             return;
         }
         match node.stage {
-            Stage::Free => node.is_overdue = true,
-            Stage::Told => {}
-            Stage::Aborted | Stage::Stuck => return self.give_up(id),
+            StopStage::Free => node.is_overdue = true,
+            StopStage::Told => {}
+            StopStage::Aborted | StopStage::Stuck => return self.give_up(id),
         }
-        node.stage = Stage::Aborted;
+        node.stage = StopStage::Aborted;
         // Of one that has ended there is no future to drop.
         if node.is_active() {
             self.commands.push_back(Command::Abort(id, generation));
@@ -240,7 +240,7 @@ impl Machine {
     fn give_up(&mut self, id: NodeId) {
         self.release(id);
         let node = &mut self.graph[id];
-        node.stage = Stage::Stuck;
+        node.stage = StopStage::Stuck;
         self.live -= 1;
         self.commands.push_back(Command::Stuck(id, node.generation));
         self.touch(id);
@@ -249,7 +249,7 @@ impl Machine {
 
 /// Counts the failures of the last period with the one now; keeps one more than the limit at most.
 fn count_recent(node: &mut Node, now: Duration, within: Duration, limit: usize) -> usize {
-    let recent = &mut node.rare_mut().recent;
+    let recent = &mut node.extras_mut().recent;
     while recent.front().is_some_and(|first| now.saturating_sub(*first) >= within) {
         recent.pop_front();
     }

@@ -6,7 +6,7 @@ use crate::vocabulary::hash::Map;
 
 /// All nodes, by id. An id is reused after its node was freed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Graph {
+pub(super) struct DependencyGraph {
     nodes: Chunks<Node>,
     free: Vec<NodeId>,
     /// What a trial changes is put back at its end.
@@ -21,7 +21,7 @@ struct Undo {
     free: usize,
 }
 
-impl std::ops::Index<NodeId> for Graph {
+impl std::ops::Index<NodeId> for DependencyGraph {
     type Output = Node;
 
     #[inline]
@@ -30,7 +30,7 @@ impl std::ops::Index<NodeId> for Graph {
     }
 }
 
-impl std::ops::IndexMut<NodeId> for Graph {
+impl std::ops::IndexMut<NodeId> for DependencyGraph {
     #[inline]
     fn index_mut(&mut self, id: NodeId) -> &mut Node {
         if self.trial.is_some() {
@@ -40,7 +40,7 @@ impl std::ops::IndexMut<NodeId> for Graph {
     }
 }
 
-impl Graph {
+impl DependencyGraph {
     pub(super) fn reserve(&mut self, more: usize) {
         self.nodes.reserve(more);
     }
@@ -129,14 +129,14 @@ impl Graph {
             users.push(User { node: id, input });
         }
         if !held.is_empty() {
-            self[id].rare_mut().old_inputs = held;
+            self[id].extras_mut().old_inputs = held;
         }
     }
 
     /// Drops what the worker of a former manifold was started with.
     pub(super) fn drop_old(&mut self, id: NodeId) {
-        if let Some(rare) = &mut self[id].rare {
-            let mut links = std::mem::take(&mut rare.old_inputs);
+        if let Some(extras) = &mut self[id].extras {
+            let mut links = std::mem::take(&mut extras.old_inputs);
             self.leave(id, &mut links, Age::Old);
             self[id].trim();
             for link in &links {

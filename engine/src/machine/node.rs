@@ -146,7 +146,7 @@ impl Rest {
 
 /// How far the stop of a live worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub(crate) enum Stage {
+pub(crate) enum StopStage {
     /// Nothing was said to it.
     #[default]
     Free,
@@ -160,7 +160,7 @@ pub(crate) enum Stage {
 
 /// What few nodes have, so that the others take less of the processor's cache.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rare {
+pub(super) struct NodeExtras {
     /// What the live worker of an earlier manifold still holds.
     pub(super) old_inputs: Box<[Link]>,
     /// Who holds or follows this node by the inputs of an earlier manifold.
@@ -172,7 +172,7 @@ pub(super) struct Rare {
     pub(super) rests_until: Option<Duration>,
 }
 
-impl Rare {
+impl NodeExtras {
     fn is_empty(&self) -> bool {
         self.old_inputs.is_empty()
             && self.old_users.is_empty()
@@ -186,7 +186,7 @@ impl Rare {
 pub(super) struct Node {
     pub(super) inputs: Box<[Link]>,
     pub(super) users: Vec<User>,
-    pub(super) rare: Option<Box<Rare>>,
+    pub(super) extras: Option<Box<NodeExtras>>,
     pub(super) generation: Generation,
     pub(super) token: Token,
     pub(super) failures: u32,
@@ -204,7 +204,7 @@ pub(super) struct Node {
     pub(super) pins: u32,
     pub(super) phase: Phase,
     pub(super) rest: Rest,
-    pub(super) stage: Stage,
+    pub(super) stage: StopStage,
     pub(super) shown: Status,
     pub(super) is_installed: bool,
     /// The live worker is to stop.
@@ -246,25 +246,25 @@ impl Node {
         matches!(self.phase, Phase::Starting | Phase::Running)
     }
 
-    pub(super) fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(super) fn extras_mut(&mut self) -> &mut NodeExtras {
+        self.extras.get_or_insert_default()
     }
 
-    /// Gives back the room of what is rare, if nothing is there any more.
+    /// Gives back the room of what is extras, if nothing is there any more.
     pub(super) fn trim(&mut self) {
-        self.rare = self.rare.take().filter(|rare| !rare.is_empty());
+        self.extras = self.extras.take().filter(|extras| !extras.is_empty());
     }
 
     pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
-        self.rare.as_ref()?.policy.as_ref()
+        self.extras.as_ref()?.policy.as_ref()
     }
 
     /// Sets a policy of its own, or none, and forgets when the last failures were.
     pub(super) fn begin_policy(&mut self, policy: Option<Arc<Policy>>) {
-        if self.rare.is_some() || policy.is_some() {
-            let rare = self.rare_mut();
-            rare.policy = policy;
-            rare.recent = VecDeque::new();
+        if self.extras.is_some() || policy.is_some() {
+            let extras = self.extras_mut();
+            extras.policy = policy;
+            extras.recent = VecDeque::new();
             self.trim();
         }
     }
@@ -272,28 +272,28 @@ impl Node {
     pub(super) fn inputs(&self, age: Age) -> &[Link] {
         match age {
             Age::Current => &self.inputs,
-            Age::Old => self.rare.as_ref().map_or(&[], |rare| &rare.old_inputs),
+            Age::Old => self.extras.as_ref().map_or(&[], |extras| &extras.old_inputs),
         }
     }
 
     pub(super) fn users(&self, age: Age) -> &[User] {
         match age {
             Age::Current => &self.users,
-            Age::Old => self.rare.as_ref().map_or(&[], |rare| &rare.old_users),
+            Age::Old => self.extras.as_ref().map_or(&[], |extras| &extras.old_users),
         }
     }
 
     pub(super) fn inputs_mut(&mut self, age: Age) -> &mut [Link] {
         match age {
             Age::Current => &mut self.inputs,
-            Age::Old => &mut self.rare_mut().old_inputs,
+            Age::Old => &mut self.extras_mut().old_inputs,
         }
     }
 
     pub(super) fn users_mut(&mut self, age: Age) -> &mut Vec<User> {
         match age {
             Age::Current => &mut self.users,
-            Age::Old => &mut self.rare_mut().old_users,
+            Age::Old => &mut self.extras_mut().old_users,
         }
     }
 
@@ -302,10 +302,10 @@ impl Node {
         match self.phase {
             Phase::Idle | Phase::Lingering => {
                 let is_ready = matches!(self.rest, Rest::Ready | Rest::Delay);
-                is_ready && self.blocked == 0 && self.stage < Stage::Stuck
+                is_ready && self.blocked == 0 && self.stage < StopStage::Stuck
             }
-            Phase::Starting if !self.is_marked => !self.is_overdue && self.stage == Stage::Free,
-            Phase::Starting | Phase::Running => self.stage < Stage::Stuck && self.blocked == 0,
+            Phase::Starting if !self.is_marked => !self.is_overdue && self.stage == StopStage::Free,
+            Phase::Starting | Phase::Running => self.stage < StopStage::Stuck && self.blocked == 0,
         }
     }
 
@@ -345,8 +345,8 @@ impl Node {
     pub(super) fn must_move(&self) -> bool {
         match self.phase {
             Phase::Idle => self.is_installed && !self.is_parked && self.rest == Rest::Delay,
-            Phase::Starting | Phase::Lingering => self.stage < Stage::Stuck,
-            Phase::Running => self.is_marked && self.stage < Stage::Stuck,
+            Phase::Starting | Phase::Lingering => self.stage < StopStage::Stuck,
+            Phase::Running => self.is_marked && self.stage < StopStage::Stuck,
         }
     }
 }

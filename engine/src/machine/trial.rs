@@ -5,8 +5,8 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::graph::Graph;
-use super::node::{Age, NodeId, Phase, Rest, Stage, Status, Token};
+use super::graph::DependencyGraph;
+use super::node::{Age, NodeId, Phase, Rest, Status, StopStage, Token};
 use super::{Command, End, EndKind, Left, Machine, Scope, Step};
 
 /// Which workers a change would stop.
@@ -85,12 +85,12 @@ impl Machine {
     /// Returns a copy of all but the graph.
     fn without_graph(&self) -> Self {
         Self {
-            graph: Graph::default(),
+            graph: DependencyGraph::default(),
             policy: Arc::clone(&self.policy),
             random: self.random.clone(),
             commands: self.commands.clone(),
             spread: self.spread.clone(),
-            acts: self.acts.clone(),
+            pending: self.pending.clone(),
             urgent: self.urgent.clone(),
             ..*self
         }
@@ -145,11 +145,11 @@ impl Machine {
             let node = &self.graph[id];
             let (generation, stage) = (node.generation, node.stage);
             match node.phase {
-                _ if stage == Stage::Stuck => continue,
-                Phase::Starting if stage == Stage::Free && !node.is_marked => {
+                _ if stage == StopStage::Stuck => continue,
+                Phase::Starting if stage == StopStage::Free && !node.is_marked => {
                     self.started(id, generation);
                 }
-                Phase::Starting | Phase::Running if stage > Stage::Free => self.end_well(id),
+                Phase::Starting | Phase::Running if stage > StopStage::Free => self.end_well(id),
                 Phase::Lingering => self.gone(id, generation, Duration::ZERO),
                 Phase::Idle if node.rest == Rest::Delay && node.is_armed => {
                     self.fired(id, node.token);

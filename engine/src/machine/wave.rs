@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::node::{Age, Link, Need, NodeId, Phase, Rest, Stage, Status};
+use super::node::{Age, Link, Need, NodeId, Phase, Rest, Status, StopStage};
 use super::{Command, Machine, Scope, Step};
 
 impl Machine {
@@ -41,13 +41,13 @@ impl Machine {
     /// Queues a node that may have to be stopped, started or forgotten.
     pub(super) fn act_on(&mut self, id: NodeId) {
         let node = &mut self.graph[id];
-        let (is_in, acts) = if node.is_urgent {
+        let (is_in, pending) = if node.is_urgent {
             (&mut node.in_urgent, &mut self.urgent)
         } else {
-            (&mut node.in_acts, &mut self.acts)
+            (&mut node.in_acts, &mut self.pending)
         };
         if !std::mem::replace(is_in, true) {
-            acts.push(id);
+            pending.push(id);
         }
     }
 
@@ -167,7 +167,7 @@ impl Machine {
     }
 
     /// Takes a random node from those to look at.
-    pub(super) fn next_act(&mut self, scope: Scope) -> Option<NodeId> {
+    pub(super) fn next_pending(&mut self, scope: Scope) -> Option<NodeId> {
         if let Some(id) = self.urgent.next(&mut self.random) {
             self.graph[id].in_urgent = false;
             return Some(id);
@@ -175,7 +175,7 @@ impl Machine {
         if scope < Scope::All {
             return None;
         }
-        let id = self.acts.next(&mut self.random)?;
+        let id = self.pending.next(&mut self.random)?;
         self.graph[id].in_acts = false;
         Some(id)
     }
@@ -240,11 +240,11 @@ impl Machine {
     fn tell_if_free(&mut self, id: NodeId) {
         let node = &self.graph[id];
         let is_used = node.holders > 0 || (node.is_swept && node.followers > 0);
-        if !node.is_marked || node.stage > Stage::Free || is_used {
+        if !node.is_marked || node.stage > StopStage::Free || is_used {
             return;
         }
         let (generation, grace) = (node.generation, self.policy_of(id).grace);
-        self.graph[id].stage = Stage::Told;
+        self.graph[id].stage = StopStage::Told;
         self.commands.push_back(Command::Stop(id, generation));
         self.arm(id, grace);
     }
@@ -319,7 +319,7 @@ impl Machine {
 
     /// After a kill nothing starts; the live workers are told as their users end.
     pub(super) fn step_killed(&mut self) -> Step {
-        if let Some(id) = self.next_act(Scope::All) {
+        if let Some(id) = self.next_pending(Scope::All) {
             self.act_killed(id);
         } else if self.live == 0 && !self.is_finished {
             self.is_finished = true;

@@ -17,7 +17,7 @@ use crate::vocabulary::exit::Exit;
 use crate::vocabulary::follow;
 use crate::vocabulary::value::{Kind, Value};
 use crate::worker::context::Context;
-use crate::worker::launch::{Blueprint, Declaration, Gift, Launch, Outermost};
+use crate::worker::launch::{Blueprint, Declaration, InputValue, Launch, Outermost};
 
 impl Manifold {
     /// Admits each worker by a check on further inputs, before it is started.
@@ -120,19 +120,24 @@ fn stricter(one: Need, other: Need) -> Need {
 }
 
 /// Gives of what was given for all inputs what one declaration asks for.
-fn share(gift: &Gift, need: Need, kept: &mut Vec<follow::Sender<Option<Value>>>) -> Gift {
-    match gift {
-        Gift::Live(receiver) => Gift::Live(receiver.clone()),
+fn share(
+    input_value: &InputValue,
+    need: Need,
+    kept: &mut Vec<follow::Sender<Option<Value>>>,
+) -> InputValue {
+    match input_value {
+        InputValue::Live(receiver) => InputValue::Live(receiver.clone()),
         fixed if need.bounces() => match fixed {
-            Gift::Value(value) => Gift::Value(Arc::clone(value)),
-            _ => Gift::Absent,
+            InputValue::Value(value) => InputValue::Value(Arc::clone(value)),
+            _ => InputValue::Absent,
         },
         fixed => {
-            let value = if let Gift::Value(value) = fixed { Some(Arc::clone(value)) } else { None };
+            let value =
+                if let InputValue::Value(value) = fixed { Some(Arc::clone(value)) } else { None };
             let (sender, receiver) = follow::channel(value);
             // While it lives the view is not closed, which would say that the engine is gone.
             kept.push(sender);
-            Gift::Live(receiver)
+            InputValue::Live(receiver)
         }
     }
 }
@@ -154,15 +159,17 @@ where
     fn launch(self: Arc<Self>, mut launch: Launch) -> Option<AbortHandle> {
         let entry = launch.entry.get_or_insert_default();
         if launch.ctx.identity().environment().wrap.is_some() && entry.outermost.is_none() {
-            let present = launch.gifts.iter().map(Gift::is_present).collect();
+            let present = launch.input_values.iter().map(InputValue::is_present).collect();
             entry.outermost = Some(Outermost { manifold: Arc::clone(&self) as _, present });
         }
-        let gifts = std::mem::take(&mut launch.gifts);
+        let input_values = std::mem::take(&mut launch.input_values);
         let mut kept = Vec::new();
-        let theirs = gifts.iter().zip(self.inner.inputs());
-        let theirs = theirs.map(|(gift, input)| share(gift, input.need, &mut kept)).collect();
-        let own = self.own.iter().map(|(at, need)| share(&gifts[*at], *need, &mut kept)).collect();
-        launch.gifts = theirs;
+        let theirs = input_values.iter().zip(self.inner.inputs());
+        let theirs =
+            theirs.map(|(input_value, input)| share(input_value, input.need, &mut kept)).collect();
+        let own =
+            self.own.iter().map(|(at, need)| share(&input_values[*at], *need, &mut kept)).collect();
+        launch.input_values = theirs;
         let admission = Arc::clone(&self);
         launch.entry.get_or_insert_default().checks.push(Box::new(move |ctx| {
             let values = admission.inputs.take(&mut Given::new(own, ctx.clone()));

@@ -15,17 +15,17 @@ use tokio::sync::watch;
 use tokio::task::{self, AbortHandle};
 use tokio::time::sleep;
 
-use super::{Body, Manifold, Plan};
+use super::{Body, Definition, Manifold};
 use crate::manifold::input::{Given, Inputs};
 use crate::seen::report::{self, Detail, Reporter};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::value::{Kind, Value};
 use crate::worker::context::{Context, Health};
 use crate::worker::host::Identity;
-use crate::worker::launch::{Blueprint, Gifts, Launch};
-use crate::worker::publish::{Changes, Forwarder, Late};
+use crate::worker::launch::{Blueprint, InputValues, Launch};
+use crate::worker::publish::{Changes, Forwarder, Handoff};
 use crate::worker::stop::Stop;
-use crate::worker::task::{Born, NEVER_UP, Stage, Steps};
+use crate::worker::task::{Callbacks, NEVER_UP, Offered, TaskState};
 
 /// What a closure worker offers: a tuple of up to eight values, each of another type.
 ///
@@ -173,7 +173,7 @@ pub struct Up<O> {
 /// What passes on the values of changing outputs, and where the worker runs.
 enum Follower {
     /// The worker's own task.
-    Task(Late, Option<task::Id>),
+    Task(Handoff, Option<task::Id>),
     /// A task for a worker that blocks a thread; it ends when this place is emptied, which is when the
     /// function returns.
     Beside(Arc<Mutex<Option<Forwarder>>>, ThreadId),
@@ -215,12 +215,12 @@ impl<O: Offers> Up<O> {
             observed.started();
         }
         let (outputs, reporter) = (handed.values.into_iter().collect(), self.reporter.take());
-        let born = Born { outputs, reporter };
+        let offered = Offered { outputs, reporter };
         // Told first: a change of a worker that is not known to be up would be lost.
-        born.tell(self.ctx.stop());
+        offered.tell(self.ctx.stop());
         let stop = self.ctx.stop().clone();
         match &self.follower {
-            Follower::Task(late, _) => late.set(handed.changes),
+            Follower::Task(handoff, _) => handoff.set(handed.changes),
             Follower::Beside(place, _) => {
                 *place.lock() = handed.changes.spawn(&identity.environment().workers, stop.clone());
             }
@@ -245,13 +245,13 @@ impl<O> Drop for Up<O> {
             Follower::Task(_, id) if *id == task::try_id() => stop.set_unready(),
             Follower::Beside(place, id) if *id == thread::current().id() => {
                 let (stop, driver) = (stop.clone(), &self.ctx.identity().environment().driver);
-                let late = Forwarder::run(driver, async move {
+                let handoff = Forwarder::run(driver, async move {
                     sleep(TIME_TO_RETURN).await;
                     if !stop.is_stopped() {
                         Health::of(&stop).degraded(NEVER_UP);
                     }
                 });
-                *place.lock() = Some(late);
+                *place.lock() = Some(handoff);
             }
             Follower::Task(..) | Follower::Beside(..) => Health::of(stop).degraded(NEVER_UP),
         }
@@ -296,29 +296,29 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
-        let steps = Steps {
-            manifold: plan,
+    fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle> {
+        let callbacks = Callbacks {
+            manifold: definition,
             begin:
-                |plan: &Plan<Self>,
-                 gifts: Gifts,
+                |definition: &Definition<Self>,
+                 input_values: InputValues,
                  ctx: Context,
-                 late: &mut Late,
-                 mut stage: Pin<&mut Stage<Pending<Result<Infallible, Exit>>, F>>| {
-                    let mut given = Given::new(gifts, ctx);
-                    let values = plan.body.inputs.take(&mut given);
+                 handoff: &mut Handoff,
+                 mut state: Pin<&mut TaskState<Pending<Result<Infallible, Exit>>, F>>| {
+                    let mut given = Given::new(input_values, ctx);
+                    let values = definition.body.inputs.take(&mut given);
                     if O::CHANGES {
-                        *late = Late::new();
+                        *handoff = Handoff::new();
                     }
                     let up =
-                        Up::new(given.into_context(), Follower::Task(late.clone(), task::try_id()));
-                    let run = (plan.body.run)(values, up);
-                    stage.set(Stage::Run { run });
+                        Up::new(given.into_context(), Follower::Task(handoff.clone(), task::try_id()));
+                    let run = (definition.body.run)(values, up);
+                    state.set(TaskState::Run { run });
                 },
-            bear: |_: &Plan<Self>, worker: &Infallible, _: &Identity, _: &mut Changes| match *worker {},
+            offer: |_: &Definition<Self>, worker: &Infallible, _: &Identity, _: &mut Changes| match *worker {},
             run: |worker: Infallible, _: Stop| match worker {},
         };
-        launch.spawn(steps)
+        launch.spawn(callbacks)
     }
 }
 
@@ -352,20 +352,23 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
-        launch.spawn_thread(Arc::clone(&plan) as Arc<dyn Blueprint>, move |gifts, ctx| {
-            // The forwarder ends with the function, before the worker's end is told.
-            let forwarder = Arc::new(Mutex::new(None));
-            let mut given = Given::new(gifts, ctx);
-            let values = plan.body.inputs.take(&mut given);
-            let follower = Follower::Beside(Arc::clone(&forwarder), thread::current().id());
-            let up = Up::new(given.into_context(), follower);
-            let outcome = (plan.body.run)(values, up);
-            let forwarder = forwarder.lock().take();
-            match forwarder.and_then(|forwarder| forwarder.panicked()) {
-                Some(panicked) => Err(Exit::failed(panicked)),
-                None => outcome,
-            }
-        })
+    fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle> {
+        launch.spawn_thread(
+            Arc::clone(&definition) as Arc<dyn Blueprint>,
+            move |input_values, ctx| {
+                // The forwarder ends with the function, before the worker's end is told.
+                let forwarder = Arc::new(Mutex::new(None));
+                let mut given = Given::new(input_values, ctx);
+                let values = definition.body.inputs.take(&mut given);
+                let follower = Follower::Beside(Arc::clone(&forwarder), thread::current().id());
+                let up = Up::new(given.into_context(), follower);
+                let outcome = (definition.body.run)(values, up);
+                let forwarder = forwarder.lock().take();
+                match forwarder.and_then(|forwarder| forwarder.panicked()) {
+                    Some(panicked) => Err(Exit::failed(panicked)),
+                    None => outcome,
+                }
+            },
+        )
     }
 }

@@ -8,7 +8,7 @@ use crate::vocabulary::live::Live;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::value::{Kind, downcast};
 use crate::worker::context::Context;
-use crate::worker::launch::{Declaration, Gift, Gifts};
+use crate::worker::launch::{Declaration, InputValue, InputValues};
 
 /// The inputs of a manifold, and the values that its `start` is given for them.
 ///
@@ -96,13 +96,13 @@ impl Declared {
 
 /// The values that one start is given, in the order of its inputs.
 pub struct Given {
-    gifts: smallvec::IntoIter<[Gift; 1]>,
+    input_values: smallvec::IntoIter<[InputValue; 1]>,
     ctx: Context,
 }
 
 impl Given {
-    pub(crate) fn new(gifts: Gifts, ctx: Context) -> Self {
-        Self { gifts: gifts.into_iter(), ctx }
+    pub(crate) fn new(input_values: InputValues, ctx: Context) -> Self {
+        Self { input_values: input_values.into_iter(), ctx }
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -115,15 +115,15 @@ impl Given {
     }
 
     fn value<T: Clone + 'static>(&mut self) -> Option<T> {
-        match self.gifts.next() {
-            Some(Gift::Value(value)) => Some(downcast::<T>(&value).clone()),
+        match self.input_values.next() {
+            Some(InputValue::Value(value)) => Some(downcast::<T>(&value).clone()),
             _ => None,
         }
     }
 
     fn live<T: Clone + 'static>(&mut self) -> Live<T> {
-        match self.gifts.next() {
-            Some(Gift::Live(receiver)) => Live::new(receiver),
+        match self.input_values.next() {
+            Some(InputValue::Live(receiver)) => Live::new(receiver),
             // Only a `take` that does not follow its `declare` comes here: nothing will ever come.
             _ => Live::new(follow::channel(None).1),
         }
@@ -132,7 +132,7 @@ impl Given {
 
 impl fmt::Debug for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Given").field("left", &self.gifts.len()).finish()
+        f.debug_struct("Given").field("left", &self.input_values.len()).finish()
     }
 }
 
@@ -166,7 +166,7 @@ impl<T: Clone + Send + Sync + 'static> Inputs for SharedInput<T> {
     }
 
     fn take(&self, given: &mut Given) -> Arc<T> {
-        let Some(Gift::Value(value)) = given.gifts.next() else {
+        let Some(InputValue::Value(value)) = given.input_values.next() else {
             unreachable!("a worker is started only while its required inputs are up")
         };
         value.downcast().expect("types are compared at install")

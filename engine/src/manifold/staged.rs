@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::{Body, Kinds, Manifold, Plan};
+use super::{Body, Definition, Kinds, Manifold};
 use crate::manifold::input::{Given, Inputs};
 use crate::seen::report::{self, Detail, Reporter};
 use crate::vocabulary::exit::Exit;
@@ -15,10 +15,10 @@ use crate::vocabulary::value::{Kind, Value};
 use crate::worker::Worker;
 use crate::worker::context::Context;
 use crate::worker::host::Identity;
-use crate::worker::launch::{Gifts, Launch};
-use crate::worker::publish::{Changes, Late};
+use crate::worker::launch::{InputValues, Launch};
+use crate::worker::publish::{Changes, Handoff};
 use crate::worker::stop::Stop;
-use crate::worker::task::{Born, Stage, Steps};
+use crate::worker::task::{Callbacks, Offered, TaskState};
 
 /// A function that starts workers; every `async` closure with the right types is one.
 pub trait Start<V, W>: Send + Sync + 'static {
@@ -155,22 +155,25 @@ where
         &self.inputs
     }
 
-    fn launch(plan: Arc<Plan<Self>>, launch: Launch) -> Option<AbortHandle> {
-        let steps = Steps {
-            manifold: plan,
-            begin: |plan: &Plan<Self>,
-                    gifts: Gifts,
+    fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle> {
+        let callbacks = Callbacks {
+            manifold: definition,
+            begin: |definition: &Definition<Self>,
+                    input_values: InputValues,
                     ctx: Context,
-                    _: &mut Late,
-                    mut stage: Pin<&mut Stage<_, _>>| {
-                let mut given = Given::new(gifts, ctx);
-                let values = plan.body.inputs.take(&mut given);
-                let start = plan.body.start.start(values, given.into_context());
-                stage.set(Stage::Start { start });
+                    _: &mut Handoff,
+                    mut state: Pin<&mut TaskState<_, _>>| {
+                let mut given = Given::new(input_values, ctx);
+                let values = definition.body.inputs.take(&mut given);
+                let start = definition.body.start.start(values, given.into_context());
+                state.set(TaskState::Start { start });
             },
-            bear: |plan: &Plan<Self>, worker: &W, identity: &Identity, changes: &mut Changes| {
-                let Self { outputs, reporter, .. } = &plan.body;
-                Born {
+            offer: |definition: &Definition<Self>,
+                    worker: &W,
+                    identity: &Identity,
+                    changes: &mut Changes| {
+                let Self { outputs, reporter, .. } = &definition.body;
+                Offered {
                     outputs: outputs
                         .iter()
                         .map(|output| output(worker, identity, changes))
@@ -180,6 +183,6 @@ where
             },
             run: |worker: W, stop: Stop| worker.run(stop),
         };
-        launch.spawn(steps)
+        launch.spawn(callbacks)
     }
 }

@@ -67,12 +67,12 @@ pub(super) struct Border<T> {
     /// What it is called where it goes.
     sink: Name<T>,
     direction: Direction,
-    state: Mutex<State<T>>,
+    state: Mutex<BorderState<T>>,
     /// Tells that the value was lost, or that no sink offers it any more.
     changed: Notify,
 }
 
-struct State<T> {
+struct BorderState<T> {
     /// Shared, so that nothing of the user's is cloned or dropped under the lock.
     value: Option<Arc<T>>,
     /// The engine that the sink is in now.
@@ -88,7 +88,8 @@ struct State<T> {
 
 impl<T: Clone + Send + Sync + 'static> Border<T> {
     pub(super) fn new(source: Name<T>, sink: Name<T>, direction: Direction) -> Arc<Self> {
-        let state = State { value: None, engine: None, has_looked: false, losses: 0, offering: 0 };
+        let state =
+            BorderState { value: None, engine: None, has_looked: false, losses: 0, offering: 0 };
         Arc::new(Self { source, sink, direction, state: Mutex::new(state), changed: Notify::new() })
     }
 
@@ -138,7 +139,7 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         before
     }
 
-    async fn wait_until(&self, is_so: impl Fn(&State<T>) -> bool) {
+    async fn wait_until(&self, is_so: impl Fn(&BorderState<T>) -> bool) {
         loop {
             let changed = self.changed.notified();
             if is_so(&self.state.lock()) {
@@ -201,7 +202,7 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
             };
             let holding = async {
                 stop.wait().await;
-                held.let_go().await;
+                held.take_back().await;
                 Ok(())
             };
             tokio::select! {
@@ -251,7 +252,7 @@ impl<'a, T: Clone + Send + Sync + 'static> Held<'a, T> {
     }
 
     /// Takes the value back, and waits until nobody uses it.
-    async fn let_go(&self) {
+    async fn take_back(&self) {
         self.discard(self.border.set(None));
         self.border.wait_until(|state| state.offering == 0).await;
     }

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 
+use record::FullRecord;
 pub(crate) use record::Record;
-use record::Whole;
 
 use crate::seen::event::Event;
 use crate::vocabulary::clock::Wall;
@@ -131,7 +131,7 @@ impl Ring {
     /// Returns a copy of an event.
     fn copy(&self, sequence: u64) -> Option<Event> {
         let index = usize::try_from(sequence - self.first()).ok()?;
-        let Whole { kind, origin, name } = self.records.get(index)?.copy();
+        let FullRecord { kind, origin, name } = self.records.get(index)?.copy();
         let Moment { at, engine, .. } = self.moment_of(sequence)?;
         let (at, engine) = ((*at).into(), Arc::clone(engine));
         Some(Event { sequence, at, kind, origin, engine, name })

@@ -8,8 +8,8 @@ use tokio::task::coop::poll_proceed;
 
 use crate::change::ChangeError;
 
-/// What has come of a change. Refusals are rare and large, so that they are boxed.
-pub(crate) type Changed = Result<(), Box<ChangeError>>;
+/// What has come of a change. Refusals are extras and large, so that they are boxed.
+pub(crate) type ChangeResult = Result<(), Box<ChangeError>>;
 
 /// A change that is on its way to the engine; await it to know when it is in force.
 ///
@@ -44,23 +44,23 @@ pub(crate) type Changed = Result<(), Box<ChangeError>>;
 /// Dropping it stops waiting; what was asked for happens all the same, or is refused unheard.
 #[must_use = "the change may be refused: await it"]
 pub struct Applied {
-    state: State,
+    state: Progress,
 }
 
-enum State {
+enum Progress {
     /// The engine was idle, and the change could be made at once.
-    Answered(Changed),
-    Waiting(oneshot::Receiver<Changed>),
+    Answered(ChangeResult),
+    Waiting(oneshot::Receiver<ChangeResult>),
     Over,
 }
 
 impl Applied {
-    pub(crate) fn answered(changed: Changed) -> Self {
-        Self { state: State::Answered(changed) }
+    pub(crate) fn answered(changed: ChangeResult) -> Self {
+        Self { state: Progress::Answered(changed) }
     }
 
-    pub(crate) fn waiting(answer: oneshot::Receiver<Changed>) -> Self {
-        Self { state: State::Waiting(answer) }
+    pub(crate) fn waiting(answer: oneshot::Receiver<ChangeResult>) -> Self {
+        Self { state: Progress::Waiting(answer) }
     }
 }
 
@@ -70,17 +70,17 @@ impl Future for Applied {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let changed = match &mut self.state {
             // Without an answer, the engine had ended.
-            State::Waiting(answer) => {
+            Progress::Waiting(answer) => {
                 ready!(Pin::new(answer).poll(cx)).unwrap_or_else(|_| Err(stopped()))
             }
-            State::Answered(changed) => {
+            Progress::Answered(changed) => {
                 // Who asks for one change after the other lets others run now and then.
                 ready!(poll_proceed(cx)).made_progress();
                 mem::replace(changed, Ok(()))
             }
-            State::Over => panic!("a change is awaited again after it was over"),
+            Progress::Over => panic!("a change is awaited again after it was over"),
         };
-        self.state = State::Over;
+        self.state = Progress::Over;
         Poll::Ready(changed.map_err(|refused| *refused))
     }
 }

@@ -72,7 +72,7 @@ impl Ask {
 
     /// Ends the task that owes an answer, and returns the reporter, which is not asked any more: the
     /// worker has ended.
-    pub(super) fn give_up(&self) -> Option<Reporter> {
+    pub(super) fn withdraw(&self) -> Option<Reporter> {
         let mut asked = self.asked.lock();
         let (reporter, task) = (asked.reporter.take(), asked.task.take());
         drop(asked);

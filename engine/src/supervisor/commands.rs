@@ -17,7 +17,7 @@ use crate::worker::context::Context;
 use crate::worker::host::{Host, Identity};
 use crate::worker::judge::overdue;
 use crate::worker::launch::Launch;
-use crate::worker::launch::{FEW, Gift, Gifts};
+use crate::worker::launch::{FEW, InputValue, InputValues};
 use crate::worker::stop::Stop;
 
 impl EventLoop {
@@ -55,7 +55,7 @@ impl EventLoop {
 
     fn start(&mut self, node: NodeId, generation: Generation) {
         let Some(manifold) = self.registry.slots[node.index()].manifold.clone() else { return };
-        let gifts = self.gifts(node, &manifold);
+        let input_values = self.input_values(node, &manifold);
         let slot = &mut self.registry.slots[node.index()];
         slot.starts = slot.starts.saturating_add(1);
         self.pace.nested_started += usize::from(manifold.belongs_to(slot.name()));
@@ -70,7 +70,7 @@ impl EventLoop {
             stop.set_drops();
         }
         let ctx = Context::new(stop);
-        let launch = Launch { gifts, ctx, settings: manifold.settings, entry: None };
+        let launch = Launch { input_values, ctx, settings: manifold.settings, entry: None };
         // Nothing it tells is looked at before its slot is filled: who would look has the loop.
         let task = manifold.blueprint.launch(launch);
         let slot = &mut self.registry.slots[node.index()];
@@ -90,29 +90,29 @@ impl EventLoop {
     }
 
     /// Returns what a worker is started with, and remembers which of it was there.
-    fn gifts(&mut self, node: NodeId, manifold: &Manifold) -> Gifts {
+    fn input_values(&mut self, node: NodeId, manifold: &Manifold) -> InputValues {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
             self.registry.slots[node.index()].note_present(&[]);
-            return Gifts::new();
+            return InputValues::new();
         }
         let edges: SmallVec<[_; FEW]> = self.registry.machine.inputs(node).collect();
-        let mut gifts = Gifts::with_capacity(edges.len());
+        let mut input_values = InputValues::with_capacity(edges.len());
         let mut present: SmallVec<[bool; FEW]> = SmallVec::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.registry.slots[edge.target.index()];
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
-            gifts.push(if !edge.need.bounces() {
-                Gift::Live(target.follow(declaration.kind, &self.shared.environment))
+            input_values.push(if !edge.need.bounces() {
+                InputValue::Live(target.follow(declaration.kind, &self.shared.environment))
             } else if is_held {
-                target.value(kind).map_or(Gift::Absent, Gift::Value)
+                target.value(kind).map_or(InputValue::Absent, InputValue::Value)
             } else {
-                Gift::Absent
+                InputValue::Absent
             });
         }
         self.registry.slots[node.index()].note_present(&present);
-        gifts
+        input_values
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {
@@ -186,7 +186,7 @@ impl EventLoop {
             let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
             let text = overdue(settings, &self.shared.environment.policy);
             let error = LastError { text, is_panic: false, at: self.pace.now };
-            self.registry.slots[node.index()].rare_mut().last_error = Some(error);
+            self.registry.slots[node.index()].extras_mut().last_error = Some(error);
         }
     }
 

@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::Arc;
 
 use super::EventLoop;
-use super::applied::Changed;
-use super::job::{Job, Stage};
+use super::applied::ChangeResult;
+use super::job::{Job, JobStage};
 use super::pace::STEPS;
 use super::plan::Planned;
 use super::reply::answer;
@@ -18,11 +18,11 @@ const AT_ONCE: usize = 64;
 
 /// Counts the steps of a slice, to look at the clock now and then.
 #[derive(Default)]
-struct Steps {
+struct StepCount {
     taken: usize,
 }
 
-impl Steps {
+impl StepCount {
     fn are_enough(&mut self, event_loop: &EventLoop) -> bool {
         self.taken += 1;
         self.taken.is_multiple_of(STEPS) && event_loop.pace.is_slice_over()
@@ -48,7 +48,7 @@ impl EventLoop {
     }
 
     /// Begins a group; it is refused if the engine was killed.
-    pub(super) fn begin(&mut self, job: &mut Job) -> Changed {
+    pub(super) fn begin(&mut self, job: &mut Job) -> ChangeResult {
         if self.registry.machine.is_killed() {
             self.discard_ops(mem::take(&mut job.ops));
             return Err(Box::new(ChangeError::Stopped));
@@ -67,7 +67,7 @@ impl EventLoop {
     }
 
     /// Works on a group for one slice at most; returns what has come of it if there is no more to do.
-    pub(super) fn advance_job(&mut self, job: &mut Job) -> Option<Changed> {
+    pub(super) fn advance_job(&mut self, job: &mut Job) -> Option<ChangeResult> {
         let changed = match self.advance(job) {
             Ok(false) => return None,
             Ok(true) => Ok(()),
@@ -80,7 +80,7 @@ impl EventLoop {
     /// Ends the work on a group. If it was refused, the names that were only made for it are forgotten
     /// by the machine.
     pub(super) fn end_job(&mut self, job: &mut Job) {
-        if !matches!(job.stage, Stage::Settle) {
+        if !matches!(job.stage, JobStage::Settle) {
             self.registry.machine.end_group();
         }
         // Who has ended meanwhile is not waited for.
@@ -91,10 +91,10 @@ impl EventLoop {
 
     /// Answers who has asked for a group: at once if it was refused, and otherwise when the workers
     /// have ended that it stops, and what can start was told to.
-    pub(super) fn conclude(&mut self, job: Job, changed: Changed) {
+    pub(super) fn conclude(&mut self, job: Job, changed: ChangeResult) {
         let Some(reply) = job.reply else { return };
         let is_stuck = |(node, _): &&(NodeId, Generation)| {
-            self.registry.machine.view(*node).stage == machine::Stage::Stuck
+            self.registry.machine.view(*node).stage == machine::StopStage::Stuck
         };
         match (changed, job.ending.iter().find(is_stuck)) {
             (Ok(()), None) => self.jobs.waiting.add(&job.ending, reply),
@@ -108,30 +108,30 @@ impl EventLoop {
 
     /// Takes the steps of a group until the slice is over; returns whether the last was among them.
     fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
-        let mut steps = Steps::default();
-        if let Stage::Resolve(first) = job.stage {
+        let mut steps = StepCount::default();
+        if let JobStage::Resolve(first) = job.stage {
             for at in first..job.ops.len() {
                 let before = job.faults.count();
                 self.registry.resolve(&mut job.plan, &job.ops, at, &mut job.faults);
                 let has_found = job.faults.count() > before;
                 if steps.are_enough_after(has_found, self) {
-                    job.stage = Stage::Resolve(at + 1);
+                    job.stage = JobStage::Resolve(at + 1);
                     return Ok(false);
                 }
             }
-            job.stage = Stage::Check(0);
+            job.stage = JobStage::Check(0);
         }
-        if let Stage::Check(first) = job.stage {
+        if let JobStage::Check(first) = job.stage {
             for at in first..job.plan.linked.len() {
                 self.registry.check(&job.plan, &job.ops, job.plan.linked[at], &mut job.faults);
                 if steps.are_enough(self) {
-                    job.stage = Stage::Check(at + 1);
+                    job.stage = JobStage::Check(at + 1);
                     return Ok(false);
                 }
             }
-            job.stage = Stage::Search(CycleSearch::new(job.plan.linked.len()));
+            job.stage = JobStage::Search(CycleSearch::new(job.plan.linked.len()));
         }
-        if let Stage::Search(search) = &mut job.stage {
+        if let JobStage::Search(search) = &mut job.stage {
             while self.registry.search_cycle(&job.plan, search, &mut job.faults) {
                 if steps.are_enough(self) {
                     return Ok(false);
@@ -139,18 +139,18 @@ impl EventLoop {
             }
             self.registry.check_own_end(&job.plan, &job.ops, &job.caller, &mut job.faults);
             mem::take(&mut job.faults).into_result()?;
-            job.stage = Stage::Apply(0);
+            job.stage = JobStage::Apply(0);
         }
-        if let Stage::Apply(first) = job.stage {
+        if let JobStage::Apply(first) = job.stage {
             for at in first..job.ops.len() {
                 self.apply_op(job, at);
                 if steps.are_enough(self) {
-                    job.stage = Stage::Apply(at + 1);
+                    job.stage = JobStage::Apply(at + 1);
                     return Ok(false);
                 }
             }
             self.registry.machine.end_group();
-            job.stage = Stage::Settle;
+            job.stage = JobStage::Settle;
         }
         Ok(!self.carry_out(Scope::Calls))
     }
@@ -178,7 +178,7 @@ impl EventLoop {
         let is_installed = self.registry.machine.view(node).is_installed;
         match action {
             Action::Install { manifold, .. } => {
-                self.disown(node);
+                self.mark_obsolete(node);
                 let policy = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
                 self.registry.has_parts |=
                     policy.is_some_and(|settings| settings.part_of.is_some());
@@ -196,7 +196,7 @@ impl EventLoop {
             _ if !is_installed => {}
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
-                self.disown(node);
+                self.mark_obsolete(node);
                 self.registry.slots[node.index()].forget_manifold();
                 self.registry.machine.uninstall(node);
                 let old = self.registry.slots[node.index()].manifold.take();
@@ -221,7 +221,7 @@ impl EventLoop {
 
     /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
     /// workers have come to.
-    pub(super) fn disown(&mut self, node: NodeId) {
+    pub(super) fn mark_obsolete(&mut self, node: NodeId) {
         let slot = &mut self.registry.slots[node.index()];
         if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;

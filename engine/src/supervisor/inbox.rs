@@ -34,10 +34,10 @@ const FEW: usize = 64;
 /// and most callers wait for their answers. Calls have a queue of their own, so that no answer waits
 /// behind the messages of a hundred thousand workers.
 pub(crate) struct Inbox<L> {
-    state: Mutex<State<L>>,
+    state: Mutex<Contents<L>>,
 }
 
-struct State<L> {
+struct Contents<L> {
     unread: Unread,
     /// The loop, while nobody works on it.
     idle: Option<Box<L>>,
@@ -77,7 +77,7 @@ pub(crate) struct Taken<L> {
 impl<L> Default for Inbox<L> {
     fn default() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(Contents {
                 unread: Unread::default(),
                 idle: None,
                 due: Due::Nothing,
@@ -207,7 +207,7 @@ impl<L> Inbox<L> {
     }
 }
 
-impl<L> State<L> {
+impl<L> Contents<L> {
     fn has_work(&self) -> bool {
         self.due > Due::Nothing || !self.unread.is_empty()
     }
@@ -220,7 +220,7 @@ impl Unread {
 }
 
 /// Wakes the loop's task, without the lock, unless someone else has the loop.
-fn wake<L>(mut state: MutexGuard<'_, State<L>>) {
+fn wake<L>(mut state: MutexGuard<'_, Contents<L>>) {
     let waker = if state.idle.is_some() { state.waker.take() } else { None };
     drop(state);
     if let Some(waker) = waker {

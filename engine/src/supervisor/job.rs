@@ -28,11 +28,11 @@ pub(crate) struct Job {
     pub(super) faults: Faults,
     /// The workers that the group itself stops.
     pub(super) ending: Vec<(NodeId, Generation)>,
-    pub(super) stage: Stage,
+    pub(super) stage: JobStage,
 }
 
 /// How far a group has come, with the op that is next.
-pub(super) enum Stage {
+pub(super) enum JobStage {
     Resolve(usize),
     /// Types are compared.
     Check(usize),
@@ -43,7 +43,7 @@ pub(super) enum Stage {
     Settle,
 }
 
-impl Default for Stage {
+impl Default for JobStage {
     fn default() -> Self {
         Self::Resolve(0)
     }
@@ -52,7 +52,7 @@ impl Default for Stage {
 impl Job {
     pub(crate) fn new(ops: Ops, caller: Caller) -> Self {
         let (plan, faults, ending) = (Plan::default(), Faults::default(), Vec::new());
-        Self { ops, caller, reply: None, plan, faults, ending, stage: Stage::default() }
+        Self { ops, caller, reply: None, plan, faults, ending, stage: JobStage::default() }
     }
 
     /// Lets someone wait for the answer.

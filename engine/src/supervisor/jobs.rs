@@ -12,13 +12,13 @@ pub(super) struct Jobs {
     /// The one that is under way.
     pub(super) current: Option<Box<Job>>,
     pub(super) queue: VecDeque<Box<Job>>,
-    orphaned: Vec<Orphaned>,
+    removed_nested: Vec<RemovedNested>,
     pub(super) waiting: Waiting,
 }
 
 /// A nested engine that has taken itself out, and whose parts are still to go: its users, and what
 /// it used.
-struct Orphaned {
+struct RemovedNested {
     name: Text,
     inputs: Vec<Text>,
 }
@@ -26,14 +26,15 @@ struct Orphaned {
 impl Jobs {
     /// Whether there are calls that were not begun, or are not done.
     pub(super) fn is_busy(&self) -> bool {
-        self.current.is_some() || !self.queue.is_empty() || !self.orphaned.is_empty()
+        self.current.is_some() || !self.queue.is_empty() || !self.removed_nested.is_empty()
     }
 
     /// Remembers a nested engine that has taken itself out: its parts go before the next group.
     pub(super) fn on_removed(&mut self, name: &Text, manifold: &Manifold) {
         if manifold.belongs_to(name) {
             let inputs = manifold.blueprint.inputs().iter().map(|input| input.name.clone());
-            self.orphaned.push(Orphaned { name: name.clone(), inputs: inputs.collect() });
+            self.removed_nested
+                .push(RemovedNested { name: name.clone(), inputs: inputs.collect() });
         }
     }
 
@@ -41,7 +42,7 @@ impl Jobs {
     /// took itself out. They are looked for only now: the group before may have taken or replaced
     /// some.
     pub(super) fn next(&mut self, registry: &Registry) -> Option<Box<Job>> {
-        while let Some(Orphaned { name, inputs }) = self.orphaned.pop() {
+        while let Some(RemovedNested { name, inputs }) = self.removed_nested.pop() {
             let ops = registry.parts_left(&name, &inputs);
             if !ops.is_empty() {
                 return Some(Box::new(Job::new(ops, Caller::default())));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::brief::Brief;
 use super::discard::discard;
 use super::registry::Registry;
+use super::worker_summary::WorkerSummary;
 use crate::seen::report::{EngineState, Report};
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::clock::Timestamp;
@@ -17,11 +17,11 @@ use crate::worker::host::Environment;
 /// What the last report is made of.
 #[derive(Default)]
 pub(crate) struct LastReport {
-    state: Mutex<State>,
+    state: Mutex<Kept>,
 }
 
 #[derive(Default)]
-enum State {
+enum Kept {
     #[default]
     Running,
     /// The names as they were at the end, when that was, and why, if not because of a kill.
@@ -34,13 +34,13 @@ enum State {
 pub(super) struct Summary {
     pub(super) at: Timestamp,
     pub(super) error: Option<String>,
-    pub(super) workers: Vec<Last>,
+    pub(super) workers: Vec<LastWorker>,
 }
 
 /// What is known of a worker at its engine's end.
-pub(super) struct Last {
+pub(super) struct LastWorker {
     pub(super) name: Text,
-    pub(super) brief: Brief,
+    pub(super) worker_summary: WorkerSummary,
 }
 
 impl LastReport {
@@ -49,7 +49,7 @@ impl LastReport {
     pub(crate) fn get(&self, environment: &Environment, left_behind: &[String]) -> Option<Report> {
         self.sum_up();
         let summary = match &*self.state.lock() {
-            State::Summed(summary) => Arc::clone(summary),
+            Kept::Summed(summary) => Arc::clone(summary),
             _ => return None,
         };
         Some(summary.report(environment, left_behind))
@@ -58,18 +58,18 @@ impl LastReport {
     /// Keeps what the last report is made of: the names as they were at this moment, and why the engine
     /// has ended, if not because of a kill.
     pub(super) fn keep(&self, registry: Box<Registry>, now: Stamp, error: Option<String>) {
-        *self.state.lock() = State::Ended(registry, now, error);
+        *self.state.lock() = Kept::Ended(registry, now, error);
     }
 
     /// Keeps what a report is made of, and lets all else go. Who comes meanwhile waits for it.
     pub(super) fn sum_up(&self) {
         let mut state = self.state.lock();
-        if let State::Ended(registry, now, error) = &mut *state {
+        if let Kept::Ended(registry, now, error) = &mut *state {
             let summary = registry.summary(error.take(), *now);
-            let ended = std::mem::replace(&mut *state, State::Summed(Arc::new(summary)));
+            let ended = std::mem::replace(&mut *state, Kept::Summed(Arc::new(summary)));
             drop(state);
             // It is much, and foreign code is in it.
-            if let State::Ended(registry, ..) = ended {
+            if let Kept::Ended(registry, ..) = ended {
                 let runtime = registry.environment.workers.clone();
                 discard(&runtime, registry);
             }
@@ -85,13 +85,13 @@ impl fmt::Debug for LastReport {
 
 impl Summary {
     fn report(&self, environment: &Environment, left_behind: &[String]) -> Report {
-        let path_of = |last: &Last| environment.path_of(last.name.as_str());
+        let path_of = |last: &LastWorker| environment.path_of(last.name.as_str());
         let left_behind = left_behind.to_owned();
         let workers = self.workers.iter().map(|last| {
-            let brief = last.brief.clone();
+            let worker_summary = last.worker_summary.clone();
             (
                 last.name.as_str().to_owned(),
-                brief.into_report(path_of(last), environment.clock.wall),
+                worker_summary.into_report(path_of(last), environment.clock.wall),
             )
         });
         Report {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::EventLoop;
 use super::ask::Ask;
 use super::slot::{LastError, Uptime};
-use crate::machine::{End, EndKind, Generation, Left, NodeId, Phase, Rest, Stage, Status, View};
+use crate::machine::{
+    End, EndKind, Generation, Left, NodeId, Phase, Rest, Status, StopStage, View,
+};
 use crate::seen::event::EventKind;
 use crate::seen::report::Reporter;
 use crate::vocabulary::value::{Outputs, Value};
@@ -45,7 +47,7 @@ impl EventLoop {
         reporter: Option<Reporter>,
     ) {
         let view = self.registry.machine.view(node);
-        let is_told = view.stage > Stage::Free;
+        let is_told = view.stage > StopStage::Free;
         // What is left of a worker that has ended does not come up.
         let can_be = !view.is_overdue && view.phase != Phase::Lingering;
         let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
@@ -92,7 +94,7 @@ impl EventLoop {
             worker.uptime = Uptime::None;
             worker.lingers = lingers;
             if let Some(ask) = worker.ask.take() {
-                self.discard_of(node, generation, ask.give_up());
+                self.discard_of(node, generation, ask.withdraw());
             }
         }
         self.withdraw(node);
@@ -123,7 +125,7 @@ impl EventLoop {
             self.take_out(node);
         }
         match left {
-            Left::Nothing => self.let_go(node, generation, stage),
+            Left::Nothing => self.forget_worker(node, generation, stage),
             Left::Something { .. } => self.wait_until_gone(node, generation),
         }
     }
@@ -131,7 +133,7 @@ impl EventLoop {
     /// Takes out the manifold of a worker that has uninstalled itself: its name is free, also while
     /// something is left of the worker.
     fn take_out(&mut self, node: NodeId) {
-        self.disown(node);
+        self.mark_obsolete(node);
         let slot = &mut self.registry.slots[node.index()];
         let Some(manifold) = slot.manifold.take() else { return };
         self.jobs.on_removed(slot.name(), &manifold);
@@ -165,17 +167,17 @@ impl EventLoop {
     fn on_gone(&mut self, node: NodeId, generation: Generation) {
         let Some(worker) = self.registry.worker(node, generation) else { return };
         let (lingers, stage) = (worker.lingers, self.registry.machine.view(node).stage);
-        if lingers || stage == Stage::Stuck {
+        if lingers || stage == StopStage::Stuck {
             self.note(node, None, || EventKind::Gone);
         }
         self.registry.machine.gone(node, generation, Duration::from_nanos(self.pace.now));
-        self.let_go(node, generation, stage);
+        self.forget_worker(node, generation, stage);
     }
 
     /// Forgets a worker that is gone, and answers those who have waited for that.
-    fn let_go(&mut self, node: NodeId, generation: Generation, stage: Stage) {
+    fn forget_worker(&mut self, node: NodeId, generation: Generation, stage: StopStage) {
         self.registry.slots[node.index()].worker = None;
-        if stage == Stage::Stuck {
+        if stage == StopStage::Stuck {
             tracing::info!(parent: None, worker = %self.registry.path(node), "a stuck worker has ended after all");
         }
         self.jobs.waiting.on_gone(node, generation);
@@ -194,7 +196,7 @@ impl EventLoop {
         if let Some(failure) = failure {
             if !is_obsolete {
                 let error = LastError { text: failure.text, is_panic, at: self.pace.now };
-                self.registry.slots[node.index()].rare_mut().last_error = Some(error);
+                self.registry.slots[node.index()].extras_mut().last_error = Some(error);
             }
             if let Some((severity, error)) = failure.fatal {
                 self.on_fatal(node, severity, error);
@@ -264,7 +266,7 @@ impl EventLoop {
         let reason = degraded.as_ref().map(|degraded| degraded.reason.clone());
         let is_news = slot.degraded() != reason.as_deref();
         if is_news || degraded.is_some() {
-            slot.rare_mut().degraded = degraded;
+            slot.extras_mut().degraded = degraded;
         }
         if is_news {
             self.note(node, None, || EventKind::Health { degraded: reason });

@@ -1,11 +1,11 @@
 use tokio::sync::oneshot;
 
-use super::applied::Changed;
+use super::applied::ChangeResult;
 use crate::vocabulary::wake::wake;
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
-pub(crate) type ChangeReply = Reply<Changed>;
+pub(crate) type ChangeReply = Reply<ChangeResult>;
 
 /// Sends an answer. Who does not wait for it any more does not need it.
 pub(super) fn answer<T>(reply: Reply<T>, value: T) {

@@ -2,13 +2,13 @@
 
 use super::ask::Asking;
 use super::ask::Snapshot;
-use super::brief::{Brief, RareBrief};
-use super::last_report::{Last, Summary};
+use super::last_report::{LastWorker, Summary};
 use super::registry::Registry;
 use super::slot::Slot;
 use super::slot::{Uptime, WorkerSlot};
 use super::state::state_of;
-use crate::machine::{NodeId, Phase, Stage, View};
+use super::worker_summary::{RareSummary, WorkerSummary};
+use crate::machine::{NodeId, Phase, StopStage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
 use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
@@ -45,10 +45,10 @@ impl Registry {
             return;
         }
         let Snapshot { report, asks } = snapshot;
-        let brief = self.brief(node, view, slot, now);
-        let worker = brief.into_report(self.path(node), self.environment.clock.wall);
+        let worker_summary = self.worker_summary(node, view, slot, now);
+        let worker = worker_summary.into_report(self.path(node), self.environment.clock.wall);
         report.is_healthy &= worker.is_well() || !worker.is_essential;
-        if view.stage == Stage::Stuck {
+        if view.stage == StopStage::Stuck {
             report.left_behind.push(worker.path.clone());
         }
         let name = slot.name().as_str().to_owned();
@@ -72,14 +72,14 @@ impl Registry {
             if (view.is_installed || view.phase != Phase::Idle)
                 && let Some(name) = self.slots[index].name.take()
             {
-                let brief = self.brief(node, view, &self.slots[index], now);
-                workers.push(Last { name, brief });
+                let worker_summary = self.worker_summary(node, view, &self.slots[index], now);
+                workers.push(LastWorker { name, worker_summary });
             }
         }
         Summary { at: self.wall(now).into(), error, workers }
     }
 
-    fn brief(&self, node: NodeId, view: View, slot: &Slot, now: Stamp) -> Brief {
+    fn worker_summary(&self, node: NodeId, view: View, slot: &Slot, now: Stamp) -> WorkerSummary {
         let state = state_of(&view);
         let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
         let error = slot.last_error().map(|error| ErrorReport {
@@ -90,8 +90,8 @@ impl Registry {
         let degraded = slot.degraded().map(str::to_owned);
         let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));
         let inputs = self.input_reports(node, slot);
-        let rare = RareBrief { degraded, parked_by, inputs, error };
-        Brief {
+        let extras = RareSummary { degraded, parked_by, inputs, error };
+        WorkerSummary {
             state,
             generation: slot.starts,
             starts: slot.starts,
@@ -101,7 +101,7 @@ impl Registry {
             started: slot.started,
             stopped: slot.stopped,
             until: self.waits_until(slot, state),
-            rare: (!rare.is_empty()).then(|| Box::new(rare)),
+            extras: (!extras.is_empty()).then(|| Box::new(extras)),
         }
     }
 

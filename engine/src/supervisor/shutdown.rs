@@ -11,7 +11,7 @@ use super::life::Verdict;
 use super::registry::Registry;
 use super::{EventLoop, Shared};
 use crate::change::ChangeError;
-use crate::machine::{NodeId, Stage};
+use crate::machine::{NodeId, StopStage};
 use crate::seen::event::{EventKind, Origin};
 use crate::vocabulary::clock::stamp;
 use crate::vocabulary::error::SharedError;
@@ -62,7 +62,7 @@ impl EventLoop {
             }
             is_news
         });
-        self.jobs.waiting.give_up();
+        self.jobs.waiting.refuse_all();
         if let Some(mut job) = self.jobs.current.take() {
             self.end_job(&mut job);
             self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
@@ -136,10 +136,10 @@ impl EventLoop {
 
     /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
     pub(super) fn refuse_calls(&mut self) {
-        let late = self.shared.inbox.close();
-        self.unread.messages.extend(late.messages);
+        let unread = self.shared.inbox.close();
+        self.unread.messages.extend(unread.messages);
         let calls = mem::take(&mut self.unread.calls);
-        for call in calls.into_iter().chain(late.calls) {
+        for call in calls.into_iter().chain(unread.calls) {
             match call {
                 Call::Change(job) => self.jobs.queue.push_back(job),
                 Call::Ask(mut question) => {
@@ -156,7 +156,7 @@ impl EventLoop {
             self.discard_ops(mem::take(&mut job.ops));
             self.conclude(*job, Err(Box::new(ChangeError::Stopped)));
         }
-        self.jobs.waiting.give_up();
+        self.jobs.waiting.refuse_all();
         let walks = mem::take(&mut self.walks);
         if !walks.is_empty() {
             self.discard(walks);
@@ -170,7 +170,7 @@ impl EventLoop {
         live.retain(|node| self.registry.slots[node.index()].worker.is_some());
         live.sort_unstable();
         for node in live {
-            if self.registry.machine.view(node).stage != Stage::Stuck {
+            if self.registry.machine.view(node).stage != StopStage::Stuck {
                 self.name_stuck(node);
             }
             if let Some(worker) = &self.registry.slots[node.index()].worker {

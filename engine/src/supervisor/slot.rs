@@ -37,12 +37,12 @@ pub(super) struct Slot {
     pub(super) stopped: Option<NonZeroU64>,
     /// When its present timer ends.
     pub(super) until: Option<NonZeroU64>,
-    rare: Option<Box<Rare>>,
+    extras: Option<Box<SlotExtras>>,
 }
 
 /// What few slots have, so that a hundred thousand idle workers pay for a pointer only.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct SlotExtras {
     pub(super) channels: Vec<Channel>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
@@ -101,35 +101,35 @@ impl Slot {
         self.manifold.as_ref().map_or(&[], |manifold| manifold.blueprint.offers())
     }
 
-    pub(super) fn rare(&self) -> Option<&Rare> {
-        self.rare.as_deref()
+    pub(super) fn extras(&self) -> Option<&SlotExtras> {
+        self.extras.as_deref()
     }
 
-    pub(super) fn rare_mut(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(super) fn extras_mut(&mut self) -> &mut SlotExtras {
+        self.extras.get_or_insert_default()
     }
 
     pub(super) fn degraded(&self) -> Option<&str> {
-        Some(&self.rare()?.degraded.as_ref()?.reason)
+        Some(&self.extras()?.degraded.as_ref()?.reason)
     }
 
     /// Returns when a degraded worker tries again, if it says so.
     pub(super) fn next_try(&self) -> Option<Instant> {
-        self.rare()?.degraded.as_ref()?.next_try
+        self.extras()?.degraded.as_ref()?.next_try
     }
 
     pub(super) fn last_error(&self) -> Option<&LastError> {
-        self.rare()?.last_error.as_ref()
+        self.extras()?.last_error.as_ref()
     }
 
     pub(super) fn parked_by(&self) -> Option<&Arc<Origin>> {
-        self.rare()?.parked_by.as_ref()
+        self.extras()?.parked_by.as_ref()
     }
 
     /// Remembers who has parked it, or that nobody has.
     pub(super) fn set_parked_by(&mut self, origin: Option<&Arc<Origin>>) {
         if origin.is_some() || self.parked_by().is_some() {
-            self.rare_mut().parked_by = origin.cloned();
+            self.extras_mut().parked_by = origin.cloned();
         }
     }
 
@@ -164,8 +164,8 @@ impl Slot {
 
     /// A new worker begins in good health.
     pub(super) fn forget_health(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.degraded = None;
+        if let Some(extras) = &mut self.extras {
+            extras.degraded = None;
         }
     }
 
@@ -179,17 +179,17 @@ impl Slot {
     /// Remembers whether its last worker was aborted.
     pub(super) fn set_aborted(&mut self, was_aborted: bool) {
         if was_aborted || self.was_aborted() {
-            self.rare_mut().was_aborted = was_aborted;
+            self.extras_mut().was_aborted = was_aborted;
         }
     }
 
     pub(super) fn was_aborted(&self) -> bool {
-        self.rare().is_some_and(|rare| rare.was_aborted)
+        self.extras().is_some_and(|extras| extras.was_aborted)
     }
 
     pub(super) fn forget_error(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.last_error = None;
+        if let Some(extras) = &mut self.extras {
+            extras.last_error = None;
         }
     }
 
@@ -217,7 +217,7 @@ impl Slot {
         environment: &Environment,
     ) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind.id());
-        let channels = &mut self.rare_mut().channels;
+        let channels = &mut self.extras_mut().channels;
         for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
             if let Some(value) = left.replace(None).filter(|_| !kind.is_plain()) {
                 discard(&environment.workers, value);
@@ -244,7 +244,7 @@ impl Slot {
     }
 
     fn channels(&self) -> &[Channel] {
-        self.rare().map_or(&[], |rare| &rare.channels)
+        self.extras().map_or(&[], |extras| &extras.channels)
     }
 
     fn show_in(&self, (kind, sender): &Channel) -> Option<Value> {

@@ -1,13 +1,13 @@
-use crate::machine::{Phase, Rest, Stage, View};
+use crate::machine::{Phase, Rest, StopStage, View};
 use crate::seen::report::WorkerState;
 
 /// Says what a node is doing in one word.
 pub(super) fn state_of(view: &View) -> WorkerState {
     match (view.phase, view.stage, view.rest) {
-        (_, Stage::Stuck, _) => WorkerState::Stuck,
+        (_, StopStage::Stuck, _) => WorkerState::Stuck,
         (Phase::Lingering, _, _) => WorkerState::Lingering,
-        (_, Stage::Aborted, _) => WorkerState::Aborting,
-        (_, Stage::Told, _) => WorkerState::Stopping,
+        (_, StopStage::Aborted, _) => WorkerState::Aborting,
+        (_, StopStage::Told, _) => WorkerState::Stopping,
         (Phase::Running, _, _) if view.is_marked => WorkerState::Closing,
         (Phase::Running, _, _) => WorkerState::Running,
         (Phase::Starting, _, _) => WorkerState::Starting,

@@ -24,7 +24,7 @@ use tokio::task::coop::cooperative;
 use tokio::time::{Instant, sleep_until};
 
 use super::applied::Applied;
-use super::applied::Changed;
+use super::applied::ChangeResult;
 use super::call::Call;
 use super::job::Caller;
 use super::job::Job;
@@ -179,7 +179,7 @@ impl EventLoop {
 
     /// Makes a change in the turn of who asks for it; returns what has come of it, or what to wait for
     /// if there is more to do.
-    fn change(&mut self, job: &mut Job) -> Result<Changed, Applied> {
+    fn change(&mut self, job: &mut Job) -> Result<ChangeResult, Applied> {
         if self.carry_out(Scope::Marks) || self.jobs.is_busy() {
             let applied = job.applied();
             self.jobs.queue.push_back(Box::new(mem::take(job)));

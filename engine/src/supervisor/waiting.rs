@@ -13,14 +13,14 @@ const SWEPT: usize = 64;
 pub(super) struct Waiting {
     for_rest: Vec<Reply<()>>,
     for_end: Map<(NodeId, Generation), Vec<u64>>,
-    calls: Map<u64, Call>,
+    calls: Map<u64, PendingCall>,
     next_call: u64,
     /// At how many calls those who have given up are swept out next.
     sweep_at: usize,
 }
 
 /// A change that is over when a number of workers is gone.
-struct Call {
+struct PendingCall {
     left: usize,
     reply: ChangeReply,
 }
@@ -39,7 +39,7 @@ impl Waiting {
         for worker in workers {
             self.for_end.entry(*worker).or_default().push(id);
         }
-        self.calls.insert(id, Call { left: workers.len(), reply });
+        self.calls.insert(id, PendingCall { left: workers.len(), reply });
     }
 
     /// Forgets the calls that nobody waits for any more. It is done each time their number has
@@ -69,7 +69,7 @@ impl Waiting {
     }
 
     /// Answers all that the engine was killed: what they wait for may never come true.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn refuse_all(&mut self) {
         self.for_rest.drain(..).for_each(|reply| wake(|| drop(reply)));
         self.for_end.clear();
         let calls = std::mem::take(&mut self.calls);

@@ -22,7 +22,7 @@ impl EventLoop {
         while left > 0
             && let Some(mut walk) = self.walks.pop_front()
         {
-            if walk.found.is_given_up() {
+            if walk.found.is_abandoned() {
                 self.discard(walk.found);
                 continue;
             }

@@ -19,7 +19,7 @@ pub(super) enum Found {
 
 impl Found {
     /// Whether nobody waits for it any more.
-    pub(super) fn is_given_up(&self) -> bool {
+    pub(super) fn is_abandoned(&self) -> bool {
         match self {
             Self::Report(_, reply) => reply.is_closed(),
             Self::Graph(_, reply) => reply.is_closed(),

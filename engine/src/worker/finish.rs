@@ -31,7 +31,7 @@ impl fmt::Debug for Failure {
 
 /// How a worker's future, or its thread, has come to its end.
 #[derive(Debug)]
-pub(crate) enum Last {
+pub(crate) enum TaskEnd {
     Outcome(Outcome),
     /// It was dropped.
     Dropped,

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::finish::{Failure, Finish, Last};
+use super::finish::{Failure, Finish, TaskEnd};
 use super::host::Environment;
 use super::stop::Stop;
 use crate::vocabulary::error::SharedError;
@@ -15,20 +15,20 @@ impl Finish {
     /// Judges an end: applies the filters and the classifier to an outcome, and says what an end
     /// means that the engine has asked for.
     pub(crate) fn judge(
-        last: Last,
+        last: TaskEnd,
         stop: &Stop,
         settings: Option<&Settings>,
         environment: &Environment,
     ) -> Self {
         match last {
-            Last::Outcome(Err(exit)) => Self::of_exit(exit, stop, settings, environment),
-            Last::NoThread => Self::failed("cannot make a thread for it"),
-            Last::Outcome(Ok(())) | Last::Dropped if stop.is_overdue() => {
+            TaskEnd::Outcome(Err(exit)) => Self::of_exit(exit, stop, settings, environment),
+            TaskEnd::NoThread => Self::failed("cannot make a thread for it"),
+            TaskEnd::Outcome(Ok(())) | TaskEnd::Dropped if stop.is_overdue() => {
                 Self::failed(&overdue(settings, &environment.policy))
             }
-            Last::Outcome(Ok(())) => Self::of_done(stop),
-            Last::Dropped if stop.is_aborted() => Self { kind: EndKind::Stopped, failure: None },
-            Last::Dropped => Self { kind: EndKind::Dropped, failure: None },
+            TaskEnd::Outcome(Ok(())) => Self::of_done(stop),
+            TaskEnd::Dropped if stop.is_aborted() => Self { kind: EndKind::Stopped, failure: None },
+            TaskEnd::Dropped => Self { kind: EndKind::Dropped, failure: None },
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) trait Blueprint: Send + Sync {
 
 /// What a worker is started with.
 pub(crate) struct Launch {
-    pub(crate) gifts: Gifts,
+    pub(crate) input_values: InputValues,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
     /// What it must pass first, if anything.
@@ -52,16 +52,16 @@ pub(crate) struct Declaration {
 pub(crate) const FEW: usize = 8;
 
 /// What the engine gives for one declared input.
-pub(crate) enum Gift {
+pub(crate) enum InputValue {
     Value(Value),
     Absent,
     Live(follow::Receiver<Option<Value>>),
 }
 
 /// What one start is given. Most manifolds have one input at most.
-pub(crate) type Gifts = SmallVec<[Gift; 1]>;
+pub(crate) type InputValues = SmallVec<[InputValue; 1]>;
 
-impl Gift {
+impl InputValue {
     /// Whether there is a value of the input now.
     pub(crate) fn is_present(&self) -> bool {
         match self {

@@ -69,7 +69,7 @@ impl Changes {
             let polled = catch_unwind(AssertUnwindSafe(|| self.poll(cx)));
             if let Err(payload) = polled {
                 *place.lock() = Some(Panicked::from_payload(payload));
-                stop.give_up();
+                stop.stop_itself();
                 return Poll::Ready(());
             }
             if self.is_empty() { Poll::Ready(()) } else { Poll::Pending }
@@ -141,7 +141,7 @@ impl Drop for Forwarder {
 
 /// Where a closure worker leaves its changing outputs for its task to poll.
 #[derive(Clone, Default)]
-pub(crate) struct Late {
+pub(crate) struct Handoff {
     place: Option<Arc<Mutex<Place>>>,
 }
 
@@ -153,7 +153,7 @@ enum Place {
     Empty,
 }
 
-impl Late {
+impl Handoff {
     pub(crate) fn new() -> Self {
         Self { place: Some(Arc::new(Mutex::new(Place::Awaited(None)))) }
     }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     /// Counts how often it is dropped while the place is locked, and while it is not.
-    struct Looks(Late, Arc<[AtomicUsize; 2]>);
+    struct Looks(Handoff, Arc<[AtomicUsize; 2]>);
 
     impl Wake for Looks {
         fn wake(self: Arc<Self>) {}
@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn wakers_are_dropped_outside_the_lock() {
-        let (late, drops) = (Late::new(), Arc::<[AtomicUsize; 2]>::default());
-        let mut taking = late.clone();
+        let (handoff, drops) = (Handoff::new(), Arc::<[AtomicUsize; 2]>::default());
+        let mut taking = handoff.clone();
 
         for _ in 0..3 {
-            let waker = Waker::from(Arc::new(Looks(late.clone(), Arc::clone(&drops))));
+            let waker = Waker::from(Arc::new(Looks(handoff.clone(), Arc::clone(&drops))));
             assert!(taking.take(&Context::from_waker(&waker)).is_none());
         }
-        late.set(Changes::default());
+        handoff.set(Changes::default());
 
         assert_eq!([0, 1].map(|at: usize| drops[at].load(Ordering::Relaxed)), [3, 0]);
     }

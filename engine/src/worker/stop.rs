@@ -150,7 +150,7 @@ impl Stop {
 
     /// Sets how long what is left of the worker has from its end on, in place of its grace.
     pub(crate) fn set_linger_grace(&self, grace: Duration) {
-        self.cell.state.lock().rare.get_or_insert_default().grace = Some(grace);
+        self.cell.state.lock().extras.get_or_insert_default().grace = Some(grace);
     }
 
     /// Keeps the worker from counting as gone while something of it is dropped.
@@ -172,7 +172,7 @@ impl Stop {
     /// Names workers that an engine nested in this worker has left behind.
     pub(crate) fn leave_inside(&self, paths: &[String]) {
         let mut state = self.cell.state.lock();
-        let left_inside = &mut state.rare.get_or_insert_default().left_inside;
+        let left_inside = &mut state.extras.get_or_insert_default().left_inside;
         left_inside.extend_from_slice(paths);
         left_inside.sort_unstable();
         left_inside.dedup();
@@ -191,7 +191,7 @@ impl Stop {
     /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting
     /// to be taken, so that the engine is to be told.
     pub(crate) fn put_health(&self, degraded: Option<Degraded>) -> bool {
-        let before = self.cell.state.lock().rare.get_or_insert_default().health.replace(degraded);
+        let before = self.cell.state.lock().extras.get_or_insert_default().health.replace(degraded);
         before.is_none()
     }
 
@@ -214,7 +214,7 @@ impl Stop {
     }
 
     /// Tells the worker to stop on its own account: the engine has not asked for it.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn stop_itself(&self) {
         self.cell.raise(STOPPED);
     }
 
@@ -303,7 +303,7 @@ impl Stopper {
     pub(crate) fn lingers(&self) -> bool {
         self.cell.has(LINGERED) && {
             let state = self.cell.state.lock();
-            state.rare.as_deref().is_some_and(|rare| rare.parts > rare.dropping)
+            state.extras.as_deref().is_some_and(|extras| extras.parts > extras.dropping)
         }
     }
 
@@ -318,21 +318,21 @@ impl Stopper {
         if !self.cell.has(LINGERED) {
             return Left::Nothing;
         }
-        match self.cell.state.lock().rare.as_deref() {
-            Some(rare) if rare.parts > 0 => Left::Something { grace: rare.grace },
+        match self.cell.state.lock().extras.as_deref() {
+            Some(extras) if extras.parts > 0 => Left::Something { grace: extras.grace },
             _ => Left::Nothing,
         }
     }
 
     /// Takes what the worker has said last of how well it runs, if that was not taken yet.
     pub(crate) fn take_health(&self) -> Option<Option<Degraded>> {
-        self.cell.state.lock().rare.as_deref_mut()?.health.take()
+        self.cell.state.lock().extras.as_deref_mut()?.health.take()
     }
 
     /// Returns the workers that engines nested in this worker have left behind, by path.
     pub(crate) fn left_inside(&self) -> Vec<String> {
         let state = self.cell.state.lock();
-        state.rare.as_deref().map_or_else(Vec::new, |rare| rare.left_inside.clone())
+        state.extras.as_deref().map_or_else(Vec::new, |extras| extras.left_inside.clone())
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.

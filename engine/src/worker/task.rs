@@ -21,12 +21,12 @@ use crate::vocabulary::exit::{Exit, Outcome, Panicked};
 use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::Outputs;
 use crate::worker::context::{Context, Health};
-use crate::worker::finish::{Finish, Last};
+use crate::worker::finish::{Finish, TaskEnd};
 use crate::worker::host::Identity;
-use crate::worker::launch::{Blueprint, Checks, FEW, Gift, Gifts, Launch};
+use crate::worker::launch::{Blueprint, Checks, FEW, InputValue, InputValues, Launch};
 use crate::worker::message::Message;
 use crate::worker::observe::Observed;
-use crate::worker::publish::{Changes, Late};
+use crate::worker::publish::{Changes, Handoff};
 use crate::worker::stop::Stop;
 use crate::worker::wrap::{Step, Wrapped, WrappedInput, wrap_of};
 
@@ -35,12 +35,12 @@ pub(crate) const NEVER_UP: &str =
     "it has dropped its `Up` without a call of `ready`, and can never come up";
 
 /// What a worker shows once it is up.
-pub(crate) struct Born {
+pub(crate) struct Offered {
     pub(crate) outputs: Outputs,
     pub(crate) reporter: Option<Reporter>,
 }
 
-impl Born {
+impl Offered {
     /// Tells the engine that the worker is up.
     pub(crate) fn tell(self, stop: &Stop) {
         if self.reporter.is_some() {
@@ -56,11 +56,11 @@ impl Born {
     }
 }
 
-/// The steps of a worker's life, as functions of its manifold.
-pub(crate) struct Steps<M, B, P, N> {
+/// The callbacks of a worker's life, as functions of its manifold.
+pub(crate) struct Callbacks<M, B, P, N> {
     pub(crate) manifold: Arc<M>,
     pub(crate) begin: B,
-    pub(crate) bear: P,
+    pub(crate) offer: P,
     pub(crate) run: N,
 }
 
@@ -68,21 +68,21 @@ impl Launch {
     /// Runs a worker in a task of the engine's.
     pub(crate) fn spawn<M, W, F, R, B, P, N>(
         mut self,
-        steps: Steps<M, B, P, N>,
+        callbacks: Callbacks<M, B, P, N>,
     ) -> Option<AbortHandle>
     where
         M: Blueprint + 'static,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
-        B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>) + Send + 'static,
-        P: Fn(&M, &W, &Identity, &mut Changes) -> Born + Send + 'static,
+        B: Fn(&M, InputValues, Context, &mut Handoff, Pin<&mut TaskState<F, R>>) + Send + 'static,
+        P: Fn(&M, &W, &Identity, &mut Changes) -> Offered + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
         let environment = guard.identity().environment();
         let runtime = environment.runtime_of(guard.settings.as_deref()).clone();
-        let stage = Stage::New { gifts: self.gifts, ctx: Some(self.ctx) };
-        let task = Task { stage, steps, beside: None, guard };
+        let state = TaskState::New { input_values: self.input_values, ctx: Some(self.ctx) };
+        let task = Task { state, callbacks, beside: None, guard };
         Some(runtime.spawn(task).abort_handle())
     }
 
@@ -90,15 +90,15 @@ impl Launch {
     pub(crate) fn spawn_thread(
         mut self,
         manifold: Arc<dyn Blueprint>,
-        run: impl FnOnce(Gifts, Context) -> Outcome + Send + 'static,
+        run: impl FnOnce(InputValues, Context) -> Outcome + Send + 'static,
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
-        let (gifts, ctx) = (self.gifts, self.ctx);
+        let (input_values, ctx) = (self.input_values, self.ctx);
         let runtime = guard.identity().environment().workers.clone();
         let name = ctx.name().to_owned();
-        guard.if_dropped = Some(Last::NoThread);
+        guard.if_dropped = Some(TaskEnd::NoThread);
         let body = move || {
-            guard.if_dropped = Some(Last::Dropped);
+            guard.if_dropped = Some(TaskEnd::Dropped);
             let _runtime = runtime.enter();
             let span = guard.observed.as_ref().map(|observed| observed.span());
             let entered = span.as_ref().map(|span| span.enter());
@@ -108,13 +108,13 @@ impl Launch {
                 if guard.stop.start_ended() {
                     return Ok(());
                 }
-                let mut wrapped = guard.wrap(&ctx, &gifts, &*manifold);
+                let mut wrapped = guard.wrap(&ctx, &input_values, &*manifold);
                 let mut cx = TaskContext::from_waker(Waker::noop());
                 match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
                     Some(Poll::Ready(Some(outcome))) => outcome,
                     _ => {
                         guard.enter(&ctx)?;
-                        run(gifts, ctx)
+                        run(input_values, ctx)
                     }
                 }
             };
@@ -122,7 +122,7 @@ impl Launch {
             // What comes of its end is not the worker's doing.
             drop(entered);
             let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
-            guard.finish(Last::Outcome(outcome));
+            guard.finish(TaskEnd::Outcome(outcome));
         };
         // If the thread cannot be made, dropping the body drops the guard, which tells the end.
         let spawned = std::thread::Builder::new().name(name).spawn(body);
@@ -142,7 +142,7 @@ pub(crate) struct Guard {
     /// Keeps an outer engine from taking this one for gone.
     linger: Option<Box<dyn Send>>,
     /// How the worker has ended if this is dropped before it has; none once its end was told.
-    if_dropped: Option<Last>,
+    if_dropped: Option<TaskEnd>,
 }
 
 impl Guard {
@@ -154,7 +154,7 @@ impl Guard {
             observed,
             entry: launch.entry.take(),
             linger: launch.ctx.identity().host.linger_outside(),
-            if_dropped: Some(Last::Dropped),
+            if_dropped: Some(TaskEnd::Dropped),
         }
     }
 
@@ -171,11 +171,12 @@ impl Guard {
     fn wrap(
         &self,
         ctx: &Context,
-        gifts: &[Gift],
+        input_values: &[InputValue],
         manifold: &dyn Blueprint,
     ) -> Option<Box<dyn Wrapped>> {
         let wrap = wrap_of(ctx.identity().environment())?;
-        let given: SmallVec<[bool; FEW]> = gifts.iter().map(Gift::is_present).collect();
+        let given: SmallVec<[bool; FEW]> =
+            input_values.iter().map(InputValue::is_present).collect();
         let admitted = self.entry.as_ref().and_then(|entry| entry.inputs());
         let (inputs, present) = admitted.unwrap_or((manifold.inputs(), &given));
         let inputs = inputs.iter().zip(present).map(|(input, is_present)| WrappedInput {
@@ -188,7 +189,7 @@ impl Guard {
     }
 
     /// Judges how the worker has ended, and tells it.
-    fn finish(&mut self, last: Last) {
+    fn finish(&mut self, last: TaskEnd) {
         self.if_dropped = None;
         let (stop, settings) = (&self.stop, self.settings.as_deref());
         let environment = self.identity().environment();
@@ -232,8 +233,8 @@ pin_project! {
     /// A worker's task, written by hand: an `async` block would hold the worker twice.
     struct Task<M, F, R, B, P, N> {
         #[pin]
-        stage: Stage<F, R>,
-        steps: Steps<M, B, P, N>,
+        state: TaskState<F, R>,
+        callbacks: Callbacks<M, B, P, N>,
         // Dropped after the worker's future and before its end is told.
         beside: Option<Box<Beside>>,
         guard: Guard,
@@ -242,7 +243,7 @@ pin_project! {
     impl<M, F, R, B, P, N> PinnedDrop for Task<M, F, R, B, P, N> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if end(this.stage, this.beside).is_some() {
+            if end(this.state, this.beside).is_some() {
                 let path = this.guard.identity().path();
                 tracing::warn!(parent: None, worker = %path, "a worker panicked while it was dropped");
             }
@@ -253,10 +254,10 @@ pin_project! {
 /// Drops a worker's future, then what stands beside it, each also if the one before panics; returns the
 /// first panic.
 fn end<F, R>(
-    mut stage: Pin<&mut Stage<F, R>>,
+    mut state: Pin<&mut TaskState<F, R>>,
     beside: &mut Option<Box<Beside>>,
 ) -> Option<Panicked> {
-    let future = catch_unwind(AssertUnwindSafe(|| stage.set(Stage::Ended)));
+    let future = catch_unwind(AssertUnwindSafe(|| state.set(TaskState::Ended)));
     let beside = catch_unwind(AssertUnwindSafe(|| *beside = None));
     let [future, beside] =
         [future, beside].map(|dropped| dropped.err().map(Panicked::from_payload));
@@ -266,7 +267,7 @@ fn end<F, R>(
 /// What stands beside few workers.
 #[derive(Default)]
 struct Beside {
-    late: Late,
+    handoff: Handoff,
     changes: Changes,
     wrapped: Option<Box<dyn Wrapped>>,
 }
@@ -274,9 +275,9 @@ struct Beside {
 pin_project! {
     /// How far a worker's life has come. It begins with a start that returns the worker, or with
     /// its run.
-    #[project = StageProjection]
-    pub(crate) enum Stage<F, R> {
-        New { gifts: Gifts, ctx: Option<Context> },
+    #[project = TaskStateProjection]
+    pub(crate) enum TaskState<F, R> {
+        New { input_values: InputValues, ctx: Option<Context> },
         Start { #[pin] start: F },
         Run { #[pin] run: R },
         Ended,
@@ -286,7 +287,7 @@ pin_project! {
 impl Beside {
     /// Passes on the values of the outputs that change.
     fn poll(&mut self, cx: &mut TaskContext<'_>) {
-        if let Some(changes) = self.late.take(cx) {
+        if let Some(changes) = self.handoff.take(cx) {
             self.changes = changes;
         }
         self.changes.poll(cx);
@@ -298,8 +299,8 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>),
-    P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
+    B: Fn(&M, InputValues, Context, &mut Handoff, Pin<&mut TaskState<F, R>>),
+    P: Fn(&M, &W, &Identity, &mut Changes) -> Offered,
     N: Fn(W, Stop) -> R,
 {
     type Output = ();
@@ -316,10 +317,10 @@ where
             Err(payload) => Err(panicked(payload)),
         };
         let mut this = self.project();
-        if let Some(panicked) = end(this.stage.as_mut(), this.beside) {
+        if let Some(panicked) = end(this.state.as_mut(), this.beside) {
             outcome = Err(Exit::failed(panicked));
         }
-        this.guard.finish(Last::Outcome(outcome));
+        this.guard.finish(TaskEnd::Outcome(outcome));
         Poll::Ready(())
     }
 }
@@ -329,24 +330,24 @@ where
     M: Blueprint,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, Gifts, Context, &mut Late, Pin<&mut Stage<F, R>>),
-    P: Fn(&M, &W, &Identity, &mut Changes) -> Born,
+    B: Fn(&M, InputValues, Context, &mut Handoff, Pin<&mut TaskState<F, R>>),
+    P: Fn(&M, &W, &Identity, &mut Changes) -> Offered,
     N: Fn(W, Stop) -> R,
 {
     /// Asks what stands around the worker whether it may go on, or is to end.
     fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let this = self.project();
-        let step = match &*this.stage {
-            Stage::New { gifts, ctx: Some(ctx) } => {
+        let step = match &*this.state {
+            TaskState::New { input_values, ctx: Some(ctx) } => {
                 let beside = this.beside.get_or_insert_default();
                 if beside.wrapped.is_none() {
-                    beside.wrapped = this.guard.wrap(ctx, gifts, &*this.steps.manifold);
+                    beside.wrapped = this.guard.wrap(ctx, input_values, &*this.callbacks.manifold);
                 }
                 Step::Begin
             }
-            Stage::Start { .. } => Step::Start,
-            Stage::Run { .. } => Step::Run,
-            Stage::New { ctx: None, .. } | Stage::Ended => return Poll::Ready(None),
+            TaskState::Start { .. } => Step::Start,
+            TaskState::Run { .. } => Step::Run,
+            TaskState::New { ctx: None, .. } | TaskState::Ended => return Poll::Ready(None),
         };
         let wrapped = this.beside.as_mut().and_then(|beside| beside.wrapped.as_mut());
         wrapped.map_or(Poll::Ready(None), |wrapped| wrapped.before(step, cx))
@@ -360,45 +361,47 @@ where
                 return Poll::Ready(outcome);
             }
             let mut this = self.as_mut().project();
-            match this.stage.as_mut().project() {
-                StageProjection::New { gifts, ctx } => {
+            match this.state.as_mut().project() {
+                TaskStateProjection::New { input_values, ctx } => {
                     let Some(ctx) = ctx.take() else { return Poll::Pending };
-                    let gifts = mem::take(gifts);
+                    let input_values = mem::take(input_values);
                     if let Err(exit) = this.guard.enter(&ctx) {
                         return Poll::Ready(Err(exit));
                     }
-                    let mut late = Late::default();
-                    let (manifold, stage) = (&this.steps.manifold, this.stage.as_mut());
-                    (this.steps.begin)(manifold, gifts, ctx, &mut late, stage);
-                    if late.is_awaited() {
-                        this.beside.get_or_insert_default().late = late;
+                    let mut handoff = Handoff::default();
+                    let (manifold, state) = (&this.callbacks.manifold, this.state.as_mut());
+                    (this.callbacks.begin)(manifold, input_values, ctx, &mut handoff, state);
+                    if handoff.is_awaited() {
+                        this.beside.get_or_insert_default().handoff = handoff;
                     }
-                    let has_started = matches!(*this.stage, Stage::Run { .. });
+                    let has_started = matches!(*this.state, TaskState::Run { .. });
                     if has_started && this.guard.stop.start_ended() {
                         return Poll::Ready(Ok(()));
                     }
                 }
-                StageProjection::Start { start } => match ready!(start.poll(cx)) {
+                TaskStateProjection::Start { start } => match ready!(start.poll(cx)) {
                     Err(exit) => return Poll::Ready(Err(exit)),
                     Ok(worker) => {
                         if this.guard.stop.start_ended() {
                             return Poll::Ready(Ok(()));
                         }
-                        let (manifold, identity) = (&this.steps.manifold, this.guard.identity());
+                        let (manifold, identity) =
+                            (&this.callbacks.manifold, this.guard.identity());
                         let mut changes = Changes::default();
-                        let born = (this.steps.bear)(manifold, &worker, identity, &mut changes);
+                        let offered =
+                            (this.callbacks.offer)(manifold, &worker, identity, &mut changes);
                         if !changes.is_empty() {
                             this.beside.get_or_insert_default().changes = changes;
                         }
-                        let run = (this.steps.run)(worker, this.guard.stop.clone());
-                        this.stage.set(Stage::Run { run });
+                        let run = (this.callbacks.run)(worker, this.guard.stop.clone());
+                        this.state.set(TaskState::Run { run });
                         if let Some(observed) = &this.guard.observed {
                             observed.started();
                         }
-                        born.tell(&this.guard.stop);
+                        offered.tell(&this.guard.stop);
                     }
                 },
-                StageProjection::Run { run } => {
+                TaskStateProjection::Run { run } => {
                     let outcome = run.poll(cx);
                     if let Some(beside) = this.beside {
                         beside.poll(cx);
@@ -410,7 +413,7 @@ where
                     }
                     return outcome;
                 }
-                StageProjection::Ended => return Poll::Pending,
+                TaskStateProjection::Ended => return Poll::Pending,
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::vocabulary::name::Text;
 #[derive(Debug)]
 pub(crate) enum Record {
     Usual { name: Text, kind: Usual },
-    Other(Box<Whole>),
+    Other(Box<FullRecord>),
 }
 
 /// What happens to every worker, when all goes well and nobody has said why.
@@ -30,7 +30,7 @@ pub(crate) enum Usual {
 
 /// What is in a record.
 #[derive(Debug, Clone)]
-pub(crate) struct Whole {
+pub(crate) struct FullRecord {
     pub(super) kind: EventKind,
     pub(super) origin: Option<Arc<Origin>>,
     /// The worker that it is about; none if it is about the engine.
@@ -60,15 +60,15 @@ impl Record {
     #[cold]
     fn other(kind: EventKind, origin: Option<&Arc<Origin>>, name: Option<&Text>) -> Self {
         let (origin, name) = (origin.cloned(), name.cloned());
-        Self::Other(Box::new(Whole { kind, origin, name }))
+        Self::Other(Box::new(FullRecord { kind, origin, name }))
     }
 
-    pub(super) fn copy(&self) -> Whole {
+    pub(super) fn copy(&self) -> FullRecord {
         match self {
             Self::Usual { name, kind } => {
-                Whole { kind: (*kind).into(), origin: None, name: Some(name.clone()) }
+                FullRecord { kind: (*kind).into(), origin: None, name: Some(name.clone()) }
             }
-            Self::Other(whole) => Whole::clone(whole),
+            Self::Other(whole) => FullRecord::clone(whole),
         }
     }
 }

@@ -46,20 +46,20 @@ pub(super) const DROPS: u8 = 128;
 
 pub(super) struct Cell {
     pub(super) flags: AtomicU8,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<CellState>,
     /// None for a worker without an engine.
     pub(super) identity: Option<Identity>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct CellState {
     pub(super) waiters: Waiters,
-    pub(super) rare: Option<Box<Rare>>,
+    pub(super) extras: Option<Box<CellExtras>>,
 }
 
 /// What few workers have.
 #[derive(Default)]
-pub(super) struct Rare {
+pub(super) struct CellExtras {
     /// How many parts of the worker outlive its future.
     pub(super) parts: usize,
     /// How many of them are only being dropped.
@@ -93,16 +93,16 @@ impl Cell {
     pub(super) fn linger(self: &Arc<Self>, is_dropping: bool) -> Linger {
         self.flags.fetch_or(LINGERED, Ordering::AcqRel);
         let mut state = self.state.lock();
-        let rare = state.rare.get_or_insert_default();
-        rare.parts += 1;
-        rare.dropping += usize::from(is_dropping);
+        let extras = state.extras.get_or_insert_default();
+        extras.parts += 1;
+        extras.dropping += usize::from(is_dropping);
         Linger { cell: Arc::clone(self), is_dropping }
     }
 
     pub(super) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
-        match state.rare.as_deref_mut() {
-            Some(rare) if rare.parts > 0 => rare.at_end.push(Box::new(at_end)),
+        match state.extras.as_deref_mut() {
+            Some(extras) if extras.parts > 0 => extras.at_end.push(Box::new(at_end)),
             _ => {
                 drop(state);
                 at_end();
@@ -123,7 +123,7 @@ impl Drop for Linger {
     fn drop(&mut self) {
         loop {
             let mut state = self.cell.state.lock();
-            let Some(left) = state.rare.as_deref_mut() else { return };
+            let Some(left) = state.extras.as_deref_mut() else { return };
             if left.parts > 1 || left.at_end.is_empty() {
                 left.parts -= 1;
                 left.dropping -= usize::from(self.is_dropping);

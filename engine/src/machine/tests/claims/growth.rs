@@ -7,7 +7,8 @@ use crate::machine::{Command, End, EndKind, Left, Machine, NodeId, Scope, Step};
 /// How much the machine's queues have room for.
 fn room(world: &World) -> usize {
     let machine = &world.machine;
-    let queues = machine.commands.capacity() + machine.spread.capacity() + machine.acts.capacity();
+    let queues =
+        machine.commands.capacity() + machine.spread.capacity() + machine.pending.capacity();
     queues + machine.graph.bound()
 }
 

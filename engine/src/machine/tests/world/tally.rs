@@ -1,4 +1,4 @@
-//! How often the rare things happened: a schedule that reaches nothing proves nothing.
+//! How often the extras things happened: a schedule that reaches nothing proves nothing.
 
 use crate::machine::Command;
 

@@ -9,7 +9,7 @@ use crate::vocabulary::clock::Wall;
 
 /// What a report says of a worker, but for its name.
 #[derive(Clone)]
-pub(super) struct Brief {
+pub(super) struct WorkerSummary {
     pub(super) state: WorkerState,
     pub(super) generation: u32,
     pub(super) starts: u32,
@@ -20,30 +20,30 @@ pub(super) struct Brief {
     pub(super) stopped: Option<NonZeroU64>,
     pub(super) until: Option<NonZeroU64>,
     /// Nothing of those that have nothing of it, which are most where there are many.
-    pub(super) rare: Option<Box<RareBrief>>,
+    pub(super) extras: Option<Box<RareSummary>>,
 }
 
 #[derive(Clone, Default)]
-pub(super) struct RareBrief {
+pub(super) struct RareSummary {
     pub(super) degraded: Option<String>,
     pub(super) parked_by: Option<Origin>,
     pub(super) inputs: Vec<InputReport>,
     pub(super) error: Option<ErrorReport>,
 }
 
-impl RareBrief {
+impl RareSummary {
     pub(super) fn is_empty(&self) -> bool {
         let Self { degraded, parked_by, inputs, error } = self;
         degraded.is_none() && parked_by.is_none() && inputs.is_empty() && error.is_none()
     }
 }
 
-impl Brief {
+impl WorkerSummary {
     /// Makes the report of the worker with this path, in an engine that began at this moment.
     pub(super) fn into_report(self, path: String, wall: Wall) -> WorkerReport {
         let at = |stamp: NonZeroU64| -> Timestamp { wall.at(stamp.get()).into() };
-        let RareBrief { degraded, parked_by, inputs, error } =
-            self.rare.map(|rare| *rare).unwrap_or_default();
+        let RareSummary { degraded, parked_by, inputs, error } =
+            self.extras.map(|extras| *extras).unwrap_or_default();
         WorkerReport {
             path,
             state: self.state,

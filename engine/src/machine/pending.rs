@@ -1,4 +1,4 @@
-//! The nodes that the machine is to look at, in a random order that the processor's cache can bear.
+//! The nodes that the machine is to look at, in a random order that the processor's cache can offer.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
@@ -17,13 +17,13 @@ const RUN: usize = 256;
 /// one after the other lie side by side in memory, and to jump between a hundred thousand costs half
 /// as much as to start them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Acts {
+pub(super) struct RandomQueue {
     nodes: Vec<NodeId>,
     /// How many nodes of the present run are left at the end of the queue.
     run: usize,
 }
 
-impl Acts {
+impl RandomQueue {
     pub(super) fn reserve(&mut self, more: usize) {
         self.nodes.reserve(more);
     }
@@ -81,9 +81,9 @@ mod tests {
 
     fn order(count: usize, seed: u64) -> Vec<usize> {
         let mut random = SmallRng::seed_from_u64(seed);
-        let mut acts = Acts::default();
-        (0..count).for_each(|index| acts.push(NodeId::from_index(index)));
-        std::iter::from_fn(|| acts.next(&mut random)).map(NodeId::index).collect()
+        let mut pending = RandomQueue::default();
+        (0..count).for_each(|index| pending.push(NodeId::from_index(index)));
+        std::iter::from_fn(|| pending.next(&mut random)).map(NodeId::index).collect()
     }
 
     #[test]
@@ -113,14 +113,14 @@ mod tests {
     #[test]
     fn what_comes_during_a_run_is_taken_too() {
         let mut random = SmallRng::seed_from_u64(7);
-        let mut acts = Acts::default();
-        (0..1_000).for_each(|index| acts.push(NodeId::from_index(index)));
+        let mut pending = RandomQueue::default();
+        (0..1_000).for_each(|index| pending.push(NodeId::from_index(index)));
         let mut taken = HashSet::new();
         for index in 1_000..2_000 {
-            taken.extend(acts.next(&mut random));
-            acts.push(NodeId::from_index(index));
+            taken.extend(pending.next(&mut random));
+            pending.push(NodeId::from_index(index));
         }
-        taken.extend(std::iter::from_fn(|| acts.next(&mut random)));
+        taken.extend(std::iter::from_fn(|| pending.next(&mut random)));
         assert_eq!(taken.len(), 2_000);
     }
 }
