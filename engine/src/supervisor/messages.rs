@@ -51,7 +51,7 @@ impl EventLoop {
         // What is left of a worker that has ended does not come up.
         let can_be = !view.is_overdue && view.phase != Phase::Lingering;
         let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
-            return self.discard((outputs, reporter));
+            return self.discard_of(node, generation, (outputs, reporter));
         };
         worker.ask = reporter.map(|reporter| Ask::new(reporter, worker.stopper.clone()));
         worker.outputs = outputs;
