@@ -15,6 +15,7 @@ pub(crate) use record::Record;
 
 use crate::seen::event::Event;
 use crate::vocabulary::clock::Wall;
+use crate::vocabulary::wake::wake;
 
 /// For how many events room is made at once.
 const AT_ONCE: usize = 4096;
@@ -194,13 +195,13 @@ impl Log {
         records.drain(..).for_each(|record| ring.push(record));
         ring.forget_moments();
         drop(ring);
-        self.pushed.notify_waiters();
+        wake(|| self.pushed.notify_waiters());
     }
 
     /// Says that no more events will come.
     pub(crate) fn close(&self) {
         self.ring.lock().is_closed = true;
-        self.pushed.notify_waiters();
+        wake(|| self.pushed.notify_waiters());
     }
 }
 

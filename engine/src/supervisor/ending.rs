@@ -4,6 +4,7 @@ use tokio::sync::watch;
 
 use super::life::{Fatal, Life};
 use crate::vocabulary::clock::Stamp;
+use crate::vocabulary::wake::wake;
 use crate::worker::stop::cell::Linger;
 
 /// How far the end of the engine has come.
@@ -38,5 +39,9 @@ impl Ending {
             is_finished: false,
             linger,
         }
+    }
+
+    pub(super) fn set_life(&self, life: Life) {
+        wake(|| drop(self.life.send_replace(life)));
     }
 }

@@ -13,6 +13,7 @@ use super::walks::Found;
 use crate::change::ChangeError;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::Kind;
+use crate::vocabulary::wake::wake;
 
 impl EventLoop {
     pub(super) fn answer(&mut self, question: Question) {
@@ -29,7 +30,7 @@ impl EventLoop {
             }
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
             // Dropping the reply says that the engine is stopping.
-            Question::Settled(_) if self.registry.machine.is_killed() => {}
+            Question::Settled(reply) if self.registry.machine.is_killed() => wake(|| drop(reply)),
             Question::Settled(reply) => self.jobs.waiting.add_for_rest(reply),
             Question::Turn(reply) => answer(reply, ()),
             Question::Live(node, generation, reply) => {

@@ -55,13 +55,9 @@ impl EventLoop {
             }
         }
         self.registry.machine.kill();
-        self.ending.life.send_if_modified(|life| {
-            let is_news = matches!(life, Life::Running);
-            if is_news {
-                *life = Life::Stopping;
-            }
-            is_news
-        });
+        if matches!(*self.ending.life.borrow(), Life::Running) {
+            self.ending.set_life(Life::Stopping);
+        }
         self.jobs.waiting.refuse_all();
         if let Some(mut job) = self.jobs.current.take() {
             self.end_job(&mut job);
@@ -87,7 +83,7 @@ impl EventLoop {
         let registry = Box::new(mem::replace(&mut self.registry, empty));
         self.shared.last_report.keep(registry, self.pace.now, verdict.text());
         let to_sum_up = ToSumUp(Arc::clone(&self.shared));
-        self.ending.life.send_replace(Life::Ended(verdict));
+        self.ending.set_life(Life::Ended(verdict));
         drop(self);
         tokio::task::yield_now().await;
         drop(to_sum_up);
@@ -120,10 +116,9 @@ impl EventLoop {
             None if self.is_in_turn => Verdict::Panicked,
             None => Verdict::Lost,
         };
-        // The loop may be going because of a panic: another one would end the process.
-        wake(|| self.outbox.flush(self.pace.now));
-        wake(|| self.end_events());
-        wake(|| drop(self.ending.life.send_replace(Life::Ended(verdict))));
+        self.outbox.flush(self.pace.now);
+        self.end_events();
+        self.ending.set_life(Life::Ended(verdict));
     }
 
     /// Says that no more events will come. An engine that is nested in another leaves that to the

@@ -5,6 +5,7 @@ use super::reply::answer;
 use super::walks::Found;
 use super::walks::Walk;
 use crate::machine::NodeId;
+use crate::vocabulary::wake::wake;
 
 /// How many names are looked at in one turn of the loop.
 const NAMES: usize = 256;
@@ -47,11 +48,11 @@ impl EventLoop {
                 break;
             }
             match walk.found {
-                Found::Report(snapshot, reply) => {
+                Found::Report(snapshot, reply) => wake(|| {
                     if let Err(unwanted) = reply.send(snapshot) {
                         self.discard(unwanted);
                     }
-                }
+                }),
                 Found::Graph(graph, reply) => answer(reply, graph),
             }
         }

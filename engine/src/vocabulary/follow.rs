@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::wake::wake;
+
 struct Shared<T> {
     state: Mutex<State<T>>,
     changed: Notify,
@@ -67,7 +69,7 @@ impl<T> Sender<T> {
         if modify(&mut state.value) {
             state.version += 1;
             drop(state);
-            self.shared.changed.notify_waiters();
+            wake(|| self.shared.changed.notify_waiters());
         }
     }
 }
@@ -75,7 +77,7 @@ impl<T> Sender<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         self.shared.state.lock().is_closed = true;
-        self.shared.changed.notify_waiters();
+        wake(|| self.shared.changed.notify_waiters());
     }
 }
 

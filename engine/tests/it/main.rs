@@ -45,6 +45,7 @@ mod why;
 mod wrapping;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker, WorkerState};
+use tracing::{Metadata, Subscriber, span};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -59,6 +60,45 @@ impl Worker for Idle {
     async fn run(self, stop: Stop) -> Outcome {
         stop.wait().await;
         Ok(())
+    }
+}
+
+/// What becomes of a worker's span.
+#[derive(PartialEq)]
+enum SpanStep {
+    Made,
+    Entered,
+    LetGo,
+}
+
+/// Calls a function with each step of a span.
+struct Spans<F>(F);
+
+impl<F: Fn(SpanStep) + Send + Sync + 'static> Subscriber for Spans<F> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span()
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        (self.0)(SpanStep::Made);
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {}
+
+    fn enter(&self, _: &span::Id) {
+        (self.0)(SpanStep::Entered);
+    }
+
+    fn exit(&self, _: &span::Id) {}
+
+    fn try_close(&self, _: span::Id) -> bool {
+        (self.0)(SpanStep::LetGo);
+        false
     }
 }
 

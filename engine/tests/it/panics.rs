@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, Outcome, Severity, Stop,
-    Worker,
+    Change, EndKind, Engine, EngineState, EventKind, Exit, Manifold, Metrics, Name, Notice,
+    Outcome, Severity, Stop, Worker, WorkerState,
 };
-use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine};
+use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine, wait_for_state};
+use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use crate::{A, Idle, TestResult, stop_all};
@@ -359,6 +360,88 @@ async fn a_waker_that_panics_where_a_stop_or_an_answer_is_waited_for_harms_nothi
     bounced.await?;
     engine.running(&A).await?;
     Ok(clean_kill(engine).await?)
+}
+
+/// Waits for something with a waker that panics.
+fn wait_badly<F: Future>(future: Pin<&mut F>) {
+    let waker = Waker::from(Arc::new(BadWaker));
+    assert!(future.poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_where_a_value_is_waited_for_harms_nothing() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+    let mut value = engine.output(A).follow().await?;
+    let mut changed = Box::pin(value.changed());
+    wait_badly(changed.as_mut());
+
+    engine.provide(A, 2).await?;
+    engine.running(&A).await?;
+
+    drop(changed);
+    assert_eq!(value.get(), Some(2));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_where_an_event_is_waited_for_harms_nothing() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = engine.events();
+    let mut next = Box::pin(events.next());
+    wait_badly(next.as_mut());
+
+    engine.provide(A, 1).await?;
+    engine.running(&A).await?;
+
+    assert!(matches!(next.await, Some(Notice::Event(_))));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_panics_where_an_engines_stop_is_waited_for_harms_nothing() -> TestResult {
+    let (engine, slow) = (test_engine().build()?, Script::new());
+    slow.stop_after(Duration::from_secs(5));
+    engine.install(A, slow.manifold(())).await?;
+    engine.running(&A).await?;
+    let mut events = EventRecorder::new(&engine);
+    let asking = engine.clone();
+    let mut stopping = pin!(asking.stopping());
+    wait_badly(stopping.as_mut());
+
+    engine.kill();
+    wait_for_state(&engine, "a", WorkerState::Stopping).await?;
+
+    stopping.await;
+    let mut ended = pin!(asking.wait());
+    wait_badly(ended.as_mut());
+    events.finish().await?;
+    Ok(ended.await?)
+}
+
+#[test]
+fn a_waker_that_panics_where_an_engine_is_asked_from_outside_harms_nothing() -> TestResult {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    let slow = Script::new();
+    slow.stop_after(Duration::from_secs(5));
+    let engine = runtime.block_on(async {
+        let engine = test_engine().build()?;
+        engine.install(A, slow.manifold(())).await?;
+        engine.running(&A).await?;
+        engine.kill();
+        wait_for_state(&engine, "a", WorkerState::Stopping).await?;
+        Ok::<_, Box<dyn std::error::Error>>(engine)
+    })?;
+    // Their answers come in a turn of the engine's own task.
+    let (mut settled, mut report) = (Box::pin(engine.settled()), Box::pin(engine.report()));
+    wait_badly(settled.as_mut());
+    wait_badly(report.as_mut());
+
+    let ended = runtime.block_on(engine.wait());
+
+    assert_eq!(runtime.block_on(report).state, EngineState::Stopping);
+    Ok(ended?)
 }
 
 #[tokio::test(start_paused = true)]

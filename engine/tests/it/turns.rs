@@ -4,14 +4,15 @@ use std::future::{Future, ready};
 use std::panic::catch_unwind;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{ChangeError, Engine, EngineError, Events, Manifold, Notice};
 use crankcase_testing::{Script, clean_kill, test_engine};
 use tokio::runtime::{Builder, Runtime};
+use tracing::subscriber::{DefaultGuard, set_default};
 
-use crate::{A, B, TestResult, stop_all};
+use crate::{A, B, SpanStep, Spans, TestResult, stop_all};
 
 /// Polls something once.
 fn poll<F: Future>(future: F) -> Poll<F::Output> {
@@ -154,28 +155,18 @@ fn an_engine_on_a_runtime_that_is_gone_is_refused_at_once() -> TestResult {
     Ok(())
 }
 
-/// A waker that panics when it is to wake.
-struct Bomb;
-
-impl Wake for Bomb {
-    fn wake(self: Arc<Self>) {
-        panic!("a waker that panics");
-    }
+/// Makes the start of a worker panic in the engine's loop, for as long as the guard lives.
+fn fault() -> DefaultGuard {
+    set_default(Spans(|step| assert!(step != SpanStep::Made, "a log that panics")))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_in_a_callers_turn_ends_the_engine_and_not_the_caller() -> TestResult {
-    let engine = test_engine().build()?;
-    engine.provide(A, 1).await?;
-    engine.running(&A).await?;
-    let mut watch = engine.output(A).follow().await?;
-    let mut change = pin!(watch.changed());
-    let bomb = Waker::from(Arc::new(Bomb));
-    assert!(change.as_mut().poll(&mut Context::from_waker(&bomb)).is_pending());
+    let (engine, _fault) = (test_engine().build()?, fault());
 
-    let parked = engine.park(&A).await;
+    let provided = engine.provide(A, 1).await;
 
-    assert!(matches!(parked, Err(ChangeError::Stopped)), "{parked:?}");
+    assert!(matches!(provided, Err(ChangeError::Stopped)), "{provided:?}");
     let ended = engine.wait().await;
     assert!(matches!(ended, Err(EngineError::Panicked { .. })), "{ended:?}");
     assert_eq!(engine.report().await.error.as_deref(), Some("its loop panicked"));
@@ -196,19 +187,13 @@ fn all(events: &mut Events) -> (Vec<String>, bool) {
 
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_panics_loses_no_event_and_ends_them() -> TestResult {
-    let engine = test_engine().build()?;
-    engine.provide(A, 1).await?;
-    engine.running(&A).await?;
-    let mut watch = engine.output(A).follow().await?;
-    let mut change = pin!(watch.changed());
-    let bomb = Waker::from(Arc::new(Bomb));
-    assert!(change.as_mut().poll(&mut Context::from_waker(&bomb)).is_pending());
+    let (engine, _fault) = (test_engine().build()?, fault());
     let mut events = engine.events();
 
-    let parked = engine.park(&A).await;
+    let provided = engine.provide(A, 1).await;
 
-    assert!(parked.is_err(), "{parked:?}");
-    let expected = ["/a parked", "/a stopping"].map(str::to_owned).to_vec();
+    assert!(provided.is_err(), "{provided:?}");
+    let expected = ["/a installed", "/a starting, generation 1"].map(str::to_owned).to_vec();
     assert_eq!(all(&mut events), (expected, true));
     Ok(())
 }
