@@ -19,7 +19,6 @@ pub(crate) mod ask;
 pub(crate) mod call;
 mod check;
 mod commands;
-mod discard;
 mod ending;
 mod group;
 pub(crate) mod inbox;
@@ -58,7 +57,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use discard::discard;
+use crate::vocabulary::discard::discard;
 use ending::Ending;
 use inbox::{Inbox, Unread};
 use jobs::Jobs;

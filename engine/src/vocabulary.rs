@@ -5,6 +5,7 @@
 pub(crate) mod backoff;
 pub(crate) mod chunks;
 pub(crate) mod clock;
+pub(crate) mod discard;
 pub(crate) mod error;
 pub(crate) mod exit;
 pub(crate) mod follow;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::discard::discard;
 use super::registry::Registry;
 use super::worker_summary::WorkerSummary;
 use crate::seen::report::{EngineState, Report};
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::clock::Timestamp;
+use crate::vocabulary::discard::discard;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;
 

@@ -8,11 +8,11 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::ask::Ask;
-use super::discard::discard;
 use crate::machine::Generation;
 use crate::manifold::Manifold;
 use crate::seen::event::Origin;
 use crate::vocabulary::clock::Stamp;
+use crate::vocabulary::discard::discard;
 use crate::vocabulary::follow;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::name::Text;

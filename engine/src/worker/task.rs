@@ -14,9 +14,11 @@ use std::task::{Context as TaskContext, Poll, Waker, ready};
 
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::seen::report::Reporter;
+use crate::vocabulary::discard::discard;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};
 use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::Outputs;
@@ -93,43 +95,60 @@ impl Launch {
         run: impl FnOnce(InputValues, Context) -> Outcome + Send + 'static,
     ) -> Option<AbortHandle> {
         let mut guard = Guard::new(&mut self);
-        let (input_values, ctx) = (self.input_values, self.ctx);
-        let runtime = guard.identity().environment().workers.clone();
-        let name = ctx.name().to_owned();
         guard.if_dropped = Some(TaskEnd::NoThread);
-        let body = move || {
-            guard.if_dropped = Some(TaskEnd::Dropped);
-            let _runtime = runtime.enter();
-            let span = guard.observed.as_ref().map(|observed| observed.span());
-            let entered = span.as_ref().map(|span| span.enter());
-            // It owns what the worker starts with. That is dropped before the end is told, also if the
-            // worker does not start.
-            let start = || {
-                if guard.stop.start_ended() {
-                    return Ok(());
+        let (input_values, ctx) = (self.input_values, self.ctx);
+        let workers = guard.identity().environment().workers.clone();
+        let name = ctx.name().to_owned();
+        let start = move |guard: &mut Guard| {
+            if guard.stop.start_ended() {
+                return Ok(());
+            }
+            let mut wrapped = guard.wrap(&ctx, &input_values, &*manifold);
+            let mut cx = TaskContext::from_waker(Waker::noop());
+            match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
+                Some(Poll::Ready(Some(outcome))) => outcome,
+                _ => {
+                    guard.enter(&ctx)?;
+                    run(input_values, ctx)
                 }
-                let mut wrapped = guard.wrap(&ctx, &input_values, &*manifold);
-                let mut cx = TaskContext::from_waker(Waker::noop());
-                match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
-                    Some(Poll::Ready(Some(outcome))) => outcome,
-                    _ => {
-                        guard.enter(&ctx)?;
-                        run(input_values, ctx)
-                    }
-                }
-            };
-            let outcome = catch_unwind(AssertUnwindSafe(start));
-            // What comes of its end is not the worker's doing.
-            drop(entered);
-            let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
-            guard.finish(TaskEnd::Outcome(outcome));
+            }
         };
-        // If the thread cannot be made, dropping the body drops the guard, which tells the end.
-        let spawned = std::thread::Builder::new().name(name).spawn(body);
+        let body = ThreadBody { parts: Some((start, guard)), workers };
+        let spawned = std::thread::Builder::new().name(name).spawn(move || body.run());
         if let Err(error) = spawned {
             tracing::warn!(parent: None, %error, "cannot make a thread for a blocking worker");
         }
         None
+    }
+}
+
+/// What the thread of a worker runs. If there is no thread for it, it is dropped outside the loop.
+struct ThreadBody<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> {
+    /// In this order: what the worker starts with is dropped before its end is told.
+    parts: Option<(S, Guard)>,
+    workers: Handle,
+}
+
+impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> ThreadBody<S> {
+    fn run(mut self) {
+        let Some((start, mut guard)) = self.parts.take() else { return };
+        guard.if_dropped = Some(TaskEnd::Dropped);
+        let _runtime = self.workers.enter();
+        let span = guard.observed.as_ref().map(|observed| observed.span());
+        let entered = span.as_ref().map(|span| span.enter());
+        let outcome = catch_unwind(AssertUnwindSafe(|| start(&mut guard)));
+        // What comes of its end is not the worker's doing.
+        drop(entered);
+        let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
+        guard.finish(TaskEnd::Outcome(outcome));
+    }
+}
+
+impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> Drop for ThreadBody<S> {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            discard(&self.workers, parts);
+        }
     }
 }
 

@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::ThreadId;
 use std::time::Duration;
 
-use crankcase_engine::{EngineError, EventKind, Manifold, Name, WorkerState};
+use crankcase_engine::{EndKind, EngineError, EventKind, Manifold, Metrics, Name, WorkerState};
 use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tracing::{Metadata, Subscriber, span};
 
 use crate::threads::{Idle, SHORT, WorkerRuntime};
-use crate::{A, B, TestResult, state, stop_all};
+use crate::{A, B, Spans, TestResult, state, stop_all};
 
 /// Returns a blocking manifold that notes the name of its thread and when it ends.
 fn blocking(journal: &Journal) -> Manifold {
@@ -254,53 +252,17 @@ async fn a_blocking_worker_is_not_gone_before_what_passes_its_values_on() -> Tes
     Ok(clean_kill(engine).await?)
 }
 
-/// Holds up a worker's thread where it enters the worker's span and where it lets go of it.
-struct Gates {
-    tests: ThreadId,
-    open: Mutex<mpsc::Receiver<()>>,
-}
-
-impl Gates {
-    fn pass(&self) {
-        if std::thread::current().id() != self.tests {
-            self.open.lock().recv().ok();
-        }
-    }
-}
-
-impl Subscriber for Gates {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, _: &tracing::Event<'_>) {}
-
-    fn enter(&self, _: &span::Id) {
-        self.pass();
-    }
-
-    fn exit(&self, _: &span::Id) {}
-
-    fn try_close(&self, _: span::Id) -> bool {
-        self.pass();
-        false
-    }
-}
-
 #[tokio::test]
 async fn what_a_thread_was_to_be_started_with_is_dropped_before_its_worker_is_gone() -> TestResult {
     const HELD: Name<Arc<()>> = Name::new("held");
     let (go, open) = mpsc::channel();
-    let gates = Gates { tests: std::thread::current().id(), open: Mutex::new(open) };
-    let _gates = tracing::subscriber::set_default(gates);
+    let (tests, open) = (std::thread::current().id(), Mutex::new(open));
+    // The worker's thread waits where it enters the worker's span, and where it lets go of it.
+    let _spans = tracing::subscriber::set_default(Spans(move |_| {
+        if std::thread::current().id() != tests {
+            open.lock().recv().ok();
+        }
+    }));
     let (engine, held) = (test_engine().build()?, Arc::new(()));
     let mut events = EventRecorder::new(&engine);
     let idle = Manifold::builder().inputs(HELD).offers::<(u32,)>().run_blocking(|_, up| {
@@ -319,6 +281,53 @@ async fn what_a_thread_was_to_be_started_with_is_dropped_before_its_worker_is_go
     assert_eq!(Arc::strong_count(&held), 1);
     drop(go);
     Ok(clean_kill(engine).await?)
+}
+
+/// Remembers the paths of the workers that have ended.
+#[derive(Default)]
+struct Ended(Mutex<Vec<String>>);
+
+impl Metrics for Ended {
+    fn worker_ended(&self, path: &str, _: EndKind, _: Duration) {
+        self.0.lock().push(path.to_owned());
+    }
+}
+
+/// A stack that is larger than the address space: there is no thread with it.
+const NO_STACK: &str = "1152921504606846976";
+
+/// Returns whether this process can make no threads; runs the test in such a process if this one can.
+fn is_without_threads(test: &str) -> Result<bool, Box<dyn std::error::Error>> {
+    if std::env::var("RUST_MIN_STACK").is_ok_and(|size| size == NO_STACK) {
+        return Ok(true);
+    }
+    let mut child = std::process::Command::new(std::env::current_exe()?);
+    child.args(["--exact", test, "--test-threads=1"]).env("RUST_MIN_STACK", NO_STACK);
+    let output = child.output()?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    Ok(false)
+}
+
+#[tokio::test]
+async fn a_worker_without_a_thread_ends_outside_the_engines_loop() -> TestResult {
+    let test = "blocking::a_worker_without_a_thread_ends_outside_the_engines_loop";
+    if !is_without_threads(test)? {
+        return Ok(());
+    }
+    let ended = Arc::new(Ended::default());
+    let engine = test_engine().metrics(Arc::clone(&ended) as Arc<dyn Metrics>).build()?;
+    let mut events = EventRecorder::new(&engine);
+
+    // The worker is started in this call, or in the engine's own task.
+    let installed = engine.install(A, blocking(&Journal::new()));
+    let ended_in_loop = ended.0.lock().clone();
+    installed.await?;
+    let event = events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. })).await?;
+
+    assert_eq!(event.kind.to_string(), "ended, failed: cannot make a thread for it");
+    assert_eq!(ended_in_loop, [] as [&str; 0]);
+    assert_eq!(*ended.0.lock(), ["/a"]);
+    stop_all(&engine).await
 }
 
 /// The start timeout of a worker that says much earlier that it will not come up.
@@ -387,7 +396,7 @@ async fn a_blocking_worker_that_ends_before_it_is_up_says_nothing_besides() -> T
 /// Publishes a value in the moment between a worker's outputs being taken and it being up.
 struct Early(Vec<tokio::sync::watch::Sender<u32>>);
 
-impl crankcase_engine::Metrics for Early {
+impl Metrics for Early {
     fn worker_started(&self, path: &str, _: Duration) {
         let index = path.strip_prefix("/n").and_then(|index| index.parse::<usize>().ok());
         if let Some(sender) = index.and_then(|index| self.0.get(index)) {

@@ -6,7 +6,7 @@ use tokio::runtime::Handle;
 
 /// Drops something in a task of its own. A drop that panics is caught; one that blocks costs one
 /// thread, and holds up no other drop.
-pub(super) fn discard<T: Send + 'static>(runtime: &Handle, value: T) {
+pub(crate) fn discard<T: Send + 'static>(runtime: &Handle, value: T) {
     // Not in the future itself: a runtime that is shut down drops that here and now.
     let value = Discarded(Some(value));
     drop(runtime.spawn(async move { drop(value) }));
