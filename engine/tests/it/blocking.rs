@@ -163,6 +163,7 @@ impl Drop for Says {
 async fn what_a_blocking_start_held_is_dropped_before_the_worker_is_gone() -> TestResult {
     let workers = WorkerRuntime::new(2)?;
     let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let mut events = EventRecorder::new(&engine);
     let (go_on, waiting) = mpsc::channel::<()>();
     let (release, held) = mpsc::channel::<()>();
     let (waiting, held) = (Arc::new(Mutex::new(waiting)), Arc::new(Mutex::new(held)));
@@ -192,14 +193,16 @@ async fn what_a_blocking_start_held_is_dropped_before_the_worker_is_gone() -> Te
         let dropped = told.recv().await;
         drop(go_on);
         let dropping = told.recv().await;
+        let ended = events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. }));
+        let ended = ended.await.map(drop);
         let state = state(&engine, "a").await;
         drop(release);
-        (dropped, dropping, state)
+        ended.map(|()| (dropped, dropping, state))
     };
     let (uninstalled, looked) = tokio::join!(uninstalled, looked);
 
     uninstalled?;
-    assert_eq!(looked, (Some("future dropped"), Some("dropping"), WorkerState::Lingering));
+    assert_eq!(looked?, (Some("future dropped"), Some("dropping"), WorkerState::Lingering));
     Ok(clean_kill(engine).await?)
 }
 
