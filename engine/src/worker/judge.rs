@@ -1,6 +1,7 @@
 //! How the end of a worker is judged: in its own task, and nowhere else.
 
 use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::finish::{Failure, Finish, TaskEnd};
 use super::host::Environment;
@@ -77,11 +78,15 @@ impl Finish {
     }
 
     fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
-        let failure = Failure { text: text::written(why), is_panic, fatal: None };
+        // An error whose text panics means what it means all the same.
+        let text = catch_unwind(AssertUnwindSafe(|| text::written(why))).unwrap_or_else(|payload| {
+            format!("the text of its error {}", Panicked::from_payload(payload))
+        });
+        let failure = Failure { text, is_panic, fatal: None };
         Self { kind, failure: Some(Box::new(failure)) }
     }
 
-    /// The end of a worker whose filter, classifier or error text panicked.
+    /// The end of a worker whose filter or classifier panicked.
     pub(crate) fn of_panic(panic: &Panicked) -> Self {
         Self::because(EndKind::Failed, panic, true)
     }

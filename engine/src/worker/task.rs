@@ -283,6 +283,17 @@ fn end<F, R>(
     future.or(beside)
 }
 
+/// Returns the outcome of a worker whose future panicked while it was dropped: a failure, unless the
+/// worker had asked for more.
+fn outcome_after(outcome: Outcome, panicked: Panicked) -> Outcome {
+    if matches!(outcome, Err(Exit::Fatal(_) | Exit::Uninstall)) {
+        return outcome;
+    }
+    // The drop of an error is foreign code, and may panic too.
+    drop(catch_unwind(AssertUnwindSafe(|| drop(outcome))));
+    Err(Exit::failed(panicked))
+}
+
 /// What stands beside few workers.
 #[derive(Default)]
 struct Beside {
@@ -337,7 +348,7 @@ where
         };
         let mut this = self.project();
         if let Some(panicked) = end(this.state.as_mut(), this.beside) {
-            outcome = Err(Exit::failed(panicked));
+            outcome = outcome_after(outcome, panicked);
         }
         this.guard.finish(TaskEnd::Outcome(outcome));
         Poll::Ready(())

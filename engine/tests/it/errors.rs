@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Context, Engine, EngineBuilder, EngineError, EventKind, Exit, Manifold, Name, NestedEngine,
+    Context, Engine, EngineBuilder, EngineError, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
 
@@ -122,4 +124,64 @@ async fn a_refusal_that_main_returns_is_printed_with_its_cause() -> TestResult {
     let name = Name::<()>::parse("").err().ok_or("it is a name")?;
     assert_eq!(format!("{name:?}"), name.to_string());
     Ok(clean_kill(engine).await?)
+}
+
+/// An error that cannot be written.
+#[derive(Debug)]
+struct Unwritable;
+
+impl fmt::Display for Unwritable {
+    fn fmt(&self, _f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("no words for it")
+    }
+}
+
+impl Error for Unwritable {}
+
+#[tokio::test(start_paused = true)]
+async fn a_fatal_error_whose_text_panics_stops_the_engine() -> TestResult {
+    let (engine, fails) = (test_engine().build()?, Script::new());
+    engine.install(A, fails.manifold(())).await?;
+    engine.running(&A).await?;
+
+    fails.end(Err(Exit::fatal(Unwritable)));
+
+    assert!(matches!(engine.wait().await, Err(EngineError::Fatal { .. })));
+    let error = engine.report().await.error;
+    assert_eq!(error.as_deref(), Some("/a: the text of its error panicked: no words for it"));
+    Ok(())
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+/// Ends with a fatal error, and panics when it is dropped.
+struct EndsBadly(#[expect(dead_code, reason = "only its drop matters")] Bomb);
+
+impl Future for EndsBadly {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, _cx: &mut TaskContext<'_>) -> Poll<Outcome> {
+        Poll::Ready(Err(Exit::fatal("the disk is gone")))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fatal_error_stops_the_engine_also_if_the_drop_of_the_future_panics() -> TestResult {
+    let engine = test_engine().build()?;
+    let fails = Manifold::builder().run(|(), _up| EndsBadly(Bomb));
+
+    engine.install(A, fails).await?;
+
+    let EngineError::Fatal { source, .. } = engine.wait().await.unwrap_err() else {
+        panic!("it ends otherwise");
+    };
+    assert_eq!(source.to_string(), "the disk is gone");
+    Ok(())
 }
