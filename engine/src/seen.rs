@@ -1,4 +1,4 @@
-//! What is seen of an engine from outside: events, reports and the graph, as plain data.
+//! What can be seen of an engine from outside: events, reports and the graph, as plain data.
 
 pub(crate) mod event;
 pub(crate) mod graph;

@@ -1,18 +1,19 @@
-//! The loop that owns an engine: it turns messages into the machine's events, and the machine's
-//! commands into tasks and timers.
+//! The loop that owns an engine. It turns messages into events of the machine, and commands of the
+//! machine into tasks and timers.
 //!
 //! Invariants:
-//! 1. No user code runs here: values are cloned in the tasks that get them and dropped in tasks of
-//!    their own or by who has published them (or here, if they are plain), errors are judged and written as
-//!    text in the tasks that end with them, reporters run in tasks of their own.
-//! 2. Between two events all of the machine's commands have been carried out, and all that is to
-//!    stop is marked: a worker that ends because of what has just happened is not taken for failed.
-//!    What is still to be stopped and started may be left for later.
-//! 3. Changes, waves, kills, reports and graphs are worked on in slices, with a look at the messages
-//!    in between. So are timers that are due. What is not sliced is a preview, what goes with a
-//!    group, its check for cycles and for a worker that would wait for its own end, and what one hub
-//!    shows its users: each is one walk. Nor is the end of a kill's deadline, nor the list of those
-//!    who are left behind.
+//! 1. The loop runs no user code. A task clones the values that it gets. A value is dropped in a
+//!    task of its own or by its publisher; the loop drops only plain values. The task that ends
+//!    with an error classifies it and writes its text. Each reporter runs in a task of its own.
+//! 2. Between two events the loop has carried out all commands of the machine, and the machine has
+//!    marked every worker that is to stop. So a worker that ends because of the last event does not
+//!    count as failed. The stops and starts themselves may follow later.
+//! 3. The loop works in slices on changes, waves, kills, reports, graphs and due timers, and looks
+//!    at the messages between two slices. Some work is not sliced; each of these is one walk: a
+//!    preview, the search for what goes with a group, the quick cycle check of a group with one
+//!    linked op, the check that a worker does not wait for its own end, the type check against all
+//!    users of one name, and what one name shows its users. The end of a kill's deadline and the
+//!    list of workers left behind are not sliced either.
 
 pub(crate) mod applied;
 pub(crate) mod ask;
@@ -80,35 +81,36 @@ use crate::worker::message::Message;
 use crate::worker::stop::Stop;
 use crate::worker::stop::cell::Linger;
 
-/// How many messages, and how many calls, are looked at in one turn.
+/// How many messages, and how many calls, one turn handles at most.
 const BATCH: usize = 256;
 
-/// How many ops are dropped in the loop if no manifold is left in them: nothing in them is foreign
-/// then.
+/// Up to this many ops are dropped in the loop if they hold no manifold: then their drop runs no
+/// user code.
 const FEW_OPS: usize = 64;
 
-/// What an engine's handles and its loop share.
+/// State that the handles of an engine share with its loop.
 pub(crate) struct Shared {
     pub(crate) inbox: Inbox<EventLoop>,
     pub(crate) environment: Arc<Environment>,
     pub(crate) tree: Arc<Tree<Self>>,
     pub(crate) life: watch::Receiver<Life>,
-    /// The worker that a nested engine is in the outer one: it is not gone before the workers are
-    /// that run in it.
+    /// The worker of a nested engine in its outer engine. It is gone only after the workers of the
+    /// nested engine.
     pub(crate) outer: Option<Stop>,
-    /// The workers that were left behind at its end, those of nested engines too, by path.
+    /// The paths of the workers that were left behind at the engine's end, including those in
+    /// nested engines.
     pub(crate) left_behind: OnceLock<Vec<String>>,
     pub(crate) last_report: LastReport,
 }
 
 impl Shared {
-    /// Returns what the engine of a worker shares with its handles.
+    /// Returns the shared state of the engine that this worker runs in.
     pub(crate) fn of(identity: &Identity) -> Arc<Self> {
         let shared = Arc::clone(&identity.host).into_any().downcast();
         shared.unwrap_or_else(|_| unreachable!("no other type is a host"))
     }
 
-    /// Returns the workers that were left behind; none before the engine's end.
+    /// Returns the paths of the workers that were left behind; empty before the engine's end.
     pub(crate) fn left_behind(&self) -> &[String] {
         self.left_behind.get().map_or(&[], Vec::as_slice)
     }
@@ -157,7 +159,7 @@ impl fmt::Debug for Shared {
 /// The loop of an engine.
 pub(crate) struct EventLoop {
     shared: Arc<Shared>,
-    /// What was taken out of the inbox and not looked at yet.
+    /// Messages and calls that were taken out of the inbox and are not handled yet.
     unread: Unread,
     registry: Registry,
     timers: Timers,
@@ -166,11 +168,11 @@ pub(crate) struct EventLoop {
     pace: Pace,
     ending: Ending,
     outbox: Outbox,
-    /// Whether someone takes a turn: a loop that is lost meanwhile has panicked.
+    /// Whether a turn is running. If the loop is dropped during a turn, that turn has panicked.
     is_in_turn: bool,
 }
 
-/// What a loop begins with.
+/// The values that a new loop needs.
 pub(crate) struct Beginning {
     pub(crate) shared: Arc<Shared>,
     pub(crate) life: watch::Sender<Life>,
@@ -178,11 +180,11 @@ pub(crate) struct Beginning {
     pub(crate) linger: Option<Linger>,
 }
 
-/// A loop that does not come to its end, because its runtime goes or it panics, leaves no worker
-/// behind that nobody supervises.
+/// If the loop is dropped before the engine's end, because its runtime shuts down or a turn panics,
+/// every live worker is aborted. No worker runs on without supervision.
 ///
-/// It may be dropped because of a panic, so that another one would end the process: all that wakes
-/// others is run by `wake`.
+/// A panic may have caused the drop, so a second panic would abort the process. Therefore
+/// everything that runs a waker goes through `wake`.
 impl Drop for EventLoop {
     fn drop(&mut self) {
         let unread = self.shared.inbox.close();
@@ -243,10 +245,10 @@ impl EventLoop {
         }
     }
 
-    /// Goes on with what is under way for one slice; returns whether there is more.
+    /// Continues the work under way for one slice, and returns whether there is more.
     ///
-    /// Calls come first: they are begun, and what they wait for is done, whatever else there is to
-    /// do. And each time the machine takes some steps, however many calls there are.
+    /// Calls come first. The loop begins them and does what they wait for, whatever else there is
+    /// to do. Each time the machine takes some steps too, however many calls there are.
     fn work(&mut self) -> bool {
         while !self.carry_out(Scope::Marks)
             && let Some(mut job) = self.jobs.current.take().or_else(|| self.begin_next_job())
@@ -256,7 +258,7 @@ impl EventLoop {
                 break;
             };
             self.conclude(*job, changed);
-            // Also of many small ones each may have taken a walk.
+            // Each of many small groups may have taken a walk.
             if self.pace.is_slice_over() {
                 break;
             }
@@ -268,7 +270,7 @@ impl EventLoop {
         has_more
     }
 
-    /// Shows the followers of a name what it offers now.
+    /// Shows the followers of a name its current values.
     fn show(&mut self, node: NodeId) {
         let slot = &self.registry.slots[node.index()];
         let unseen: Vec<_> = slot.show().collect();
@@ -277,7 +279,7 @@ impl EventLoop {
         }
     }
 
-    /// Makes an event about a worker, if anyone follows them.
+    /// Makes an event about a worker if anyone follows the events.
     fn note(
         &mut self,
         node: NodeId,
@@ -288,8 +290,8 @@ impl EventLoop {
         self.outbox.note(name, origin, kind);
     }
 
-    /// Takes the machine's steps within a scope until there is none or the slice is over; returns
-    /// whether there are more. Commands are never left for later.
+    /// Takes the machine's steps within a scope until none is left or the slice is over, and
+    /// returns whether there are more. Always carries out all commands.
     pub(super) fn carry_out(&mut self, scope: Scope) -> bool {
         let mut steps = 0;
         loop {
@@ -309,7 +311,7 @@ impl EventLoop {
         }
     }
 
-    /// Drops something where the workers run.
+    /// Drops a value on the workers' runtime.
     pub(super) fn discard<T: Send + 'static>(&self, value: T) {
         discard(&self.shared.environment.workers, value);
     }
@@ -321,7 +323,7 @@ impl EventLoop {
     }
 
     pub(super) fn discard_ops(&self, ops: Ops) {
-        // What is installed now is left in none of them.
+        // Ops that were applied hold no manifold any more.
         if ops.len() > FEW_OPS || ops.iter().any(Op::has_manifold) {
             self.discard(ops);
         }

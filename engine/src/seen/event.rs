@@ -1,4 +1,4 @@
-//! What happens in an engine, as those are told who follow it.
+//! Events: what happens in an engine, for those who follow it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns it as it is kept.
+    /// Returns the origin with both texts cut to the length that is kept.
     pub(crate) fn cut(self) -> Self {
         Self { who: text::cut(self.who), why: text::cut(self.why) }
     }
@@ -34,37 +34,37 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One transition in an engine or in one that is nested in it.
+/// One transition in an engine or in one nested in it.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Counts the events of an engine and those nested in it that anyone followed, from 0, without
-    /// gaps.
+    /// The number of the event, from 0 and without gaps. Counts the events of the outermost engine
+    /// and all engines nested in it, while anyone follows them.
     pub sequence: u64,
-    /// When it happened. What an engine does in one go has one time, that of its beginning; a worker
-    /// that notes something meanwhile may have a later one, and a lower number.
+    /// When it happened. Events that an engine makes in one turn of its loop all have the time at
+    /// which that turn began. An event that a worker notes meanwhile may have a later time and a
+    /// lower number.
     pub at: Timestamp,
     /// What happened.
     pub kind: EventKind,
-    /// Who asked for it, if it was asked for.
+    /// Who asked for it, if anyone did and was named.
     pub origin: Option<Arc<Origin>>,
     pub(crate) engine: Arc<str>,
-    /// The worker that it is about; none if it is about the engine.
+    /// The worker that the event is about; none if it is about the engine.
     pub(crate) name: Option<Text>,
 }
 
 impl Event {
-    /// Returns the path of the engine that it is about or whose worker it is about; that of the
-    /// outermost engine is empty.
+    /// Returns the path of the engine of this event; empty for the outermost engine.
     pub fn engine(&self) -> &str {
         &self.engine
     }
 
-    /// Returns the name of the worker that it is about; none if it is about the engine.
+    /// Returns the name of the worker that the event is about; none if it is about the engine.
     pub fn worker(&self) -> Option<&str> {
         self.name.as_ref().map(Text::as_str)
     }
 
-    /// Returns the path of the worker, or of the engine, that it is about.
+    /// Returns the path of the worker, or of the engine, that the event is about.
     pub fn path(&self) -> String {
         match &self.name {
             Some(name) => [&*self.engine, "/", name.as_str()].concat(),
@@ -106,7 +106,7 @@ pub enum EventKind {
     Installed,
     /// A manifold was replaced by another.
     Replaced,
-    /// A manifold is being taken out.
+    /// A manifold is being uninstalled.
     Uninstalled,
     /// A manifold and its worker are gone.
     Removed,
@@ -118,17 +118,17 @@ pub enum EventKind {
     Unparked,
     /// A worker is being started.
     Starting {
-        /// Which worker of its name it is.
+        /// The worker's generation.
         generation: u32,
     },
     /// A worker is up.
     Started {
-        /// Which worker of its name it is.
+        /// The worker's generation.
         generation: u32,
     },
     /// A running worker has published a new value.
     Changed {
-        /// The type of the output; it is shown without the paths of modules.
+        /// The type of the output. It is serialised without module paths.
         #[serde(serialize_with = "short")]
         output: &'static str,
     },
@@ -136,28 +136,28 @@ pub enum EventKind {
     InputLost,
     /// A worker was told to stop.
     Stopping,
-    /// A worker did not stop in its grace, or its start took too long; its future is being dropped.
+    /// A worker did not stop in its grace, or did not start in time; its future is being dropped.
     Aborted,
     /// A worker outlived both graces, or never yields.
     Stuck,
     /// A worker has ended.
     Ended {
-        /// How.
+        /// How it ended.
         end: EndKind,
-        /// Why, if there is anything to say; cut after 64 KiB.
+        /// Why it ended, if there is a reason; cut after 64 KiB.
         error: Option<String>,
         /// Whether it panicked.
         is_panic: bool,
     },
-    /// Something is left of a worker that has just ended, such as blocking work. Values of it that
-    /// are being dropped are not said.
+    /// A worker has ended, but something of it is left, such as blocking work. Values that are only
+    /// being dropped do not count.
     Lingering,
-    /// Nothing is left any more of a worker that had ended before, and lingered or was stuck.
+    /// Nothing is left of a worker that had ended before, and lingered or was stuck.
     Gone,
-    /// A worker waits before it is started again. Without it, it is started at once: its delay is
-    /// zero, or an input has changed since it was started.
+    /// A worker waits before it is started again. There is no such event if it is started at once:
+    /// its delay is zero, or an input has changed since its last start.
     Waiting {
-        /// For how long.
+        /// How long it waits, in seconds when serialised.
         #[serde(serialize_with = "seconds")]
         delay: Duration,
         /// How many times in a row it has failed; 0 if it waits out its bounce delay.
@@ -168,12 +168,12 @@ pub enum EventKind {
         /// How many times in a row it has failed.
         failures: u32,
     },
-    /// A worker says that it does not do all it should, or that it does so again.
+    /// A worker says that it is degraded, or in good health again.
     Health {
-        /// Why it is degraded; `None` when all is well again.
+        /// Why it is degraded; `None` once it is in good health again.
         degraded: Option<String>,
     },
-    /// A worker says what it has done; the event's origin says at whose wish.
+    /// A worker notes what it has done. The event's origin says who asked for it.
     Noted {
         /// What it has done.
         text: String,

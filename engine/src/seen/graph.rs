@@ -1,3 +1,5 @@
+//! The dependency graph of an engine, as plain data.
+
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
@@ -5,16 +7,16 @@ use serde::Serialize;
 
 use crate::seen::report::WorkerState;
 
-/// The dependency graph of an engine with its states. It serialises to JSON, and
+/// The dependency graph of an engine with the states of its workers. It serialises to JSON, and
 /// [`to_dot`](Self::to_dot) writes it for Graphviz.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Graph {
     /// The engine's path.
     pub path: String,
-    /// The names, sorted; also those that are only used, not installed.
+    /// All names, sorted. Includes names that are not installed but still in use.
     pub nodes: Vec<GraphNode>,
-    /// Who uses whom, sorted.
+    /// All declared inputs, sorted.
     pub edges: Vec<GraphEdge>,
 }
 
@@ -34,9 +36,9 @@ pub struct GraphNode {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[non_exhaustive]
 pub struct GraphEdge {
-    /// Who declares it.
+    /// The name that declares the input.
     pub user: String,
-    /// The name that it refers to.
+    /// The name that the input refers to.
     pub input: String,
     /// `required`, `optional`, `live` or `live required`.
     pub need: &'static str,
@@ -52,7 +54,7 @@ impl Graph {
     pub(crate) fn sort(&mut self) {
         self.nodes.sort_unstable();
         self.edges.sort_unstable();
-        // A name that was forgotten and came again while the graph was drawn may have been seen twice.
+        // The walk may have seen a name twice: it was forgotten and added again meanwhile.
         self.nodes.dedup_by(|next, node| next.name == node.name);
         self.edges.dedup();
     }
@@ -82,12 +84,11 @@ impl Graph {
         }
     }
 
-    /// Returns the graph in the DOT language: an arrow leads from a worker to its input, dashed for
-    /// an optional and dotted for a live one.
+    /// Returns the graph in the DOT language. An arrow leads from a worker to its input. It is
+    /// dashed for an optional input, and dotted for a live one.
     #[expect(clippy::missing_panics_doc, reason = "writing to a string cannot fail")]
     pub fn to_dot(&self) -> String {
         let mut dot = String::new();
-        // Writing to a string cannot fail.
         self.write_dot(&mut dot).expect("a string takes everything");
         dot
     }

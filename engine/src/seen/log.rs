@@ -1,4 +1,4 @@
-//! The newest events of a tree of engines, and those who follow them.
+//! The newest events of a tree of engines, and the subscribers that follow them.
 
 mod record;
 
@@ -17,7 +17,7 @@ use crate::seen::event::Event;
 use crate::vocabulary::clock::Wall;
 use crate::vocabulary::wake::wake;
 
-/// For how many events room is made at once.
+/// Room for this many events is made at once.
 const AT_ONCE: usize = 4096;
 
 /// What a subscriber gets.
@@ -31,11 +31,11 @@ pub enum Notice {
 
 /// Follows the events of a tree of engines.
 ///
-/// A slow subscriber holds up nobody: it misses events, and is told how many and where.
+/// A slow subscriber holds up nobody: it misses events, and learns how many and where.
 #[derive(Debug)]
 pub struct Events {
     log: Arc<Log>,
-    /// The sequence number of the event that comes next.
+    /// The sequence number of the next event.
     next: u64,
 }
 
@@ -60,18 +60,18 @@ impl Events {
         Ok(Notice::Event(event))
     }
 
-    /// Waits for the next event; `None` when the engine has ended and all its events were given.
+    /// Waits for the next event; `None` once the engine has ended and all its events were returned.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<Notice> {
-        // Events that come without an end do not keep the other tasks of this thread waiting.
+        // An endless stream of events does not keep the other tasks of this thread waiting.
         consume_budget().await;
         loop {
             let log = Arc::clone(&self.log);
             let pushed = log.pushed.notified();
-            // What is pushed after this look wakes it.
+            // An event that is pushed after this look wakes the subscriber.
             match self.look() {
                 Ok(notice) => return Some(notice),
                 Err(Nothing::Ever) => return None,
@@ -88,7 +88,7 @@ impl Drop for Events {
     }
 }
 
-/// The events of a tree of engines: a ring of the newest, shared by all who follow them.
+/// The events of a tree of engines: a ring of the newest, shared by all subscribers.
 #[derive(Debug)]
 pub(crate) struct Log {
     ring: Mutex<Ring>,
@@ -96,7 +96,7 @@ pub(crate) struct Log {
     followers: AtomicUsize,
 }
 
-/// What events have in common that enter the ring together.
+/// What events have in common if they enter the ring together.
 #[derive(Debug)]
 struct Moment {
     /// The sequence number of its first event.
@@ -107,24 +107,24 @@ struct Moment {
 
 #[derive(Debug)]
 struct Ring {
-    /// The newest events: they are numbered as they enter the ring.
+    /// The newest events. They are numbered as they enter the ring.
     records: VecDeque<Record>,
     /// What the records have in common, the oldest first.
     moments: VecDeque<Moment>,
-    /// The sequence number of the event that comes after them.
+    /// The sequence number of the next event that enters.
     next: u64,
     capacity: usize,
     is_closed: bool,
 }
 
-/// What a subscriber finds where there is no event.
+/// Why a subscriber finds no event.
 enum Nothing {
     Yet,
     Ever,
 }
 
 impl Ring {
-    /// The sequence number of the oldest event.
+    /// Returns the sequence number of the oldest event.
     fn first(&self) -> u64 {
         self.next - self.records.len() as u64
     }
@@ -143,7 +143,7 @@ impl Ring {
         self.moments.get(later.checked_sub(1)?)
     }
 
-    /// Forgets the moments of which no record is left.
+    /// Forgets the moments that have no record left.
     fn forget_moments(&mut self) {
         let first = self.first();
         let is_over = |moment: &Moment| moment.first <= first;
@@ -152,7 +152,7 @@ impl Ring {
         }
     }
 
-    /// Enters a record, in the place of the oldest one if there is no more room.
+    /// Adds a record. If the ring is full, the oldest record is removed.
     fn push(&mut self, record: Record) {
         if self.records.len() == self.capacity {
             self.records.pop_front();
@@ -175,12 +175,13 @@ impl Log {
         Events { log: Arc::clone(self), next }
     }
 
-    /// Whether anyone follows the events. Who comes later misses what was not kept for nobody.
+    /// Whether anyone follows the events. Without a subscriber no events are kept, so a later one
+    /// misses them.
     pub(crate) fn is_followed(&self) -> bool {
         self.followers.load(Ordering::Relaxed) > 0
     }
 
-    /// Enters what happened in one engine at one moment, the oldest first.
+    /// Adds the events of one engine at one moment, the oldest first.
     pub(crate) fn push(&self, at: Wall, engine: &Arc<str>, records: &mut Vec<Record>) {
         if records.is_empty() {
             return;
@@ -198,7 +199,7 @@ impl Log {
         wake(|| self.pushed.notify_waiters());
     }
 
-    /// Says that no more events will come.
+    /// Closes the log: no more events will come.
     pub(crate) fn close(&self) {
         self.ring.lock().is_closed = true;
         wake(|| self.pushed.notify_waiters());

@@ -1,3 +1,5 @@
+//! Reports: what an engine and its workers are doing, as plain data.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
@@ -8,9 +10,11 @@ use serde::Serialize;
 use crate::seen::event::Origin;
 use crate::vocabulary::clock::Timestamp;
 
-/// What an engine, its workers and the engines among them are doing.
+/// What an engine, its workers and its nested engines are doing.
 ///
-/// It is taken at one moment, except for the workers' own reports, which are asked for afterwards.
+/// A report shows one moment, except for the workers' own reports: reporters are asked afterwards.
+/// In an engine of more than 256 names it is taken in several turns, and shows more than one
+/// moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -18,8 +22,9 @@ pub struct Report {
     pub path: String,
     /// Whether the engine runs.
     pub state: EngineState,
-    /// Whether all essential workers run in good health, those that are engines with all that is
-    /// essential in them.
+    /// Whether no error stops the engine, and all essential workers run in good health or are done.
+    /// An essential nested engine must be healthy itself. After the engine's end: whether it ended
+    /// without an error and left no worker behind.
     pub is_healthy: bool,
     /// When the report was taken.
     pub at: Timestamp,
@@ -27,7 +32,7 @@ pub struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The workers that are stuck: told to stop, dropped, and still there. After the engine's end
-    /// those of nested engines too.
+    /// this includes workers in nested engines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
     /// The workers by name.
@@ -54,7 +59,7 @@ pub struct WorkerReport {
     pub path: String,
     /// What it is doing.
     pub state: WorkerState,
-    /// Which worker of its name it is, or was last; 0 before the first.
+    /// The generation of the worker, or of the last one; 0 before the first start.
     pub generation: u32,
     /// How many workers of its name were started.
     pub starts: u32,
@@ -62,19 +67,19 @@ pub struct WorkerReport {
     pub failures: u32,
     /// Whether the engine's health depends on it.
     pub is_essential: bool,
-    /// Whether its last worker did not end in its grace, or start in its time, and was aborted.
+    /// Whether its last worker was aborted: it did not end in its grace, or did not start in time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub was_aborted: bool,
-    /// Why it does not do all it should, in its own words, cut after 64 KiB.
+    /// Why it is degraded, in its own words, cut after 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// Who has parked it and why, if it is parked and that was said.
+    /// Who has parked it and why, if it is parked and that call had an origin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
-    /// Its inputs, as they were declared.
+    /// Its inputs, in the order in which they were declared.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputReport>,
-    /// When its last worker was up.
+    /// When its last worker came up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
     /// When its last worker ended.
@@ -90,13 +95,13 @@ pub struct WorkerReport {
     /// Its own report, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<Detail>,
-    /// Why its own report is not there.
+    /// Why its own report is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reporter: Option<String>,
 }
 
 impl Report {
-    /// Returns what is left to say of an engine that was lost before it came to its end.
+    /// Returns the report of an engine that was lost before its end.
     pub(crate) fn of_lost(path: String, at: Timestamp, error: Option<String>) -> Self {
         Self {
             path,
@@ -111,7 +116,7 @@ impl Report {
 }
 
 impl WorkerReport {
-    /// Returns whether it runs, or is done, as it should.
+    /// Whether it runs in good health, or is done.
     pub fn is_well(&self) -> bool {
         matches!(self.state, WorkerState::Running | WorkerState::Done) && self.degraded.is_none()
     }
@@ -126,11 +131,11 @@ pub enum WorkerState {
     Running,
     /// It is being started.
     Starting,
-    /// It is up and will stop when its dependents have.
+    /// It is up, and will stop once its dependents have stopped.
     Closing,
     /// It was told to stop.
     Stopping,
-    /// It did not stop in its grace, and its future is being dropped.
+    /// It did not stop in its grace, or did not start in time; its future is being dropped.
     Aborting,
     /// It outlived both graces, or never yields.
     Stuck,
@@ -150,7 +155,7 @@ pub enum WorkerState {
     Spent,
     /// It was parked by hand.
     Parked,
-    /// Nothing is installed there.
+    /// Nothing is installed under its name.
     Absent,
 }
 
@@ -176,9 +181,10 @@ impl WorkerState {
         }
     }
 
-    /// Whether a worker that has failed so often in a row is in this state because of its last error,
-    /// by when that was and when a worker was last up. A bounce, an input that is not there and a park
-    /// have nothing to do with it, nor has an error that was before.
+    /// Whether a worker is in this state because of its last error. `error` is the time of that
+    /// error, and `up` is when a worker was last up. States that come from a bounce, a missing
+    /// input or a park are not due to an error, and neither is any state if a worker came up after
+    /// the error.
     pub(crate) fn is_due_to_error<T: PartialOrd>(
         self,
         failures: u32,
@@ -218,7 +224,7 @@ pub struct InputReport {
     pub output: &'static str,
     /// What the worker under that name is doing.
     pub state: WorkerState,
-    /// Whether it was there when the last worker was started.
+    /// Whether it was present when the last worker was started.
     pub was_present: bool,
 }
 
@@ -230,12 +236,12 @@ pub struct ErrorReport {
     pub text: String,
     /// Whether the worker panicked.
     pub is_panic: bool,
-    /// When it ended.
+    /// When the worker ended.
     pub at: Timestamp,
 }
 
 impl fmt::Display for Report {
-    /// Writes a line for each worker, nested engines indented below their own.
+    /// Writes a line for each worker. The workers of a nested engine are indented below its line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_engine(f, self, 0)
     }
@@ -298,7 +304,7 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
     worker.reporter.as_ref().map_or(Ok(()), |why| write!(f, " (no report: {why})"))
 }
 
-/// Takes a worker's own report.
+/// Returns a worker's own report when called.
 pub(crate) type Reporter =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Detail> + Send>> + Send + Sync>;
 
@@ -306,13 +312,13 @@ pub(crate) type Reporter =
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Detail {
-    /// The report of an engine that the worker is.
+    /// The report of an engine that runs in this worker.
     Engine(Box<Report>),
     /// Any other report.
     Value(serde_json::Value),
 }
 
-/// Makes a reporter of what a worker gives as one.
+/// Returns a reporter that calls this function.
 pub(crate) fn reporter<P, F, D>(report: P) -> Reporter
 where
     P: Fn() -> F + Send + Sync + 'static,

@@ -1,3 +1,5 @@
+//! The answer to why a worker is not running, as plain data.
+
 use std::fmt;
 
 use serde::Serialize;
@@ -5,10 +7,10 @@ use serde::Serialize;
 use super::report::WorkerState;
 use crate::seen::event::Origin;
 
-/// Why a worker is not running, or not well: the chain from it to the root cause.
+/// Why a worker is not running, or is degraded: the chain from it to the root cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Why {
-    /// The worker asked about first, the root cause last.
+    /// The steps of the chain: first the worker that was asked about, last the root cause.
     pub steps: Vec<WhyStep>,
 }
 
@@ -22,13 +24,14 @@ pub struct WhyStep {
     pub state: WorkerState,
     /// How many times in a row it has failed.
     pub failures: u32,
-    /// Why it is degraded, or its last error, if it does what it does because of that.
+    /// Why it is degraded. Otherwise its last error, if that is the reason for its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Who has parked it and why, if it is parked and that was said.
+    /// Who has parked it and why, if it is parked and that call had an origin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
-    /// The installed name that is most like its own, if nothing was ever started at that.
+    /// The installed name nearest to its own, if nothing is installed under its own and no worker
+    /// was ever started there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
     /// How long it still waits, in seconds, if it waits for a time.
@@ -53,7 +56,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// Says how a worker depends on the next one of the chain.
+/// Returns how a worker depends on the next one of the chain.
 fn verb(state: WorkerState) -> &'static str {
     match state {
         WorkerState::Closing => "closes after",

@@ -1,3 +1,5 @@
+//! The future that a caller gets for a change.
+
 use std::fmt;
 use std::mem;
 use std::pin::Pin;
@@ -8,14 +10,14 @@ use tokio::task::coop::poll_proceed;
 
 use crate::change::ChangeError;
 
-/// What has come of a change. Refusals are extras and large, so that they are boxed.
+/// The result of a change. Errors are large and rare, so they are boxed.
 pub(crate) type ChangeResult = Result<(), Box<ChangeError>>;
 
-/// A change that is on its way to the engine; await it to know when it is in force.
+/// A change on its way to the engine. Await it to know when it is in force.
 ///
-/// The change was asked for when the call that returned this was made: changes take effect in the
-/// order of the calls, and many may be on their way at once. What is asked meanwhile, such as a report,
-/// may be answered before: await the change first.
+/// The call that returned this has already asked for the change. Changes take effect in the order
+/// of their calls, and many may be on their way at once. The engine may answer other calls, such as
+/// one for a report, before the change is in force; to prevent that, await the change first.
 ///
 /// # Examples
 ///
@@ -37,18 +39,19 @@ pub(crate) type ChangeResult = Result<(), Box<ChangeError>>;
 ///
 /// # Errors
 ///
-/// When the change was refused; nothing has changed then.
+/// When the change was refused. Then nothing has changed.
 ///
 /// # Cancel safety
 ///
-/// Dropping it stops waiting; what was asked for happens all the same, or is refused unheard.
+/// Dropping it only stops the waiting. The engine still applies the change, or refuses it without
+/// telling the caller.
 #[must_use = "the change may be refused: await it"]
 pub struct Applied {
     state: Progress,
 }
 
 enum Progress {
-    /// The engine was idle, and the change could be made at once.
+    /// The engine was idle and answered at once.
     Answered(ChangeResult),
     Waiting(oneshot::Receiver<ChangeResult>),
     Over,
@@ -69,12 +72,12 @@ impl Future for Applied {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let changed = match &mut self.state {
-            // Without an answer, the engine had ended.
+            // The sender is dropped without an answer only if the engine has ended.
             Progress::Waiting(answer) => {
                 ready!(Pin::new(answer).poll(cx)).unwrap_or_else(|_| Err(stopped()))
             }
             Progress::Answered(changed) => {
-                // Who asks for one change after the other lets others run now and then.
+                // A caller that makes one change after another lets other tasks run now and then.
                 ready!(poll_proceed(cx)).made_progress();
                 mem::replace(changed, Ok(()))
             }

@@ -1,4 +1,4 @@
-//! Reporters of workers, and what it takes to ask them.
+//! Reporters of workers, with all that is needed to ask them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ pub(crate) struct Snapshot {
     pub(crate) asks: Vec<Asking>,
 }
 
-/// A reporter to ask, for whom, until when, and where it runs.
+/// A reporter to ask: its worker's name, its deadline and its runtime.
 pub(crate) struct Asking {
     pub(crate) name: String,
     pub(crate) ask: Arc<Ask>,
@@ -34,17 +34,17 @@ pub(crate) struct Ask {
 }
 
 struct Asked {
-    /// None once its worker has ended.
+    /// None once the worker has ended.
     reporter: Option<Reporter>,
-    /// Who owes an answer, or has owed the last one.
+    /// The task that was last asked. It may still owe its answer.
     task: Option<AbortHandle>,
 }
 
 /// Why a reporter is not asked.
 pub(crate) enum Unasked {
-    /// It owes an answer.
+    /// The reporter still owes an answer.
     IsOwing,
-    /// Its worker has ended.
+    /// The worker has ended.
     IsGone,
 }
 
@@ -54,13 +54,13 @@ impl Ask {
         Arc::new(Self { is_owing: AtomicBool::new(false), stopper, asked })
     }
 
-    /// Asks the reporter, in a task that this begins. The task holds the reporter, and keeps its worker
-    /// from counting as gone.
+    /// Asks the reporter in a task that `spawn` starts. The task holds the reporter and a guard, so
+    /// the worker is not gone before the task has ended.
     pub(crate) fn begin(
         &self,
         spawn: impl FnOnce((Reporter, Linger)) -> AbortHandle,
     ) -> Result<(), Unasked> {
-        // Held until the task is there to be found by who gives it up.
+        // The lock is held until the task is stored, so that `withdraw` finds it.
         let mut asked = self.asked.lock();
         let Some(reporter) = asked.reporter.clone() else { return Err(Unasked::IsGone) };
         if self.is_owing.swap(true, Ordering::AcqRel) {
@@ -70,8 +70,8 @@ impl Ask {
         Ok(())
     }
 
-    /// Ends the task that owes an answer, and returns the reporter, which is not asked any more: the
-    /// worker has ended.
+    /// Aborts the task that was last asked, and returns the reporter. Called once the worker has
+    /// ended; after that the reporter is not asked again.
     pub(super) fn withdraw(&self) -> Option<Reporter> {
         let mut asked = self.asked.lock();
         let (reporter, task) = (asked.reporter.take(), asked.task.take());

@@ -1,4 +1,4 @@
-//! What is asked of an engine from outside.
+//! Calls from outside the loop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,41 +18,42 @@ use crate::vocabulary::value::{Kind, Value};
 use crate::worker::host::Host;
 use crate::worker::message::Message;
 
-/// What is asked from outside.
+/// A call from outside the loop.
 pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
     Change(Box<Job>),
     Ask(Box<Question>),
 }
 
-/// Something that is looked up without a change.
+/// A call that changes nothing.
 pub(crate) enum Question {
     Preview(Ops, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
     Settled(Reply<()>),
-    /// Whether the loop's task gets its turn.
+    /// Answered only by the loop's task, to show that it gets its turn.
     Turn(Reply<()>),
-    /// The path of a worker, if this generation of it is live.
+    /// Asks for the path of a worker if this generation of it is live.
     Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
     Why(String, Reply<Option<Chain>>),
     Graph(Reply<Graph>),
 }
 
-/// The part of a chain to a root cause that is in one engine.
+/// The part of a chain to a root cause that lies in one engine.
 pub(crate) struct Chain {
     pub(crate) steps: Vec<WhyStep>,
-    /// Who hands over what the last of them misses: the chain goes on there, in another engine.
+    /// The worker in another engine that hands over what the last step misses. The chain continues
+    /// there.
     pub(crate) handed_by: Option<HandedBy>,
 }
 
-/// A name that is followed, and the pin that keeps it.
+/// A followed name, with the pin that keeps the name.
 pub(crate) struct Followed {
     pub(crate) receiver: follow::Receiver<Option<Value>>,
     pub(crate) pinned: Pinned,
 }
 
-/// Keeps a name while someone outside follows it.
+/// Keeps a name while a follower outside the loop needs it.
 pub(crate) struct Pinned {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) node: NodeId,

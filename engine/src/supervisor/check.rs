@@ -1,4 +1,4 @@
-//! What is wrong with a group of changes, before any of it is applied.
+//! Checks a group of changes before any of it is applied.
 
 use super::job::Caller;
 use super::plan::Faults;
@@ -14,13 +14,13 @@ use crate::vocabulary::policy::Policy;
 use crate::vocabulary::value::Kind;
 
 impl Registry {
-    /// Finds the node of an op and of its inputs, and what is wrong with the op by itself.
+    /// Finds the nodes of an op and of its inputs, and what is wrong with the op by itself.
     pub(super) fn resolve(&mut self, plan: &mut Plan, ops: &[Op], at: usize, faults: &mut Faults) {
         let Op { name, action } = &ops[at];
         let node = self.intern(name);
         let is_first = plan.op_of(node).is_none();
         self.check_name(node, action, is_first, faults);
-        // One that will use nothing counts too: it no longer uses what it does now.
+        // A node that loses its inputs counts too: its present edges go away.
         let mut is_linked = self.machine.inputs(node).len() > 0;
         let mut edges = Box::default();
         match action {
@@ -38,7 +38,7 @@ impl Registry {
         plan.push(Planned { node, edges });
     }
 
-    /// Checks that what is under a name lets an op have its way.
+    /// Checks that the present manifold of a name allows this op.
     fn check_name(&self, node: NodeId, action: &Action, is_first: bool, faults: &mut Faults) {
         let is_installed = self.machine.view(node).is_installed;
         if let Err(fault) = self.check_made_up(node, action, is_first) {
@@ -71,7 +71,7 @@ impl Registry {
         }
     }
 
-    /// Checks a name that nobody wrote: one that is made for a nested engine's border.
+    /// Checks a name that the user did not write: one made for the border of a nested engine.
     fn check_made_up(
         &self,
         node: NodeId,
@@ -99,12 +99,12 @@ impl Registry {
         Err(ChangeError::BorderName { nested, name, fault })
     }
 
-    /// Returns a name, for an error.
+    /// Returns a name as text for an error.
     pub(super) fn name(&self, node: NodeId) -> String {
         self.slots[node.index()].name().as_str().to_owned()
     }
 
-    /// Whether a manifold belongs to the same nested engine as the one that is installed there.
+    /// Whether a manifold belongs to the same nested engine as the one installed at this node.
     fn is_part_of_same(&self, node: NodeId, manifold: &Manifold) -> bool {
         let installed = self.slots[node.index()].manifold.as_ref().and_then(Manifold::owner);
         let [installed, own] = [installed, manifold.owner()].map(|owner| owner.map(Text::as_str));
@@ -136,7 +136,8 @@ impl Registry {
         edges.into_boxed_slice()
     }
 
-    /// Compares what a manifold asks of others, and others of it, with what is offered.
+    /// Compares the types of a new manifold's inputs with what their names offer, and the inputs of
+    /// its users with what it offers.
     pub(super) fn check(&self, plan: &Plan, ops: &[Op], at: usize, faults: &mut Faults) {
         let Action::Install { manifold: Some(manifold), expected, .. } = &ops[at].action else {
             return;
@@ -154,7 +155,7 @@ impl Registry {
         }
         let offers = manifold.blueprint.offers();
         for (user, index) in self.machine.users(*node) {
-            // One that is installed anew is compared as an op of its own, and one that goes not at all.
+            // An installed user is checked as an op of its own. An uninstalled one needs no check.
             let action = plan.op_of(user).map(|at| &ops[at].action);
             if matches!(action, Some(Action::Install { .. } | Action::Uninstall { .. })) {
                 continue;
@@ -169,8 +170,8 @@ impl Registry {
         }
     }
 
-    /// Returns what a name will offer once the group is applied; nothing known if no manifold will
-    /// be there.
+    /// Returns what a name will offer once the group is applied; `None` if it will have no
+    /// manifold.
     fn offers_after<'a>(
         &'a self,
         plan: &Plan,
@@ -190,8 +191,8 @@ impl Registry {
         }
     }
 
-    /// Takes a step of the search for a cycle; returns whether there is more to do. Of several cycles
-    /// one is told.
+    /// Takes one step of the search for a cycle, and returns whether there is more to do. Of
+    /// several cycles the error names one.
     pub(super) fn search_cycle(
         &self,
         plan: &Plan,
@@ -200,7 +201,7 @@ impl Registry {
     ) -> bool {
         if let Some(at) = plan.linked.get(search.len()) {
             let Planned { node, edges } = &plan.planned[*at];
-            // Most changes of one name close no cycle, which is seen at once.
+            // Most groups with one linked op close no cycle. This quick check shows it at once.
             if plan.linked.len() == 1 && !self.machine.may_reach(*node, edges) {
                 return false;
             }
@@ -219,7 +220,8 @@ impl Registry {
     }
 
     fn cycle_error(&self, plan: &Plan, mut cycle: Vec<NodeId>) -> ChangeError {
-        // It is told from what is being installed, which closes it.
+        // The error starts with a node that is being installed, since its new inputs close the
+        // cycle.
         let is_installed = |node: &NodeId| {
             let mut linked = plan.linked.iter().map(|at| &plan.planned[*at]);
             linked.any(|planned| planned.node == *node && !planned.edges.is_empty())
@@ -229,7 +231,8 @@ impl Registry {
         ChangeError::Cycle { path: cycle.iter().map(|node| self.name(*node)).collect() }
     }
 
-    /// Looks for what would make the asking worker wait for its own end. Of several ops one is told.
+    /// Checks that no op makes the asking worker wait for its own end. Of several such ops the
+    /// error names one.
     pub(super) fn check_own_end(
         &self,
         plan: &Plan,
@@ -268,7 +271,7 @@ fn check_manifold(
 ) {
     let offers = manifold.blueprint.offers();
     for (index, kind) in offers.iter().enumerate() {
-        // Of what is offered more often than twice it is told once.
+        // A type that is offered three times or more is reported once.
         if offers[..index].iter().filter(|other| other.is_same(kind)).count() == 1 {
             faults.add(|| ChangeError::DuplicateOutput { name: name(), kind: kind.name() });
         }
@@ -287,12 +290,13 @@ fn check_manifold(
     }
 }
 
-/// Every manifold offers `()`: it runs.
+/// Whether these offers include a type. Every manifold offers `()`, which means that its worker
+/// runs.
 pub(super) fn is_offered(kind: &Kind, offers: &[&'static Kind]) -> bool {
     offers.iter().any(|other| other.is_same(kind)) || kind.id() == std::any::TypeId::of::<()>()
 }
 
-/// One side of an edge: who asks for what.
+/// One side of an edge: a user, its input, and the type it asks for.
 struct Asked<'a> {
     user: &'a Text,
     input: &'a Text,
@@ -311,8 +315,8 @@ impl Asked<'_> {
     }
 }
 
-/// Whether the group installs something under a name of this type. If that does not offer the type,
-/// `check_manifold` has said so, and its users are not named for it too.
+/// Whether the group installs a manifold under a name of this type. If that manifold does not offer
+/// the type, `check_manifold` has reported it, and its users are not reported too.
 fn is_for(plan: &Plan, ops: &[Op], node: NodeId, kind: &Kind) -> bool {
     let action = plan.op_of(node).map(|at| &ops[at].action);
     matches!(action, Some(Action::Install { expected, .. }) if expected.is_same(kind))

@@ -1,4 +1,4 @@
-//! How the machine's commands are carried out.
+//! Carries out the machine's commands.
 
 use std::mem;
 use std::sync::Arc;
@@ -71,10 +71,11 @@ impl EventLoop {
         }
         let ctx = Context::new(stop);
         let launch = Launch { input_values, ctx, settings: manifold.settings, entry: None };
-        // Nothing it tells is looked at before its slot is filled: who would look has the loop.
+        // The loop handles no message of the new worker before its slot is filled: every sender
+        // that could handle one needs the loop.
         let task = manifold.blueprint.launch(launch);
         let slot = &mut self.registry.slots[node.index()];
-        // Made where it will stand, for which there must be nothing to drop there.
+        // The slot is built in place, not moved there. This works only if the place is empty.
         slot.worker = None;
         slot.worker.get_or_insert_with(|| WorkerSlot {
             generation,
@@ -89,7 +90,7 @@ impl EventLoop {
         });
     }
 
-    /// Returns what a worker is started with, and remembers which of it was there.
+    /// Returns the values that a worker starts with, and records which inputs were present.
     fn input_values(&mut self, node: NodeId, manifold: &Manifold) -> InputValues {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
@@ -125,27 +126,28 @@ impl EventLoop {
         let Some(worker) = self.registry.worker(node, generation) else { return };
         let has_started = worker.stopper.stop_start();
         worker.uptime = uptime;
-        // A start that is not over is dropped. A closure's is over as soon as it is polled.
+        // A start that is not over is dropped. A start that is a plain closure is over as soon as
+        // it is polled.
         if !has_started {
             worker.abort(false);
         }
         self.withdraw(node);
     }
 
-    /// Takes back what the present worker of a name offers. It is not gone before all of that was
-    /// dropped.
+    /// Withdraws what the current worker of a name offers. The worker is not gone until all of that
+    /// is dropped.
     pub(super) fn withdraw(&mut self, node: NodeId) {
         let slot = &mut self.registry.slots[node.index()];
         let Some(worker) = &mut slot.worker else { return };
         let outputs = mem::take(&mut worker.outputs);
-        // What is freed here is used again at once.
+        // Plain outputs are dropped here: the next worker reuses their memory at once.
         let outputs = if worker.is_plain { Outputs::None } else { outputs };
         let unseen: Vec<_> = slot.show().collect();
         if matches!(outputs, Outputs::None) && unseen.is_empty() {
             return;
         }
         let linger = slot.worker.as_ref().map(|worker| worker.stopper.dropping());
-        // In this order.
+        // The guard comes last, so that it is dropped last.
         self.discard((outputs, unseen, linger));
     }
 
@@ -166,19 +168,19 @@ impl EventLoop {
         tracing::error!(parent: None, worker = %self.registry.path(node), "a worker is stuck and left behind");
     }
 
-    /// Remembers until when an idle node waits, and tells.
+    /// Records when the timer of a node ends, and makes an event if the node waits for a restart.
     fn note_wait(&mut self, node: NodeId, delay: Duration) {
         let view = self.registry.machine.view(node);
         let until = self.pace.now.saturating_add(stamp(delay) - 1);
         self.registry.slots[node.index()].until = std::num::NonZeroU64::new(until);
         if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
-            // A bounce delay is no penalty for failures of the past.
+            // A bounce delay is no penalty for earlier failures.
             let failures = if view.rest == Rest::Backoff { view.failures } else { 0 };
             self.note(node, None, || EventKind::Waiting { delay, failures });
         }
     }
 
-    /// Remembers that a start took too long, before the machine has it dropped.
+    /// Records that a start took too long, before the machine orders its drop.
     pub(super) fn note_overdue(&mut self, node: NodeId) {
         let view = self.registry.machine.view(node);
         if view.phase == Phase::Starting && !view.is_marked {
@@ -197,7 +199,7 @@ impl EventLoop {
         self.discard_manifold(slot.manifold);
     }
 
-    /// Answers those who wait for the machine to settle, if it has.
+    /// Answers the callers that wait for the machine to settle, if it has.
     pub(super) fn answer_at_rest(&mut self) {
         if self.registry.machine.is_settled() {
             self.jobs.waiting.on_rest();

@@ -1,3 +1,5 @@
+//! How far the end of an engine has come.
+
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -12,14 +14,14 @@ pub(super) struct Ending {
     pub(super) life: watch::Sender<Life>,
     pub(super) fatal: Option<Fatal>,
     pub(super) kill_deadline: Option<Duration>,
-    /// When what has not stopped by then is left behind.
+    /// The end of the kill's deadline. Workers that have not stopped by then are left behind.
     pub(super) killed_until: Option<Stamp>,
-    /// A worker's task was dropped by its runtime.
+    /// Whether a runtime has dropped the task of a worker before a kill.
     pub(super) is_runtime_gone: bool,
     /// Whether any worker was ever stuck.
     pub(super) has_stuck: bool,
     pub(super) is_finished: bool,
-    /// Keeps an outer engine from taking this one for ended.
+    /// Keeps the outer engine from counting this engine as gone.
     pub(super) linger: Option<Linger>,
 }
 

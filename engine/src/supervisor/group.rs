@@ -1,4 +1,4 @@
-//! Changes: a group is checked as a whole, then applied as one wave, in slices.
+//! Checks a group of changes as a whole, then applies it as one wave, in slices.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use crate::change::{Action, ChangeError};
 use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
 use crate::seen::event::{EventKind, Origin};
 
-/// For how many workers of a group room is made that they share with others.
+/// Room for at most this many workers is reserved in the timers and the outbox, which all workers
+/// share.
 const AT_ONCE: usize = 64;
 
-/// Counts the steps of a slice, to look at the clock now and then.
+/// Counts the steps of a slice, so that the clock is read only now and then.
 #[derive(Default)]
 struct StepCount {
     taken: usize,
@@ -28,15 +29,15 @@ impl StepCount {
         self.taken.is_multiple_of(STEPS) && event_loop.pace.is_slice_over()
     }
 
-    /// As `are_enough`, for a step that may have found something wrong: to look for the name that was
-    /// meant takes long.
+    /// Like `are_enough`, but reads the clock after each step that found something wrong: the
+    /// search for the nearest name takes long.
     fn are_enough_after(&mut self, found: bool, event_loop: &EventLoop) -> bool {
         self.are_enough(event_loop) || found && event_loop.pace.is_slice_over()
     }
 }
 
 impl EventLoop {
-    /// Takes the next group from the queue.
+    /// Begins and returns the next group. A group that is refused here is answered at once.
     pub(super) fn begin_next_job(&mut self) -> Option<Box<Job>> {
         loop {
             let mut job = self.jobs.next(&self.registry)?;
@@ -47,7 +48,7 @@ impl EventLoop {
         }
     }
 
-    /// Begins a group; it is refused if the engine was killed.
+    /// Begins a group, or refuses it if the engine was killed.
     pub(super) fn begin(&mut self, job: &mut Job) -> ChangeResult {
         if self.registry.machine.is_killed() {
             self.discard_ops(mem::take(&mut job.ops));
@@ -58,7 +59,7 @@ impl EventLoop {
         if count > 1 {
             self.registry.reserve(count);
             self.timers.reserve(count.min(AT_ONCE));
-            // Each is installed and started.
+            // Each op makes two events: installed and starting.
             self.outbox.reserve(2 * count.min(AT_ONCE));
             job.plan.reserve(count);
         }
@@ -66,7 +67,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Works on a group for one slice at most; returns what has come of it if there is no more to do.
+    /// Works on a group for one slice at most. Returns the result once there is no more to do.
     pub(super) fn advance_job(&mut self, job: &mut Job) -> Option<ChangeResult> {
         let changed = match self.advance(job) {
             Ok(false) => return None,
@@ -77,20 +78,21 @@ impl EventLoop {
         Some(changed)
     }
 
-    /// Ends the work on a group. If it was refused, the names that were only made for it are forgotten
-    /// by the machine.
+    /// Ends the work on a group. If it was not applied in full, the machine's group ends here; then
+    /// the machine forgets the names that were only made for it.
     pub(super) fn end_job(&mut self, job: &mut Job) {
         if !matches!(job.stage, JobStage::Settle) {
             self.registry.machine.end_group();
         }
-        // Who has ended meanwhile is not waited for.
+        // The caller does not wait for workers that have ended meanwhile.
         job.ending.retain(|(node, generation)| self.registry.worker(*node, *generation).is_some());
-        // Letting go of a hundred thousand names takes longer than a slice.
+        // Dropping a hundred thousand names takes longer than a slice.
         self.discard_ops(mem::take(&mut job.ops));
     }
 
-    /// Answers who has asked for a group: at once if it was refused, and otherwise when the workers
-    /// have ended that it stops, and what can start was told to.
+    /// Answers the caller of a group. A refusal is answered at once. Otherwise the caller is
+    /// answered when the workers that the group stops are gone; all that can start was told to
+    /// start by then.
     pub(super) fn conclude(&mut self, job: Job, changed: ChangeResult) {
         let Some(reply) = job.reply else { return };
         let is_stuck = |(node, _): &&(NodeId, Generation)| {
@@ -106,7 +108,8 @@ impl EventLoop {
         }
     }
 
-    /// Takes the steps of a group until the slice is over; returns whether the last was among them.
+    /// Takes the steps of a group until the slice is over, and returns whether the group is
+    /// finished.
     fn advance(&mut self, job: &mut Job) -> Result<bool, ChangeError> {
         let mut steps = StepCount::default();
         if let JobStage::Resolve(first) = job.stage {
@@ -219,8 +222,8 @@ impl EventLoop {
         }
     }
 
-    /// Says that a live worker belongs to a manifold that is no longer installed, and forgets what its
-    /// workers have come to.
+    /// Marks a live worker as one of a manifold that is no longer installed, and forgets the last
+    /// error of the name.
     pub(super) fn mark_obsolete(&mut self, node: NodeId) {
         let slot = &mut self.registry.slots[node.index()];
         if let Some(worker) = &mut slot.worker {

@@ -1,18 +1,18 @@
-//! What an engine's loop is told by its workers, what is asked of it from outside, and the loop
-//! itself while nobody works on it.
+//! The inbox of an engine's loop: messages from its workers, calls from outside, and the loop
+//! itself while it is idle.
 //!
-//! An idle loop is worked on by whoever calls on a thread of its runtime, so that an answer takes no
-//! turn of the loop's task (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir, "Flat
-//! combining and the synchronization-parallelism tradeoff", SPAA 2010).
+//! A caller on a thread of the loop's runtime takes the idle loop and works on it, so that an
+//! answer needs no turn of the loop's task (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir,
+//! "Flat combining and the synchronization-parallelism tradeoff", SPAA 2010).
 //!
 //! Invariants:
-//! 1. The loop is here, or with exactly one who works on it: its task, or a caller.
-//! 2. The waker of the loop's task is put under the lock under which it has found nothing to do, and
-//!    is taken by whoever makes something: no wake-up is lost. While a caller has the loop nobody is
-//!    woken; the caller looks at what has come when it brings the loop back.
-//! 3. Nothing foreign is woken or dropped under the lock.
-//! 4. Nothing is taken once it is closed, and nothing is kept then.
-//! 5. What was put in first is handed over first, in each of the two queues.
+//! 1. The loop is either here, or with exactly one owner: its task or a caller.
+//! 2. The task finds nothing to do and stores its waker under one lock. The sender of a message or
+//!    call takes the waker under the same lock, so no wake-up is lost. While a caller has the loop,
+//!    nobody is woken; the caller looks for new work when it brings the loop back.
+//! 3. No waker runs and nothing foreign is dropped under the lock.
+//! 4. A closed inbox accepts nothing and holds nothing.
+//! 5. Each of the two queues is first in, first out.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,15 +23,15 @@ use parking_lot::{Mutex, MutexGuard};
 use super::call::Call;
 use crate::worker::message::Message;
 
-/// For how many messages and calls room is kept.
+/// Room for this many messages, and this many calls, is kept.
 const KEPT: usize = 1024;
-/// Behind more messages than these a caller does not work on the loop, but leaves it to its task.
+/// If more messages than these wait, a caller leaves the loop to its task.
 const FEW: usize = 64;
 
-/// What waits for an engine's loop: two queues under one lock, and an idle loop `L` beside them.
+/// What waits for an engine's loop: two queues and the idle loop `L`, under one lock.
 ///
-/// Neither queue is bounded: workers tell from `drop` and have only a few messages under way each,
-/// and most callers wait for their answers. Calls have a queue of their own, so that no answer waits
+/// Neither queue is bounded. Workers send from `drop`, and each has only a few messages under way;
+/// most callers wait for their answers. Calls have a queue of their own, so that no answer waits
 /// behind the messages of a hundred thousand workers.
 pub(crate) struct Inbox<L> {
     state: Mutex<Contents<L>>,
@@ -39,38 +39,38 @@ pub(crate) struct Inbox<L> {
 
 struct Contents<L> {
     unread: Unread,
-    /// The loop, while nobody works on it.
+    /// The loop, while it is idle.
     idle: Option<Box<L>>,
-    /// What the loop's task has to do besides what is unread.
+    /// Work for the loop's task, other than what is unread.
     due: Due,
-    /// The loop's task, while it waits.
+    /// The waker of the loop's task, while the task waits.
     waker: Option<Waker>,
-    /// The loop's task is gone.
+    /// Whether the loop's task is gone.
     is_abandoned: bool,
     is_closed: bool,
 }
 
-/// Messages and calls that the loop has not looked at, the oldest first.
+/// Messages and calls that the loop has not handled, the oldest first.
 #[derive(Default)]
 pub(crate) struct Unread {
     pub(crate) messages: VecDeque<Message>,
     pub(crate) calls: VecDeque<Call>,
 }
 
-/// What there is to do for the loop's task.
+/// How urgent the work for the loop's task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
     Nothing,
-    /// Something, before or after which callers may work on the loop.
+    /// There is work, but callers may take the loop before it is done.
     Beside,
-    /// Something that comes before any further call.
+    /// There is work that must be done before any further call.
     First,
 }
 
-/// An idle loop for a caller to work on, and to bring back.
+/// An idle loop that a caller works on and brings back.
 pub(crate) struct Taken<L> {
     pub(crate) event_loop: Box<L>,
-    /// There are messages to look at first.
+    /// Whether messages must be handled first.
     pub(crate) has_messages: bool,
 }
 
@@ -90,9 +90,10 @@ impl<L> Default for Inbox<L> {
 }
 
 impl<L> Inbox<L> {
-    /// Tells the loop something. After the loop has ended nobody cares.
+    /// Sends a message to the loop. After the loop has ended, the message is dropped.
     pub(crate) fn send(&self, message: Message) {
-        // What comes too late is dropped after the lock, which is declared later.
+        // The lock is declared after `message`, so a message for a closed inbox is dropped without
+        // the lock.
         let mut state = self.state.lock();
         if !state.is_closed {
             state.unread.messages.push_back(message);
@@ -100,7 +101,7 @@ impl<L> Inbox<L> {
         }
     }
 
-    /// Asks the loop for something. After the loop has ended the caller sees its reply closed.
+    /// Sends a call to the loop. After the loop has ended, the caller finds its reply closed.
     pub(crate) fn call(&self, call: Call) {
         let mut state = self.state.lock();
         if !state.is_closed {
@@ -109,7 +110,8 @@ impl<L> Inbox<L> {
         }
     }
 
-    /// Gives the loop to a caller, if it is idle and nobody comes before.
+    /// Returns the loop to a caller if it is idle, no call waits, nothing is due first, and at most
+    /// a few messages wait.
     pub(crate) fn take_idle(&self) -> Option<Taken<L>> {
         let mut state = self.state.lock();
         let Unread { messages, calls } = &state.unread;
@@ -121,10 +123,11 @@ impl<L> Inbox<L> {
         Some(Taken { event_loop, has_messages })
     }
 
-    /// Brings the loop back after work on it. Its task is woken if there is something for it to do,
-    /// or if something has come meanwhile.
+    /// Brings the loop back after a turn. Wakes the loop's task if there is work for it, or if
+    /// something has arrived meanwhile.
     pub(crate) fn bring_back(&self, event_loop: Box<L>, due: Due) {
-        // It is dropped after the lock, which is declared later, if its task has gone meanwhile.
+        // If the task is gone, the loop is dropped here, after the lock: the lock is declared
+        // later.
         let mut state = self.state.lock();
         if state.is_abandoned {
             return;
@@ -136,21 +139,21 @@ impl<L> Inbox<L> {
         }
     }
 
-    /// Hands over what has come, as far as what was handed over before has all been read.
+    /// Moves each queue into `read` if all of that queue in `read` has been handled.
     pub(crate) fn take(&self, read: &mut Unread) {
         let mut state = self.state.lock();
         take_all(&mut state.unread.messages, &mut read.messages);
         take_all(&mut state.unread.calls, &mut read.calls);
     }
 
-    /// How many messages, and how many calls, have come.
+    /// Returns the number of waiting messages and of waiting calls.
     pub(crate) fn count(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.unread.messages.len(), state.unread.calls.len())
     }
 
-    /// Gives the loop to its task once there is something to do, which there is also if it `is_time`;
-    /// none once it is closed. Only one task may wait.
+    /// Returns the loop to its task once there is work, or once `is_time`; `None` once the inbox is
+    /// closed. Only one task may wait.
     pub(crate) fn poll_work(&self, cx: &mut Context<'_>, is_time: bool) -> Poll<Option<Box<L>>> {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -165,7 +168,7 @@ impl<L> Inbox<L> {
             state.due = Due::Nothing;
             let waker = state.waker.take();
             drop(state);
-            // It was woken by something else, or asks while it runs.
+            // Something else woke the task, or it asks while it runs: the waker is not needed.
             drop(waker);
             return Poll::Ready(Some(event_loop));
         }
@@ -176,8 +179,8 @@ impl<L> Inbox<L> {
         Poll::Pending
     }
 
-    /// Returns the loop, whose task goes. If a caller works on it, it is dropped when it is brought
-    /// back.
+    /// Returns the idle loop when its task goes away. If a caller has the loop, `bring_back` drops
+    /// it.
     pub(crate) fn abandon(&self) -> Option<Box<L>> {
         let (event_loop, waker) = {
             let mut state = self.state.lock();
@@ -188,8 +191,8 @@ impl<L> Inbox<L> {
         event_loop
     }
 
-    /// Takes nothing more, and returns what was not handed over. The loop's task, if it waits, is
-    /// woken to end.
+    /// Accepts nothing more, and returns what is unread. Wakes the loop's task, if it waits, so
+    /// that it ends.
     pub(crate) fn close(&self) -> Unread {
         let (unread, waker) = {
             let mut state = self.state.lock();
@@ -219,7 +222,7 @@ impl Unread {
     }
 }
 
-/// Wakes the loop's task, without the lock, unless someone else has the loop.
+/// Wakes the loop's task, without the lock, if the loop is idle.
 fn wake<L>(mut state: MutexGuard<'_, Contents<L>>) {
     let waker = if state.idle.is_some() { state.waker.take() } else { None };
     drop(state);
@@ -228,8 +231,8 @@ fn wake<L>(mut state: MutexGuard<'_, Contents<L>>) {
     }
 }
 
-/// Exchanges a queue that is read to its end for what has come. A large one is not kept, also if
-/// nothing has come.
+/// Swaps the queues if `read` is empty. A large `read` queue gives its memory back first, even if
+/// nothing has arrived.
 fn take_all<T>(unread: &mut VecDeque<T>, read: &mut VecDeque<T>) {
     if read.is_empty() {
         read.shrink_to(KEPT);

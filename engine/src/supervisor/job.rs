@@ -1,3 +1,5 @@
+//! A group of changes on its way through the loop.
+
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -9,7 +11,7 @@ use crate::change::Ops;
 use crate::machine::{CycleSearch, Generation, NodeId};
 use crate::seen::event::Origin;
 
-/// Who makes a call.
+/// The origin of a call, and the worker that makes it.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) origin: Option<Arc<Origin>>,
@@ -17,12 +19,12 @@ pub(crate) struct Caller {
     pub(crate) asker: Option<(NodeId, Generation)>,
 }
 
-/// A group of changes, who asks for it, and how far it has come.
+/// A group of changes, its caller, and how far it has come.
 #[derive(Default)]
 pub(crate) struct Job {
     pub(super) ops: Ops,
     pub(super) caller: Caller,
-    /// Where the answer goes; nowhere if nobody waits for it.
+    /// The sender of the answer; none if nobody waits for it.
     pub(super) reply: Option<ChangeReply>,
     pub(super) plan: Plan,
     pub(super) faults: Faults,
@@ -31,7 +33,7 @@ pub(crate) struct Job {
     pub(super) stage: JobStage,
 }
 
-/// How far a group has come, with the op that is next.
+/// How far a group has come. The number is the index of the next op.
 pub(super) enum JobStage {
     Resolve(usize),
     /// Types are compared.
@@ -39,7 +41,7 @@ pub(super) enum JobStage {
     /// Cycles are searched for.
     Search(CycleSearch),
     Apply(usize),
-    /// It stands in the graph, and what it can start or stop is told to.
+    /// The graph is changed; the loop starts and stops what it can.
     Settle,
 }
 
@@ -55,7 +57,7 @@ impl Job {
         Self { ops, caller, reply: None, plan, faults, ending, stage: JobStage::default() }
     }
 
-    /// Lets someone wait for the answer.
+    /// Returns a future that waits for the answer.
     pub(super) fn applied(&mut self) -> Applied {
         let (reply, answer) = oneshot::channel();
         self.reply = Some(reply);

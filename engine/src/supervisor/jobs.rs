@@ -1,3 +1,5 @@
+//! The queue of groups of changes.
+
 use std::collections::VecDeque;
 
 use super::job::{Caller, Job};
@@ -6,30 +8,31 @@ use super::waiting::Waiting;
 use crate::manifold::Manifold;
 use crate::vocabulary::name::Text;
 
-/// Groups of changes that were asked for, and those who wait for them.
+/// The groups that callers asked for, and the callers that wait for them.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// The one that is under way.
+    /// The group that is under way.
     pub(super) current: Option<Box<Job>>,
     pub(super) queue: VecDeque<Box<Job>>,
     removed_nested: Vec<RemovedNested>,
     pub(super) waiting: Waiting,
 }
 
-/// A nested engine that has taken itself out, and whose parts are still to go: its users, and what
-/// it used.
+/// A nested engine that has uninstalled itself. Its parts are still to be uninstalled: they are
+/// among its users and its inputs.
 struct RemovedNested {
     name: Text,
     inputs: Vec<Text>,
 }
 
 impl Jobs {
-    /// Whether there are calls that were not begun, or are not done.
+    /// Whether any group is queued or under way.
     pub(super) fn is_busy(&self) -> bool {
         self.current.is_some() || !self.queue.is_empty() || !self.removed_nested.is_empty()
     }
 
-    /// Remembers a nested engine that has taken itself out: its parts go before the next group.
+    /// Remembers a nested engine that has uninstalled itself. Its parts are uninstalled before the
+    /// next group.
     pub(super) fn on_removed(&mut self, name: &Text, manifold: &Manifold) {
         if manifold.belongs_to(name) {
             let inputs = manifold.blueprint.inputs().iter().map(|input| input.name.clone());
@@ -38,9 +41,9 @@ impl Jobs {
         }
     }
 
-    /// Returns the next group: first what takes out the parts that a nested engine has left which
-    /// took itself out. They are looked for only now: the group before may have taken or replaced
-    /// some.
+    /// Returns the next group. A group that uninstalls the parts of a removed nested engine comes
+    /// first. These parts are looked up only now, since the group before may have removed or
+    /// replaced some.
     pub(super) fn next(&mut self, registry: &Registry) -> Option<Box<Job>> {
         while let Some(RemovedNested { name, inputs }) = self.removed_nested.pop() {
             let ops = registry.parts_left(&name, &inputs);

@@ -1,4 +1,4 @@
-//! What is left of an engine that has ended: what its last report is made of.
+//! The last report of an engine, and the data that it is made of.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::vocabulary::discard::discard;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;
 
-/// What the last report is made of.
+/// The data of the last report.
 #[derive(Default)]
 pub(crate) struct LastReport {
     state: Mutex<Kept>,
@@ -24,28 +24,28 @@ pub(crate) struct LastReport {
 enum Kept {
     #[default]
     Running,
-    /// The names as they were at the end, when that was, and why, if not because of a kill.
+    /// The names at the end, the moment of the end, and its error; no error after a kill.
     Ended(Box<Registry>, Stamp, Option<String>),
     Summed(Arc<Summary>),
 }
 
-/// What is known of an engine that has ended. Most of its reports are never asked for, and each of
-/// many workers would cost them several strings and its place in a map.
+/// A summary of an engine that has ended. It is not a report yet: most last reports are never asked
+/// for, and a report needs several strings and a map entry for each worker.
 pub(super) struct Summary {
     pub(super) at: Timestamp,
     pub(super) error: Option<String>,
     pub(super) workers: Vec<LastWorker>,
 }
 
-/// What is known of a worker at its engine's end.
+/// A summary of a worker at its engine's end.
 pub(super) struct LastWorker {
     pub(super) name: Text,
     pub(super) worker_summary: WorkerSummary,
 }
 
 impl LastReport {
-    /// Returns the last report of the engine that has this; `None` while it runs, or if its runtime
-    /// went first.
+    /// Returns the last report of an engine; `None` while the engine runs, or if its loop was lost
+    /// before the end.
     pub(crate) fn get(&self, environment: &Environment, left_behind: &[String]) -> Option<Report> {
         self.sum_up();
         let summary = match &*self.state.lock() {
@@ -55,20 +55,19 @@ impl LastReport {
         Some(summary.report(environment, left_behind))
     }
 
-    /// Keeps what the last report is made of: the names as they were at this moment, and why the engine
-    /// has ended, if not because of a kill.
+    /// Keeps the names as they are now, and the error that ended the engine; no error after a kill.
     pub(super) fn keep(&self, registry: Box<Registry>, now: Stamp, error: Option<String>) {
         *self.state.lock() = Kept::Ended(registry, now, error);
     }
 
-    /// Keeps what a report is made of, and lets all else go. Who comes meanwhile waits for it.
+    /// Turns the kept names into a summary and drops the rest. A caller of `get` waits meanwhile.
     pub(super) fn sum_up(&self) {
         let mut state = self.state.lock();
         if let Kept::Ended(registry, now, error) = &mut *state {
             let summary = registry.summary(error.take(), *now);
             let ended = std::mem::replace(&mut *state, Kept::Summed(Arc::new(summary)));
             drop(state);
-            // It is much, and foreign code is in it.
+            // The registry is large and holds foreign code.
             if let Kept::Ended(registry, ..) = ended {
                 let runtime = registry.environment.workers.clone();
                 discard(&runtime, registry);

@@ -6,7 +6,7 @@ use crate::vocabulary::settings::Severity;
 /// Whether an engine runs.
 pub(crate) enum Life {
     Running,
-    /// It was killed, or has had a fatal error.
+    /// The engine was killed, or has had a fatal error.
     Stopping,
     Ended(Verdict),
 }
@@ -17,9 +17,9 @@ pub(crate) enum Verdict {
     Ended,
     /// Not all workers have ended.
     LeftBehind,
-    /// The workers' runtime has gone.
+    /// The workers' runtime was shut down.
     RuntimeGone,
-    /// The loop has gone with its runtime, before it came to its end.
+    /// The loop was dropped with its runtime before the engine's end.
     Lost,
     /// The loop has panicked.
     Panicked,
@@ -32,7 +32,7 @@ pub(crate) enum Verdict {
 impl Verdict {
     pub(crate) fn text(&self) -> Option<String> {
         match self {
-            // What is left behind has not stopped the engine.
+            // Workers that are left behind did not stop the engine.
             Self::Ended | Self::LeftBehind => None,
             Self::RuntimeGone => Some("its workers' runtime was shut down".to_owned()),
             Self::Lost => Some("its runtime was shut down".to_owned()),

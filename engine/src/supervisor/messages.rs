@@ -1,4 +1,4 @@
-//! What workers tell the loop.
+//! Handles the messages of workers.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::worker::finish::Finish;
 use crate::worker::latest::Latest;
 use crate::worker::message::Message;
 
-/// How long what a worker offered may be dropped for, if its grace is shorter: also a worker without
-/// a grace is not stuck for the moment that this takes.
+/// The least time for dropping what a worker offered. So even a worker without a grace is not stuck
+/// during the short time that its drop takes.
 const DROPPED_WITHIN: Duration = Duration::from_secs(1);
 
 impl EventLoop {
@@ -48,7 +48,7 @@ impl EventLoop {
     ) {
         let view = self.registry.machine.view(node);
         let is_told = view.stage > StopStage::Free;
-        // What is left of a worker that has ended does not come up.
+        // A worker that has ended does not come up, even if parts of it linger.
         let can_be = !view.is_overdue && view.phase != Phase::Lingering;
         let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
             return self.discard_of(node, generation, (outputs, reporter));
@@ -72,8 +72,8 @@ impl EventLoop {
         }
     }
 
-    /// A worker's future has ended: what it offers is withdrawn and its end is told at once. It is
-    /// gone when nothing of it is left.
+    /// Handles the end of a worker's future. Withdraws its outputs and notes its end at once. The
+    /// worker is gone once nothing of it is left.
     fn on_ended(
         &mut self,
         node: NodeId,
@@ -99,7 +99,7 @@ impl EventLoop {
         }
         self.withdraw(node);
         if dropping.is_some() {
-            // Not here: what waits for the worker to be gone is foreign code.
+            // Not dropped here: this may run foreign code that waits for the worker to be gone.
             self.discard(dropping);
         }
         let slot = &mut self.registry.slots[node.index()];
@@ -111,7 +111,8 @@ impl EventLoop {
         }
         if kind == EndKind::Dropped {
             self.ending.is_runtime_gone |= !self.registry.machine.is_killed();
-            // Its runtime goes. The machine would stop all by itself, but only this says so.
+            // A runtime that drops a worker is shutting down. The machine would stop all workers by
+            // itself, but only this call notes the kill.
             self.kill(None);
         }
         let left = self.left_of(node);
@@ -130,8 +131,8 @@ impl EventLoop {
         }
     }
 
-    /// Takes out the manifold of a worker that has uninstalled itself: its name is free, also while
-    /// something is left of the worker.
+    /// Takes out the manifold of a worker that has uninstalled itself. Its name is free, even while
+    /// parts of the worker linger.
     fn take_out(&mut self, node: NodeId) {
         self.mark_obsolete(node);
         let slot = &mut self.registry.slots[node.index()];
@@ -140,7 +141,8 @@ impl EventLoop {
         self.discard(manifold);
     }
 
-    /// Returns what is left of a worker that has ended, with no longer a grace than its own.
+    /// Returns what is left of a worker that has ended. The grace for it is at most the worker's
+    /// own. If it is only being dropped, the grace is at least `DROPPED_WITHIN`.
     fn left_of(&self, node: NodeId) -> Left {
         let Some(worker) = &self.registry.slots[node.index()].worker else { return Left::Nothing };
         let Left::Something { grace } = worker.stopper.left() else { return Left::Nothing };
@@ -151,7 +153,7 @@ impl EventLoop {
         Left::Something { grace }
     }
 
-    /// Tells what is left of a worker to stop, and has its end told.
+    /// Tells the rest of a worker to stop, and has `Gone` sent once nothing is left.
     fn wait_until_gone(&mut self, node: NodeId, generation: Generation) {
         let shared = Arc::downgrade(&self.shared);
         let Some(worker) = self.registry.worker(node, generation) else { return };
@@ -163,7 +165,7 @@ impl EventLoop {
         });
     }
 
-    /// Nothing is left any more of a worker that has ended.
+    /// Handles that nothing is left of a worker that has ended.
     fn on_gone(&mut self, node: NodeId, generation: Generation) {
         let Some(worker) = self.registry.worker(node, generation) else { return };
         let (lingers, stage) = (worker.lingers, self.registry.machine.view(node).stage);
@@ -174,7 +176,7 @@ impl EventLoop {
         self.forget_worker(node, generation, stage);
     }
 
-    /// Forgets a worker that is gone, and answers those who have waited for that.
+    /// Forgets a worker that is gone, and answers the callers that waited for that.
     fn forget_worker(&mut self, node: NodeId, generation: Generation, stage: StopStage) {
         self.registry.slots[node.index()].worker = None;
         if stage == StopStage::Stuck {
@@ -183,8 +185,8 @@ impl EventLoop {
         self.jobs.waiting.on_gone(node, generation);
     }
 
-    /// Remembers and tells why a worker has ended. What one of a former manifold has come to is only
-    /// told.
+    /// Makes the event of a worker's end and remembers its error. The error of a worker whose
+    /// manifold was replaced is only in the event.
     fn note_end(&mut self, node: NodeId, finish: Finish, is_obsolete: bool) {
         let kind = finish.kind;
         let failure = finish.failure.map(|failure| *failure);
@@ -212,7 +214,8 @@ impl EventLoop {
         latest: Arc<Latest>,
     ) {
         let is_up = self.registry.machine.view(node).status == Status::Up;
-        // Taken in any case: while a value waits here, no later one is told.
+        // Taken in any case: while a value waits here, the publisher sends no message for a newer
+        // one.
         let Some(value) = latest.take() else { return };
         let worker = self.registry.worker(node, generation).filter(|worker| worker.is_up());
         let Some(worker) = worker else {
@@ -222,14 +225,14 @@ impl EventLoop {
         let old = worker.outputs.set(index, value).filter(|_| !is_plain);
         let mut used = Vec::from_iter(old);
         if is_obsolete {
-            // What it offers is not what the name offers any more.
+            // This worker's value is no longer what the name offers.
             return self.give_back((node, generation), &latest, used);
         }
         let kind = self.registry.slots[node.index()].kinds()[index];
         used.extend(self.registry.slots[node.index()].show_one(kind));
         self.give_back((node, generation), &latest, used);
         if !is_up {
-            // It is about to stop; those of its users that a change bounces are already.
+            // The worker is about to stop, and users that a change would bounce already stop.
             return;
         }
         self.note(node, None, || EventKind::Changed { output: kind.name() });
@@ -237,7 +240,7 @@ impl EventLoop {
         self.registry.machine.changed(node, generation, port);
     }
 
-    /// Gives values back to the worker that has published them, which drops them.
+    /// Gives values back to the worker that published them. That worker drops them.
     fn give_back(
         &mut self,
         (node, generation): (NodeId, Generation),
@@ -249,10 +252,10 @@ impl EventLoop {
         }
     }
 
-    /// Drops something of a worker, which is not gone before, outside the loop.
+    /// Drops a value of a worker outside the loop. The worker is not gone before that.
     fn discard_of<T: Send + 'static>(&mut self, node: NodeId, generation: Generation, value: T) {
         let linger = self.registry.worker(node, generation).map(|worker| worker.stopper.dropping());
-        // In this order.
+        // The guard comes last, so that it is dropped last.
         self.discard((value, linger));
     }
 

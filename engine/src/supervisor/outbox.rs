@@ -19,14 +19,14 @@ impl Outbox {
         Self { environment, events: Vec::new() }
     }
 
-    /// Makes room for so many more, if anyone follows the events.
+    /// Makes room for this many more events if anyone follows them.
     pub(super) fn reserve(&mut self, more: usize) {
         if self.environment.log.is_followed() {
             self.events.reserve(more);
         }
     }
 
-    /// Makes an event about a worker, if anyone follows them.
+    /// Makes an event about a worker if anyone follows the events.
     pub(super) fn note(
         &mut self,
         name: Option<&Text>,
@@ -43,7 +43,7 @@ impl Outbox {
         Record::push(&mut self.events, kind, origin, None);
     }
 
-    /// Hands over the events.
+    /// Hands the events to the log.
     pub(super) fn flush(&mut self, now: Stamp) {
         let Environment { log, clock, path, .. } = &*self.environment;
         log.push(clock.wall.at(now), path, &mut self.events);

@@ -1,4 +1,4 @@
-//! Slices: how long the loop works before it lets others run, and how long it lets them.
+//! Slices: how long the loop works before it yields, and how long it then lets other tasks run.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use tokio::time::Instant;
 use super::inbox::{Inbox, Unread};
 use crate::vocabulary::clock::{Stamp, stamp};
 
-/// How long the loop works before it lets others run and looks at its messages again: not much
-/// longer than it takes to start as many workers as the processor's cache holds, so that they are
-/// polled, and their messages handled, while they are in it.
+/// How long the loop works before it lets other tasks run and looks at its messages again. This is
+/// about the time to start as many workers as fit into the processor's cache. So these workers are
+/// polled, and their messages handled, while they are still in the cache.
 const SLICE: Duration = Duration::from_micros(100);
-/// How many nested engines are started in a slice at most: each has many workers to start.
+/// How many nested engines are started in one slice at most: each has many workers to start.
 const NESTED: usize = 16;
-/// How many turns others are given between two slices at most.
+/// How many times the loop's task yields between two slices at most.
 const TURNS: usize = 4;
-/// How long these turns may take before there is no further one.
+/// After this time the loop's task does not yield again.
 const PATIENCE: Duration = Duration::from_micros(500);
-/// How many steps are taken between two looks at the clock.
+/// How many steps are taken between two reads of the clock.
 pub(super) const STEPS: usize = 64;
 
-/// The time of the present slice, and how much was done in it.
+/// The time of the current slice, and how much was done in it.
 pub(super) struct Pace {
     began: Instant,
     /// When the slice began.
@@ -28,7 +28,7 @@ pub(super) struct Pace {
     slice_ends: Instant,
     /// How many nested engines were started in this slice.
     pub(super) nested_started: usize,
-    /// How many messages are still to be read before the next timer.
+    /// How many messages are handled before timers may fire.
     pub(super) ahead_of_timers: usize,
 }
 
@@ -70,11 +70,11 @@ impl Started {
 }
 
 impl<L> Inbox<L> {
-    /// Lets the other tasks of this thread run, to see then what has come meanwhile.
+    /// Lets the other tasks of this thread run, so that new messages can arrive.
     ///
-    /// While fewer messages wait than nested engines were started in this slice, they are given another
-    /// turn: they start their workers a few engines at a time then, in the processor's cache, and not
-    /// all of them side by side. It ends after a few turns, and at once for who calls.
+    /// Yields again while fewer messages wait than nested engines were started in this slice. So a
+    /// few nested engines at a time start their workers, in the processor's cache, and not all of
+    /// them side by side. Stops after a few yields, and at once if a call waits.
     pub(super) async fn let_others_run(&self, started: Started) {
         let Started { engines, told, is_called } = started;
         let began = Instant::now();

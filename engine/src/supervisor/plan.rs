@@ -1,4 +1,4 @@
-//! What a group of changes is to the graph, and what is wrong with it.
+//! The nodes and edges that a group of changes is about, and what is wrong with the group.
 
 use smallvec::SmallVec;
 
@@ -6,10 +6,10 @@ use crate::change::ChangeError;
 use crate::machine::{Edge, NodeId};
 use crate::vocabulary::hash::Map;
 
-/// How many things that are wrong with a group are told; the others are counted.
+/// How many errors of a group are kept; further ones are only counted.
 const MOST_TOLD: usize = 64;
 
-/// What is wrong with a group, as far as it was checked.
+/// The errors found in a group so far.
 #[derive(Default)]
 pub(super) struct Faults {
     told: Vec<ChangeError>,
@@ -38,39 +38,39 @@ impl Faults {
     }
 }
 
-/// What a group is to the graph.
+/// The nodes and edges that a group changes.
 #[derive(Default)]
 pub(super) struct Plan {
-    /// What each op is about.
+    /// The node and the edges of each op.
     pub(super) planned: SmallVec<[Planned; 1]>,
-    /// The op of each node.
+    /// The first op of each node.
     by_node: Map<NodeId, usize>,
-    /// The ops whose manifolds use others or are used: their types and cycles are to be checked.
+    /// The ops whose manifolds have inputs or users: their types and cycles are to be checked.
     pub(super) linked: Vec<usize>,
 }
 
-/// What an op is about.
+/// The node and the edges of one op.
 pub(super) struct Planned {
     pub(super) node: NodeId,
-    /// The inputs that it gives its node; none if it does not install.
+    /// The new inputs of the node; none if the op does not install.
     pub(super) edges: Box<[Edge]>,
 }
 
 impl Plan {
-    /// Makes room for a group of so many ops.
+    /// Makes room for a group of this many ops.
     pub(super) fn reserve(&mut self, count: usize) {
         self.planned.reserve(count);
         self.by_node.reserve(count);
     }
 
-    /// Adds what the next op is about.
+    /// Adds the node and the edges of the next op.
     pub(super) fn push(&mut self, planned: Planned) {
         // Of several ops about one node, the first counts.
         self.by_node.entry(planned.node).or_insert(self.planned.len());
         self.planned.push(planned);
     }
 
-    /// Returns the op that changes a node, of those that were added.
+    /// Returns the index of the op that changes a node, among the ops added so far.
     pub(super) fn op_of(&self, node: NodeId) -> Option<usize> {
         self.by_node.get(&node).copied()
     }

@@ -1,4 +1,4 @@
-//! What a change would do.
+//! Previews: what a group of changes would do.
 
 use super::plan::{Faults, Plan, Planned};
 use super::registry::Registry;

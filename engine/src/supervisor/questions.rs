@@ -1,4 +1,4 @@
-//! What is looked up without a change: chains to a cause, previews, and what begins a walk.
+//! Answers questions: calls that change nothing.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl EventLoop {
                 answer(reply, preview);
             }
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
-            // Dropping the reply says that the engine is stopping.
+            // A dropped reply tells the caller that the engine is stopping.
             Question::Settled(reply) if self.registry.machine.is_killed() => wake(|| drop(reply)),
             Question::Settled(reply) => self.jobs.waiting.add_for_rest(reply),
             Question::Turn(reply) => answer(reply, ()),
@@ -60,13 +60,13 @@ impl EventLoop {
         }
         self.registry.machine.pin(node);
         let receiver = self.registry.slots[node.index()].follow(kind, &self.shared.environment);
-        // Dropped with the answer, if nobody waits for it any more.
+        // If nobody waits for the answer any more, the pin is dropped with it.
         let pinned = Pinned { host: Arc::clone(&self.shared) as _, node };
         Ok(Followed { receiver, pinned })
     }
 }
 
-/// Compares what is asked for from outside with what is on offer.
+/// Compares the type that a follower asks for with what the name offers.
 fn check_offered(
     name: &Text,
     kind: &'static Kind,

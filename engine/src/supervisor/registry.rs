@@ -1,4 +1,4 @@
-//! Names and their nodes.
+//! The names of an engine, and the node of each.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::vocabulary::hash::Map;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;
 
-/// Among more names than these no near one is looked for: an error must stay cheap.
+/// Among more names than these, no error suggests the nearest one: an error must stay cheap.
 const NEAREST_AMONG: usize = 2_000;
 
-/// Nor if to compare the names takes more than this, each as many steps as the product of the two
-/// lengths: about a millisecond.
+/// No error suggests a name either if the comparisons take more steps than this, about a
+/// millisecond. Two names take as many steps as the product of their lengths.
 const NEAREST_STEPS: usize = 400_000;
 
-/// The names in use, each with its node. Hashed with a key that each engine draws for itself: names
-/// may come from outside.
+/// The names in use, each with its node. Each engine has its own random hash key, because names may
+/// come from outside.
 pub(super) type Names = HashMap<Text, NodeId, foldhash::fast::RandomState>;
 
 /// The names of an engine, with what the machine and the loop know of each.
@@ -47,14 +47,14 @@ impl Registry {
         }
     }
 
-    /// Makes room for so many more names.
+    /// Makes room for this many more names.
     pub(super) fn reserve(&mut self, more: usize) {
         self.machine.reserve(more);
         self.names.reserve(more);
         self.slots.reserve(more);
     }
 
-    /// Returns the live worker of a generation, if it is still the present one.
+    /// Returns the worker of a node if it is still of this generation.
     pub(super) fn worker(
         &mut self,
         node: NodeId,
@@ -73,12 +73,12 @@ impl Registry {
         self.environment.path_of(self.slots[node.index()].name().as_str())
     }
 
-    /// Returns the node of a name, if it is in use.
+    /// Returns the node of a name if the name is in use.
     pub(super) fn find(&self, name: &str) -> Option<NodeId> {
         self.names.get(name).copied()
     }
 
-    /// Returns the node of a name, adding it if it is new.
+    /// Returns the node of a name, and adds the name if it is new.
     pub(super) fn intern(&mut self, name: &Text) -> NodeId {
         if let Some(node) = self.names.get(name.as_str()) {
             return *node;
@@ -98,7 +98,7 @@ impl Registry {
         ChangeError::NotInstalled { action, name: name.to_owned(), nearest: self.nearest(name) }
     }
 
-    /// Returns the installed name that is most like this one, if any is much like it.
+    /// Returns the installed name nearest to this one, if any is near enough.
     pub(super) fn nearest(&self, name: &str) -> Option<String> {
         if self.names.len() > NEAREST_AMONG {
             return None;
@@ -106,7 +106,7 @@ impl Registry {
         let bound = name.len().max(3) / 3;
         let installed = self.names.values().filter(|node| self.machine.view(**node).is_installed);
         let others = installed.map(|node| self.slots[node.index()].name().as_str());
-        // Each letter that one of them has more is a step from one to the other.
+        // The distance is at least the difference of the lengths.
         let others: Vec<_> =
             others.filter(|other| other.len().abs_diff(name.len()) <= bound).collect();
         if others.iter().map(|other| name.len() * other.len()).sum::<usize>() > NEAREST_STEPS {
@@ -114,7 +114,7 @@ impl Registry {
         }
         let scored = others.iter().map(|other| (strsim::osa_distance(name, other), *other));
         let (distance, nearest) = scored.min()?;
-        // A name of one letter is like no other.
+        // No name is near to a name of one letter.
         let is_like = distance <= bound && distance < name.len();
         is_like.then(|| nearest.to_owned())
     }

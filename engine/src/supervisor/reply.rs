@@ -1,3 +1,5 @@
+//! Replies to callers.
+
 use tokio::sync::oneshot;
 
 use super::applied::ChangeResult;
@@ -7,7 +9,7 @@ pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 pub(crate) type ChangeReply = Reply<ChangeResult>;
 
-/// Sends an answer. Who does not wait for it any more does not need it.
+/// Sends an answer. If the caller no longer waits for it, the answer is dropped.
 pub(super) fn answer<T>(reply: Reply<T>, value: T) {
     wake(|| drop(reply.send(value)));
 }

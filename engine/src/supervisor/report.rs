@@ -62,13 +62,13 @@ impl Registry {
         report.workers.insert(name, worker);
     }
 
-    /// Returns what is known of an engine that has ended, and takes the names with it.
+    /// Returns a summary of an engine that has ended. Moves the names into it.
     pub(super) fn summary(&mut self, error: Option<String>, now: Stamp) -> Summary {
         let mut workers = Vec::with_capacity(self.names.len());
         for index in 0..self.slots.len() {
             let node = NodeId::from_index(index);
             let view = self.machine.view(node);
-            // A name that was forgotten leaves its place free.
+            // A name that was forgotten leaves an empty slot.
             if (view.is_installed || view.phase != Phase::Idle)
                 && let Some(name) = self.slots[index].name.take()
             {
@@ -105,8 +105,8 @@ impl Registry {
         }
     }
 
-    /// Returns how long a worker was up before it was told to stop, if it was: one that was up for long
-    /// enough for its failures to be forgotten counts as up for that long.
+    /// Returns how long a worker was up before it was told to stop; zero if it was not up. A worker
+    /// that was up long enough for its failures to be forgotten counts as up for exactly that long.
     pub(super) fn ran(&self, node: NodeId, worker: &WorkerSlot, now: Stamp) -> Duration {
         match (worker.uptime, self.slots[node.index()].started) {
             (Uptime::Now, Some(started)) => Duration::from_nanos(now.saturating_sub(started.get())),
@@ -115,15 +115,16 @@ impl Registry {
         }
     }
 
-    /// Returns how often in a row a worker has failed; who has run well for long enough has not.
+    /// Returns how many times in a row a worker has failed; 0 if it was up long enough for its
+    /// failures to be forgotten.
     pub(super) fn failures_of(&self, node: NodeId, view: View, slot: &Slot, now: Stamp) -> u32 {
         let worker = slot.worker.as_ref();
         let ran = worker.map_or(Duration::ZERO, |worker| self.ran(node, worker, now));
         if view.failures > 0 && ran >= self.machine.reset_after(node) { 0 } else { view.failures }
     }
 
-    /// Returns until when a worker in this state waits: before it is started, or before it tries again
-    /// what it cannot do.
+    /// Returns until when a worker in this state waits: before it is started, or, if it is
+    /// degraded, before it tries again.
     pub(super) fn waits_until(&self, slot: &Slot, state: WorkerState) -> Option<NonZeroU64> {
         if matches!(state, WorkerState::Delayed | WorkerState::BackingOff) {
             return slot.until;
@@ -157,7 +158,7 @@ impl Registry {
 
     pub(super) fn add_to_graph(&self, graph: &mut Graph, node: NodeId) {
         let slot = &self.slots[node.index()];
-        // A name that was forgotten leaves its place free.
+        // A name that was forgotten leaves an empty slot.
         let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
         let state = state_of(&self.machine.view(node));
         graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });

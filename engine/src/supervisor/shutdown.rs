@@ -1,4 +1,4 @@
-//! How the engine itself ends: kills, fatal errors, and what is left behind.
+//! How the engine itself ends: kills, fatal errors, and workers that are left behind.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::vocabulary::error::SharedError;
 use crate::vocabulary::settings::Severity;
 use crate::vocabulary::wake::wake;
 
-/// An engine that has ended. Dropping it makes what its last report needs, also if its runtime goes.
+/// An engine that has ended. Its drop makes the summary for the last report, also if its runtime
+/// shuts down.
 struct ToSumUp(Arc<Shared>);
 
 impl Drop for ToSumUp {
@@ -28,7 +29,7 @@ impl Drop for ToSumUp {
 }
 
 impl EventLoop {
-    /// Keeps the gravest fatal error, and begins to stop.
+    /// Keeps the gravest fatal error, and begins to stop the engine.
     pub(super) fn on_fatal(&mut self, node: NodeId, severity: Severity, error: SharedError) {
         let is_gravest = self.ending.fatal.as_ref().is_none_or(|fatal| fatal.severity < severity);
         if is_gravest {
@@ -65,8 +66,9 @@ impl EventLoop {
         }
     }
 
-    /// Says how the engine has ended. What its last report is made of is put together when one is
-    /// asked for, or after those who wait have been woken: with many workers that takes long.
+    /// Ends the engine and publishes its verdict. With many workers the summary for the last report
+    /// takes long, so it is made when someone asks for that report, or after those who wait for the
+    /// end were woken.
     pub(super) async fn finish(mut self: Box<Self>) {
         self.outbox.note_engine(None, EventKind::Finished);
         self.outbox.flush(self.pace.now);
@@ -89,8 +91,9 @@ impl EventLoop {
         drop(to_sum_up);
     }
 
-    /// Returns the paths of the workers that are left behind, sorted; of a nested engine those in it.
-    /// To look at all names is left out where none can be: it takes long.
+    /// Returns the paths of the workers that are left behind, sorted. If a nested engine has left
+    /// workers behind, lists these instead of the engine. Looks at no names if no worker was ever
+    /// stuck, since that takes long.
     fn left_behind(&self) -> Vec<String> {
         if !self.ending.has_stuck {
             return Vec::new();
@@ -105,8 +108,8 @@ impl EventLoop {
         left
     }
 
-    /// Tells who waits for the end, or follows the events, if the loop goes before it has come to its
-    /// end.
+    /// If the loop is dropped before the engine's end, tells those who wait for the end or follow
+    /// the events.
     pub(super) fn say_if_lost(&mut self) {
         if matches!(*self.ending.life.borrow(), Life::Ended(_)) {
             return;
@@ -121,15 +124,15 @@ impl EventLoop {
         self.ending.set_life(Life::Ended(verdict));
     }
 
-    /// Says that no more events will come. An engine that is nested in another leaves that to the
-    /// outermost.
+    /// Ends the events. A nested engine leaves that to the outermost one.
     fn end_events(&self) {
         if self.ending.linger.is_none() {
             self.shared.environment.log.close();
         }
     }
 
-    /// Lets all callers go, and takes no more calls: who asks now does not wait for the last report.
+    /// Refuses all open calls, and closes the inbox to new ones: a later caller does not wait for
+    /// the last report.
     pub(super) fn refuse_calls(&mut self) {
         let unread = self.shared.inbox.close();
         self.unread.messages.extend(unread.messages);
@@ -158,8 +161,8 @@ impl EventLoop {
         }
     }
 
-    /// The deadline of a kill is over: all that is left is dropped and left behind. In one go: what
-    /// ended between two slices would not be left behind.
+    /// Ends the engine at the deadline of a kill: aborts all live workers and leaves them behind.
+    /// Not sliced: a worker that ended between two slices would not be left behind.
     pub(super) fn abandon(&mut self) {
         let mut live: Vec<_> = self.registry.names.values().copied().collect();
         live.retain(|node| self.registry.slots[node.index()].worker.is_some());

@@ -1,4 +1,4 @@
-//! What the loop keeps for each name, beside the machine's node.
+//! What the loop keeps for each name, in addition to the machine's node.
 
 use std::any::TypeId;
 use std::num::NonZeroU64;
@@ -31,24 +31,25 @@ pub(super) struct Slot {
     pub(super) manifold: Option<Manifold>,
     pub(super) worker: Option<WorkerSlot>,
     pub(super) starts: u32,
-    /// Which inputs were there at the last start.
+    /// Which inputs were present at the last start.
     present: Box<[bool]>,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
-    /// When its present timer ends.
+    /// When its current timer ends.
     pub(super) until: Option<NonZeroU64>,
     extras: Option<Box<SlotExtras>>,
 }
 
-/// What few slots have, so that a hundred thousand idle workers pay for a pointer only.
+/// Data that few slots have. It is boxed, so that each of a hundred thousand idle workers costs
+/// only a pointer.
 #[derive(Default)]
 pub(super) struct SlotExtras {
     pub(super) channels: Vec<Channel>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
-    /// Who has parked it and why, if it is parked and that was said.
+    /// Who has parked it and why, if it is parked and that call had an origin.
     parked_by: Option<Arc<Origin>>,
-    /// Its last worker did not end in its grace, or start in its time, and was aborted.
+    /// Whether its last worker was aborted: it did not end in its grace, or did not start in time.
     was_aborted: bool,
 }
 
@@ -59,24 +60,24 @@ pub(super) struct WorkerSlot {
     pub(super) outputs: Outputs,
     pub(super) ask: Option<Arc<Ask>>,
     pub(super) uptime: Uptime,
-    /// No foreign code runs and little memory is freed when its outputs are dropped. Known from the
-    /// start, because its manifold may be replaced meanwhile.
+    /// Whether dropping its outputs runs no foreign code and frees little memory. Set at the start,
+    /// because the manifold may be replaced later.
     pub(super) is_plain: bool,
-    /// Its manifold is no longer the one that is installed: what it offers is not what the name
-    /// offers.
+    /// Whether its manifold was replaced or uninstalled. Then the name does not offer its outputs.
     pub(super) is_obsolete: bool,
-    /// It has ended, and something of it is left besides what is being dropped.
+    /// Whether the worker has ended and something of it is left, other than values that are being
+    /// dropped.
     pub(super) lingers: bool,
 }
 
-/// Whether a worker is up, and what it was when it was told to stop.
+/// Whether a worker is up, or was up for long when it was told to stop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Uptime {
-    /// It is not up, or was not for so long that its failures are forgotten.
+    /// It is not up, and was not up long enough for its failures to be forgotten.
     None,
     /// It is up.
     Now,
-    /// It was up for long enough.
+    /// It was up long enough for its failures to be forgotten.
     Long,
 }
 
@@ -126,20 +127,20 @@ impl Slot {
         self.extras()?.parked_by.as_ref()
     }
 
-    /// Remembers who has parked it, or that nobody has.
+    /// Records who has parked it, or that nobody has.
     pub(super) fn set_parked_by(&mut self, origin: Option<&Arc<Origin>>) {
         if origin.is_some() || self.parked_by().is_some() {
             self.extras_mut().parked_by = origin.cloned();
         }
     }
 
-    /// Remembers which inputs are there.
+    /// Records which inputs are present.
     pub(super) fn note_present(&mut self, present: &[bool]) {
         self.present = present.into();
     }
 
-    /// Remembers of the inputs of a new manifold which were there at the last start: those that the
-    /// one before had, too.
+    /// Records which inputs of a new manifold were present at the last start: those that the
+    /// previous manifold had too and that were present then.
     pub(super) fn carry_present(&mut self, old: Option<&Manifold>) {
         let had = old.map_or(&[][..], |manifold| manifold.blueprint.inputs());
         if had.is_empty() {
@@ -157,26 +158,26 @@ impl Slot {
         self.note_present(&present);
     }
 
-    /// Returns whether an input was there at the last start.
+    /// Whether an input was present at the last start.
     pub(super) fn was_present(&self, index: usize) -> bool {
         self.present.get(index).is_some_and(|is_there| *is_there)
     }
 
-    /// A new worker begins in good health.
+    /// Forgets the health of the last worker. A new worker begins in good health.
     pub(super) fn forget_health(&mut self) {
         if let Some(extras) = &mut self.extras {
             extras.degraded = None;
         }
     }
 
-    /// Forgets what is of no meaning to another manifold of the name.
+    /// Forgets what does not apply to another manifold of the name.
     pub(super) fn forget_manifold(&mut self) {
         self.set_parked_by(None);
         self.set_aborted(false);
         self.note_present(&[]);
     }
 
-    /// Remembers whether its last worker was aborted.
+    /// Records whether its last worker was aborted.
     pub(super) fn set_aborted(&mut self, was_aborted: bool) {
         if was_aborted || self.was_aborted() {
             self.extras_mut().was_aborted = was_aborted;
@@ -193,12 +194,12 @@ impl Slot {
         }
     }
 
-    /// Returns where a kind stands among what the manifold offers.
+    /// Returns the index of a type among what the manifold offers.
     pub(super) fn index_of(&self, kind: TypeId) -> Option<usize> {
         self.kinds().iter().position(|offered| offered.id() == kind)
     }
 
-    /// Returns the present value of a kind; every worker that is up offers `()`.
+    /// Returns the current value of a type. Every worker that is up offers `()`.
     pub(super) fn value(&self, kind: TypeId) -> Option<Value> {
         let worker = self.worker.as_ref()?;
         if !worker.is_up() || worker.is_obsolete {
@@ -210,7 +211,7 @@ impl Slot {
         }
     }
 
-    /// Returns a receiver of the values of a kind. What nobody follows any more is let go.
+    /// Returns a receiver of the values of a type. Also removes channels without receivers.
     pub(super) fn follow(
         &mut self,
         kind: &'static Kind,
@@ -231,13 +232,13 @@ impl Slot {
         receiver
     }
 
-    /// Shows the followers what the worker offers now, and returns those of the values they no longer
-    /// see that must not be dropped in the loop.
+    /// Shows the followers what the worker offers now. Returns the replaced values that must not be
+    /// dropped in the loop.
     pub(super) fn show(&self) -> impl Iterator<Item = Value> {
         self.channels().iter().filter_map(|channel| self.show_in(channel))
     }
 
-    /// As [`show`](Self::show), to those who follow one kind: nothing else has changed.
+    /// Like [`show`](Self::show), but only for the followers of one type: nothing else has changed.
     pub(super) fn show_one(&self, kind: &'static Kind) -> Option<Value> {
         let channel = self.channels().iter().find(|(followed, _)| followed.is_same(kind))?;
         self.show_in(channel)

@@ -1,7 +1,9 @@
+//! The state of a worker, as reports and graphs show it.
+
 use crate::machine::{Phase, Rest, StopStage, View};
 use crate::seen::report::WorkerState;
 
-/// Says what a node is doing in one word.
+/// Returns the state of a node's worker.
 pub(super) fn state_of(view: &View) -> WorkerState {
     match (view.phase, view.stage, view.rest) {
         (_, StopStage::Stuck, _) => WorkerState::Stuck,

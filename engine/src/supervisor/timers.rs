@@ -1,4 +1,4 @@
-//! The machine's timers, cleaned when they are mostly stale.
+//! The timers that the machine arms. Stale ones are removed when they are the majority.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,15 +6,15 @@ use std::collections::BinaryHeap;
 use crate::machine::{Machine, NodeId, Token};
 use crate::vocabulary::clock::Stamp;
 
-/// How many stale timers are borne before the queue is cleaned.
+/// How many stale timers are always allowed before the queue is cleaned.
 const SLACK: usize = 256;
 
 #[derive(Default)]
 pub(super) struct Timers {
     queue: BinaryHeap<Reverse<Timer>>,
-    /// Orders timers that end at the same moment, so that they fire as they were armed.
+    /// Orders timers that end at the same moment: they fire in the order in which they were armed.
     sequence: u64,
-    /// Until when the loop's task sleeps; none before it first does, and once it has woken.
+    /// Until when the loop's task sleeps; none before its first sleep, and after it has woken.
     sleeps_until: Option<Stamp>,
 }
 
@@ -27,7 +27,7 @@ struct Timer {
 }
 
 impl Timers {
-    /// Makes room for more at once.
+    /// Makes room for this many more timers.
     pub(super) fn reserve(&mut self, more: usize) {
         self.queue.reserve(more);
     }
@@ -38,7 +38,7 @@ impl Timers {
         self.queue.push(Reverse(Timer { at, sequence: self.sequence, node, token }));
     }
 
-    /// Forgets the stale timers if they are most of all, and at once if all are.
+    /// Removes the stale timers if they are the majority; clears the queue if all are stale.
     fn clean(&mut self, machine: &Machine) {
         if machine.armed() == 0 {
             self.queue.clear();
@@ -47,7 +47,7 @@ impl Timers {
         }
     }
 
-    /// Takes a timer whose time has come.
+    /// Takes a timer that is due.
     pub(super) fn pop_due(&mut self, now: Stamp) -> Option<(NodeId, Token)> {
         let Reverse(first) = self.queue.peek().filter(|Reverse(first)| first.at <= now)?;
         let due = (first.node, first.token);
@@ -55,13 +55,13 @@ impl Timers {
         Some(due)
     }
 
-    /// Whether there is a timer whose time has come; it may be stale.
+    /// Whether a timer is due; it may be stale.
     pub(super) fn is_due(&self, now: Stamp) -> bool {
         self.queue.peek().is_some_and(|Reverse(first)| first.at <= now)
     }
 
-    /// Returns when the next armed timer ends, and forgets the stale ones before it: most workers
-    /// are up, and most have ended, long before their deadlines.
+    /// Returns when the next armed timer ends, and removes the stale timers before it. Most timers
+    /// are stale long before they end: their workers are up, or have ended.
     fn first(&mut self, machine: &Machine) -> Option<Stamp> {
         self.clean(machine);
         loop {
@@ -73,11 +73,11 @@ impl Timers {
         }
     }
 
-    /// Returns until when the loop's task is to sleep, if it does not sleep short enough: until an
-    /// armed timer's time has come, or the deadline.
+    /// Returns until when the loop's task must sleep if its current sleep ends too late: until the
+    /// next armed timer ends, or until the deadline.
     ///
-    /// A sleep that ends too early is left alone: it wakes the task once, and to set it anew for each
-    /// timer that is armed and soon met costs more.
+    /// A sleep that ends too early is not changed. It wakes the task once; a reset for each
+    /// short-lived timer costs more.
     pub(super) fn next_sleep(
         &mut self,
         machine: &Machine,
@@ -86,18 +86,18 @@ impl Timers {
         self.clean(machine);
         let sleeps_until = self.sleeps_until;
         let is_sooner = |at: &Stamp| sleeps_until.is_none_or(|until| *at < until);
-        // Most timers end later than the sleep does, armed or not.
+        // Most timers, armed or stale, end later than the sleep.
         let may_be_sooner = self.queue.peek().is_some_and(|Reverse(first)| is_sooner(&first.at));
         let first = if may_be_sooner { self.first(machine) } else { None };
         first.into_iter().chain(deadline).min().filter(is_sooner)
     }
 
-    /// Remembers that the loop's task sleeps until then.
+    /// Records that the loop's task sleeps until this moment.
     pub(super) fn sleep_until(&mut self, at: Stamp) {
         self.sleeps_until = Some(at);
     }
 
-    /// Remembers that the loop's task has slept.
+    /// Records that the loop's task has woken.
     pub(super) fn wake_up(&mut self) {
         self.sleeps_until = None;
     }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// An engine and those nested in it. It keeps none of them alive, and shows no nested one that has
-/// ended: what was one of its workers may hold it still.
+/// An engine with the engines nested in it. The tree keeps none of them alive. It hides a nested
+/// engine that has ended, since a former worker may still hold that engine.
 ///
-/// A handle is never dropped under the lock: the last one takes it.
+/// No `Arc` of an engine is dropped under the lock: the drop of the last one takes the lock.
 pub(crate) struct Tree<M> {
     engines: Mutex<BTreeMap<Arc<str>, Weak<M>>>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Tree<M> {
 pub(crate) trait Member {
     fn path(&self) -> &Arc<str>;
 
-    /// Whether it is shown: a nested engine that has ended is not.
+    /// Whether the tree shows it: a nested engine that has ended is hidden.
     fn is_listed(&self) -> bool;
 }
 
@@ -30,12 +30,12 @@ impl<M> Default for Tree<M> {
 }
 
 impl<M: Member> Tree<M> {
-    /// Adds an engine, in the place of an earlier one with the same path.
+    /// Adds an engine. It replaces an earlier one with the same path.
     pub(crate) fn enter(&self, engine: &Arc<M>) {
         self.engines.lock().insert(Arc::clone(engine.path()), Arc::downgrade(engine));
     }
 
-    /// Takes out the engine with this path, unless another has taken its place.
+    /// Removes the engine with this path, unless a newer one has replaced it.
     pub(crate) fn leave(&self, path: &str) {
         let mut engines = self.engines.lock();
         if engines.get(path).is_some_and(|engine| engine.strong_count() == 0) {
@@ -43,13 +43,13 @@ impl<M: Member> Tree<M> {
         }
     }
 
-    /// Returns the engine that has this path.
+    /// Returns the engine with this path.
     pub(crate) fn find(&self, path: &str) -> Option<Arc<M>> {
         let engine = self.engines.lock().get(path).and_then(Weak::upgrade);
         engine.filter(|engine| engine.is_listed())
     }
 
-    /// Returns the engines directly in the one with this path, by path.
+    /// Returns the engines nested directly in the one with this path, by path.
     pub(crate) fn nested_in(&self, path: &str) -> Vec<Arc<M>> {
         let folder = format!("{path}/");
         let engines = self.engines.lock();

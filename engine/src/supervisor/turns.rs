@@ -1,16 +1,17 @@
-//! The turns of the loop: who takes them, and what is done in each.
+//! The turns of the loop: who takes them, and what each does.
 //!
-//! The loop's task takes them while there is something to do. While there is not, whoever calls on a
-//! thread of the loop's runtime takes one there: an answer would otherwise take two changes of tasks,
-//! or of threads.
+//! The loop's task takes turns while there is something to do. While the loop is idle, a caller on
+//! a thread of the loop's runtime takes a turn itself: otherwise its answer would take two switches
+//! between tasks or threads.
 //!
 //! Invariants:
-//! 1. A loop that lies in its inbox with nothing `First` for its task has no job, no queue, and has
-//!    read all that was handed over to it.
-//! 2. Who takes a turn besides the task reads messages, but no calls of others: what is asked by way
-//!    of the queue is begun by the task.
-//! 3. Wherever a turn leaves a timer that ends before the task's sleep does, the task is woken.
-//! 4. A panic in a turn ends the loop, and nothing else.
+//! 1. If the loop is in its inbox and nothing is `First` for its task, the loop has no group under
+//!    way or queued, and has handled all that it took from the inbox.
+//! 2. A caller's turn handles messages, but no calls of other callers: the task begins the calls
+//!    that wait in the queue.
+//! 3. If a turn leaves a timer that ends before the task's sleep does, the task resets its sleep.
+//!    After a caller's turn the task is woken for that.
+//! 4. A panic in a turn ends the engine's loop, and nothing else.
 
 use std::future::poll_fn;
 use std::mem;
@@ -35,7 +36,7 @@ use crate::machine::Scope;
 use crate::supervisor::Shared;
 use crate::supervisor::inbox::{Due, Taken};
 
-/// The task of an engine's loop. When it goes, also with its runtime, the loop goes with it.
+/// The task of an engine's loop. When the task is dropped, also with its runtime, so is the loop.
 pub(crate) struct LoopTask {
     shared: Arc<Shared>,
 }
@@ -67,7 +68,7 @@ impl LoopTask {
                 is_asleep = false;
                 inbox.poll_work(cx, true)
             });
-            // What comes without an end does not keep the other tasks of this thread waiting.
+            // Endless work does not keep the other tasks of this thread waiting.
             let Some(mut event_loop) = cooperative(taken).await else { return };
             if !is_asleep {
                 event_loop.timers.wake_up();
@@ -81,7 +82,7 @@ impl LoopTask {
                 is_asleep = true;
             }
             let waiting = has_more.then(|| Started::of(&event_loop.pace, &event_loop.unread));
-            // Who calls before the next turn finds that its own comes later.
+            // If work is left, a caller that comes before the next turn queues its call.
             let is_done = waiting.is_none() && event_loop.unread.is_empty();
             event_loop.is_in_turn = false;
             inbox.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First });
@@ -93,8 +94,8 @@ impl LoopTask {
 }
 
 impl Shared {
-    /// Asks the loop for something. If it is idle, and its runtime is here, what was asked for is done,
-    /// or well begun, when this returns.
+    /// Sends a call to the loop. If the loop is idle and this thread belongs to its runtime, the
+    /// call is done, or has begun, when this returns.
     pub(crate) fn call(&self, call: Call) {
         match self.take_idle() {
             Some(taken) => {
@@ -123,13 +124,13 @@ impl Shared {
         if self.is_here() { self.inbox.take_idle() } else { None }
     }
 
-    /// Whether this thread is one of the loop's runtime: so it has the loop's clock, and an engine
-    /// whose workers are on another runtime does not depend on their threads.
+    /// Whether this thread belongs to the loop's runtime. Only there does a caller have the loop's
+    /// clock. And if the workers have another runtime, the engine does not depend on their threads.
     fn is_here(&self) -> bool {
         Handle::try_current().is_ok_and(|current| current.id() == self.environment.driver.id())
     }
 
-    /// Takes a turn of the loop and does something in it; none if it has panicked.
+    /// Takes a turn of the loop and runs `act` in it; `None` if the turn has panicked.
     fn attend<T>(
         &self,
         taken: Taken<EventLoop>,
@@ -142,7 +143,7 @@ impl Shared {
                 event_loop.take_messages();
             }
             let done = act(&mut event_loop);
-            // Else the loop's task reads the others first.
+            // If messages are left, the loop's task handles them before the timers.
             if event_loop.unread.messages.is_empty() {
                 event_loop.fire_timers();
             }
@@ -155,7 +156,7 @@ impl Shared {
 }
 
 impl EventLoop {
-    /// Takes a turn of the loop's task; returns whether there is more of what is under way.
+    /// Takes a turn of the loop's task, and returns whether more of the work under way is left.
     fn take_turn(&mut self) -> bool {
         // The last worker may have ended in a caller's turn.
         if self.ending.is_finished {
@@ -167,18 +168,19 @@ impl EventLoop {
             self.pace.ahead_of_timers = self.unread.messages.len();
         }
         self.take_messages();
-        // Who has ended in time is not too late because the loop is. What comes from now on is not
-        // waited for, so that messages without an end hold up no timer.
+        // A worker that ended in time must not count as late because the loop is late, so the
+        // messages that wait now come before the timers. Messages that arrive later do not, so an
+        // endless stream of messages holds up no timer.
         if self.pace.ahead_of_timers == 0 {
             self.fire_timers();
         }
-        // After the messages, so that who asks finds what was told before.
+        // After the messages, so that the answer to a caller shows what was sent before.
         self.take_calls();
         self.end_turn()
     }
 
-    /// Makes a change in the turn of who asks for it; returns what has come of it, or what to wait for
-    /// if there is more to do.
+    /// Makes a change in the caller's turn. Returns its result, or what to wait for if there is
+    /// more to do.
     fn change(&mut self, job: &mut Job) -> Result<ChangeResult, Applied> {
         if self.carry_out(Scope::Marks) || self.jobs.is_busy() {
             let applied = job.applied();
@@ -201,7 +203,7 @@ impl EventLoop {
         Err(applied)
     }
 
-    /// Ends a caller's turn; returns what is left for the loop's task.
+    /// Ends a caller's turn, and returns how urgent the work is that is left for the loop's task.
     fn end_callers_turn(&mut self) -> Due {
         let has_more = self.end_turn();
         self.is_in_turn = false;
@@ -215,7 +217,7 @@ impl EventLoop {
         }
     }
 
-    /// Goes on with what is under way, and hands over what was made; returns whether there is more.
+    /// Continues the work under way and hands over the events. Returns whether more work is left.
     fn end_turn(&mut self) -> bool {
         let has_more = self.work() | self.advance_walks() | self.timers.is_due(self.pace.now);
         self.outbox.flush(self.pace.now);
@@ -224,7 +226,7 @@ impl EventLoop {
 
     fn take_messages(&mut self) {
         let mut taken = 0;
-        // What the last one has led to comes before the next.
+        // The machine spreads the effect of a message before the next one is handled.
         while taken < BATCH && !self.carry_out(Scope::Marks) {
             if self.unread.messages.is_empty() {
                 self.shared.inbox.take(&mut self.unread);
@@ -251,12 +253,11 @@ impl EventLoop {
         }
     }
 
-    /// Returns until when the loop's task is to sleep, if it is to set its sleep anew.
+    /// Returns until when the loop's task must sleep if it must reset its sleep.
     fn next_sleep(&mut self) -> Option<Instant> {
         let at = self.timers.next_sleep(&self.registry.machine, self.ending.killed_until)?;
         self.timers.sleep_until(at);
-        // A stamp is one more than the nanoseconds it stands for, and a sleep's are rounded up to
-        // milliseconds.
+        // A stamp is one more than its nanoseconds, and tokio rounds a sleep up to milliseconds.
         Some(self.shared.environment.clock.began + Duration::from_nanos(at.saturating_sub(1)))
     }
 }

@@ -1,4 +1,4 @@
-//! What goes with the names of a group: dependents, and the parts of nested engines.
+//! Adds to a group what goes with its names: dependents, and parts of nested engines.
 
 use super::registry::Registry;
 use crate::change::{Action, Mode, Op, Ops};
@@ -7,7 +7,7 @@ use crate::vocabulary::hash::{Map, Set};
 use crate::vocabulary::name::Text;
 
 impl Registry {
-    /// Adds what goes with the names of a group.
+    /// Adds to a group what goes with its names.
     pub(super) fn complete(&self, ops: &mut Ops) {
         self.add_dependents(ops);
         if self.has_parts {
@@ -15,8 +15,8 @@ impl Registry {
         }
     }
 
-    /// Adds what belongs to nested engines that are taken out or replaced. What the group installs
-    /// in such a place takes it over.
+    /// Adds the parts of the nested engines that the group uninstalls or replaces. If the group
+    /// installs a manifold under the name of a part, that manifold takes the place of the part.
     fn add_parts(&self, ops: &mut Ops) {
         let find = |op: &Op| self.find(op.name.as_str());
         let numbered = ops.iter().enumerate();
@@ -53,7 +53,8 @@ impl Registry {
         }
     }
 
-    /// Returns what takes out the parts that a nested engine has left, unless its name is in use again.
+    /// Returns ops that uninstall the parts of a nested engine that is gone; none if its name is in
+    /// use again.
     pub(super) fn parts_left(&self, name: &Text, inputs: &[Text]) -> Ops {
         let node = self.find(name.as_str());
         if node.is_some_and(|node| self.machine.view(node).is_installed) {
@@ -75,7 +76,7 @@ impl Registry {
         parts.into_iter().map(take_out).collect()
     }
 
-    /// Adds the dependents of what is to go with them.
+    /// Adds the dependents of every name that is uninstalled with its dependents.
     fn add_dependents(&self, ops: &mut Ops) {
         let with_dependents =
             |op: &Op| matches!(op.action, Action::Uninstall { with_dependents: true });
@@ -95,7 +96,8 @@ impl Registry {
                 }
                 let action = Action::Uninstall { with_dependents: true };
                 match named.get(&user).map(|at| &mut ops[*at].action) {
-                    // What it will use is another matter.
+                    // A dependent that the group installs stays: its new manifold may have other
+                    // inputs.
                     Some(Action::Install { .. }) => continue,
                     Some(other) => *other = action,
                     None => {

@@ -1,4 +1,4 @@
-//! Those who wait for something to come true.
+//! The callers that wait for the engine to settle, or for workers to be gone.
 
 use super::reply::{ChangeReply, Reply, answer};
 use crate::change::ChangeError;
@@ -6,7 +6,7 @@ use crate::machine::{Generation, NodeId};
 use crate::vocabulary::hash::Map;
 use crate::vocabulary::wake::wake;
 
-/// From how many on those who have given up are swept out.
+/// From this number on, callers that have given up are removed.
 const SWEPT: usize = 64;
 
 #[derive(Default)]
@@ -15,18 +15,18 @@ pub(super) struct Waiting {
     for_end: Map<(NodeId, Generation), Vec<u64>>,
     calls: Map<u64, PendingCall>,
     next_call: u64,
-    /// At how many calls those who have given up are swept out next.
+    /// At this number of calls, those that were given up are removed next.
     sweep_at: usize,
 }
 
-/// A change that is over when a number of workers is gone.
+/// A change that is over once a number of workers is gone.
 struct PendingCall {
     left: usize,
     reply: ChangeReply,
 }
 
 impl Waiting {
-    /// Answers a change when these workers are gone.
+    /// Answers a change once these workers are gone.
     pub(super) fn add(&mut self, workers: &[(NodeId, Generation)], reply: ChangeReply) {
         if workers.is_empty() {
             return answer(reply, Ok(()));
@@ -42,7 +42,7 @@ impl Waiting {
         self.calls.insert(id, PendingCall { left: workers.len(), reply });
     }
 
-    /// Forgets the calls that nobody waits for any more. It is done each time their number has
+    /// Removes the calls that nobody waits for any more. This is done each time their number has
     /// doubled, so that it costs each call little.
     fn sweep(&mut self) {
         self.calls.retain(|_, call| !call.reply.is_closed());
@@ -53,7 +53,7 @@ impl Waiting {
         self.sweep_at = 2 * self.calls.len();
     }
 
-    /// Answers when the machine is at rest.
+    /// Answers the caller once the machine has settled.
     pub(super) fn add_for_rest(&mut self, reply: Reply<()>) {
         if self.for_rest.len() >= SWEPT && self.for_rest.len() == self.for_rest.capacity() {
             self.for_rest.retain(|reply| !reply.is_closed());
@@ -61,14 +61,14 @@ impl Waiting {
         self.for_rest.push(reply);
     }
 
-    /// The machine is at rest.
+    /// Answers the callers that wait for the machine to settle.
     pub(super) fn on_rest(&mut self) {
         for reply in self.for_rest.drain(..) {
             answer(reply, ());
         }
     }
 
-    /// Answers all that the engine was killed: what they wait for may never come true.
+    /// Refuses all waiting callers when the engine is killed: what they wait for may never happen.
     pub(super) fn refuse_all(&mut self) {
         self.for_rest.drain(..).for_each(|reply| wake(|| drop(reply)));
         self.for_end.clear();
@@ -94,7 +94,7 @@ impl Waiting {
         }
     }
 
-    /// A worker is stuck: who waits for its end is told so.
+    /// Tells the callers that wait for a worker's end that the worker is stuck.
     pub(super) fn on_stuck(&mut self, node: NodeId, generation: Generation, name: &str) {
         for id in self.for_end.remove(&(node, generation)).into_iter().flatten() {
             if let Some(call) = self.calls.remove(&id) {

@@ -1,4 +1,4 @@
-//! Reports and graphs: walks over all names, a few in each turn of the loop.
+//! Advances reports and graphs: walks over all names, a few in each turn of the loop.
 
 use super::EventLoop;
 use super::reply::answer;
@@ -7,7 +7,7 @@ use super::walks::Walk;
 use crate::machine::NodeId;
 use crate::vocabulary::wake::wake;
 
-/// How many names are looked at in one turn of the loop.
+/// How many names one turn of the loop looks at.
 const NAMES: usize = 256;
 
 impl EventLoop {
@@ -15,9 +15,9 @@ impl EventLoop {
         self.walks.push_back(Walk { next: 0, end: self.registry.slots.len(), found });
     }
 
-    /// Goes on with the walks; returns whether there is more to do.
+    /// Continues the walks, and returns whether there is more to do.
     ///
-    /// In an engine of no more than [`NAMES`] names each is over in one turn, and shows one moment.
+    /// In an engine of at most [`NAMES`] names each walk is over in one turn, and shows one moment.
     pub(super) fn advance_walks(&mut self) -> bool {
         let mut left = NAMES;
         while left > 0
@@ -27,7 +27,7 @@ impl EventLoop {
                 self.discard(walk.found);
                 continue;
             }
-            // A small one waits for the next turn rather than show two moments.
+            // A small walk waits for the next turn, so that it shows one moment.
             if walk.next == 0 && walk.end <= NAMES && walk.end > left {
                 self.walks.push_front(walk);
                 break;

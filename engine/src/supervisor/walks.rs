@@ -1,13 +1,14 @@
-//! Walks over all names, a few in each turn of the loop.
+//! The state of a walk over all names.
 
 use super::ask::Snapshot;
 use super::reply::Reply;
 use crate::seen::graph::Graph;
 
-/// A walk over all names: where it is, and what it has found.
+/// A walk over all names: how far it has come, and what it has found.
 pub(super) struct Walk {
     pub(super) next: usize,
-    /// Names that come meanwhile may be missed, so that the walk ends.
+    /// The number of slots when the walk began. Names added later may be missed, so that the walk
+    /// ends.
     pub(super) end: usize,
     pub(super) found: Found,
 }
@@ -18,7 +19,7 @@ pub(super) enum Found {
 }
 
 impl Found {
-    /// Whether nobody waits for it any more.
+    /// Whether nobody waits for the result any more.
     pub(super) fn is_abandoned(&self) -> bool {
         match self {
             Self::Report(_, reply) => reply.is_closed(),

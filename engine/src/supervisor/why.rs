@@ -1,4 +1,4 @@
-//! The chain from a worker to the root of why it does not run, within one engine.
+//! Finds the chain from a worker to the root cause of why it does not run, within one engine.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Registry {
         }
     }
 
-    /// Returns who would hand over what a worker at a border misses.
+    /// Returns the worker in another engine that would hand over what a worker at a border misses.
     fn missed_from(&self, node: NodeId) -> Option<HandedBy> {
         let is_missing = state_of(&self.machine.view(node)) == WorkerState::Missing;
         let manifold = self.slots[node.index()].manifold.as_ref().filter(|_| is_missing)?;
@@ -44,7 +44,7 @@ impl Registry {
         let failures = self.failures_of(node, view, slot, now);
         let is_reason = |error: &&LastError| state.is_due_to_error(failures, error.at, up);
         let error = slot.last_error().filter(is_reason);
-        // What was there before has no wrong name.
+        // A name that had a worker before is not misspelled.
         let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {
             path: self.path(node),
@@ -58,7 +58,7 @@ impl Registry {
     }
 
     /// Returns what a worker waits for: an input that is not up, or a user that has not stopped.
-    /// The graph has no cycle, and a chain goes only one way, so it ends.
+    /// The graph has no cycle and a chain follows one direction only, so it ends.
     fn next_cause(&self, node: NodeId) -> Option<NodeId> {
         let is_up = |node: NodeId| self.machine.view(node).status == Status::Up;
         match state_of(&self.machine.view(node)) {

@@ -1,4 +1,4 @@
-//! What a report says of a worker, kept small: most of it is made of this when it is asked for.
+//! What a report says of a worker, in a small form.
 
 use std::num::NonZeroU64;
 
@@ -7,7 +7,7 @@ use crate::seen::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
 use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::clock::Wall;
 
-/// What a report says of a worker, but for its name.
+/// What a report says of a worker, except for its name.
 #[derive(Clone)]
 pub(super) struct WorkerSummary {
     pub(super) state: WorkerState,
@@ -19,7 +19,7 @@ pub(super) struct WorkerSummary {
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     pub(super) until: Option<NonZeroU64>,
-    /// Nothing of those that have nothing of it, which are most where there are many.
+    /// `None` if all of it is empty, as it is for most workers of a large engine.
     pub(super) extras: Option<Box<RareSummary>>,
 }
 
@@ -39,7 +39,7 @@ impl RareSummary {
 }
 
 impl WorkerSummary {
-    /// Makes the report of the worker with this path, in an engine that began at this moment.
+    /// Makes the report of the worker with this path. `wall` is when its engine began.
     pub(super) fn into_report(self, path: String, wall: Wall) -> WorkerReport {
         let at = |stamp: NonZeroU64| -> Timestamp { wall.at(stamp.get()).into() };
         let RareSummary { degraded, parked_by, inputs, error } =

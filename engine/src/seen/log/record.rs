@@ -1,4 +1,4 @@
-//! What is kept of an event until somebody asks for it.
+//! What the ring keeps of one event.
 
 use std::iter;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use crate::seen::event::{EventKind, Origin};
 use crate::vocabulary::exit::EndKind;
 use crate::vocabulary::name::Text;
 
-/// What the ring keeps of one event: the rest is that of its moment.
+/// What the ring keeps of one event. The rest is in the event's moment.
 ///
-/// Every start and end of a worker makes some: they are small, and what few of them have is boxed.
+/// Every start and end of a worker adds some records, so they are small. Rare data is boxed.
 #[derive(Debug)]
 pub(crate) enum Record {
     Usual { name: Text, kind: Usual },
     Other(Box<FullRecord>),
 }
 
-/// What happens to every worker, when all goes well and nobody has said why.
+/// An event that every worker has when all goes well, without an origin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Usual {
     Installed,
@@ -28,18 +28,18 @@ pub(crate) enum Usual {
     Removed,
 }
 
-/// What is in a record.
+/// All data of a record.
 #[derive(Debug, Clone)]
 pub(crate) struct FullRecord {
     pub(super) kind: EventKind,
     pub(super) origin: Option<Arc<Origin>>,
-    /// The worker that it is about; none if it is about the engine.
+    /// The worker that the event is about; none if it is about the engine.
     pub(super) name: Option<Text>,
 }
 
 impl Record {
-    /// Adds the record of an event. Where the kind is known at compile time, nothing is left to find
-    /// out if this is inlined; the compiler does not see that by itself.
+    /// Adds the record of an event. Inlined by hand: where the caller's kind is a constant, the
+    /// match then costs nothing, and the compiler does not inline it by itself.
     #[inline(always)]
     pub(crate) fn push(
         records: &mut Vec<Self>,
@@ -49,7 +49,7 @@ impl Record {
     ) {
         match (Usual::of(&kind), origin, name) {
             (Some(kind), None, Some(name)) => {
-                // Made where it will stand: to make it and move it there takes twice as long.
+                // Built in place: to build the record first and move it takes twice as long.
                 let make = || Self::Usual { name: name.clone(), kind };
                 records.extend(iter::once_with(make));
             }
