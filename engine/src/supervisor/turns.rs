@@ -138,7 +138,7 @@ impl Shared {
     ) -> Option<T> {
         let taken_turn = catch_unwind(AssertUnwindSafe(|| {
             let Taken { mut event_loop, has_messages } = taken;
-            event_loop.pace.begin_slice();
+            event_loop.begin_turn();
             if has_messages {
                 event_loop.take_messages();
             }
@@ -156,13 +156,18 @@ impl Shared {
 }
 
 impl EventLoop {
+    fn begin_turn(&mut self) {
+        self.is_in_turn = true;
+        self.pace.begin_slice();
+    }
+
     /// Takes a turn of the loop's task, and returns whether more of the work under way is left.
     fn take_turn(&mut self) -> bool {
         // The last worker may have ended in a caller's turn.
         if self.ending.is_finished {
             return false;
         }
-        self.pace.begin_slice();
+        self.begin_turn();
         self.shared.inbox.take(&mut self.unread);
         if self.pace.ahead_of_timers == 0 {
             self.pace.ahead_of_timers = self.unread.messages.len();
