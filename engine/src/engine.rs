@@ -12,27 +12,23 @@ use std::sync::Arc;
 use smallvec::smallvec;
 use tokio::sync::oneshot;
 
-use error::EngineError;
-
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
 use crate::manifold::Manifold;
 use crate::seen::event::Origin;
 use crate::seen::graph::Graph;
 use crate::seen::log::Events;
-use crate::seen::report::Detail;
-use crate::seen::report::Report;
+use crate::seen::report::{Detail, Report};
 use crate::seen::why::Why;
 use crate::supervisor::Shared;
 use crate::supervisor::applied::Applied;
-use crate::supervisor::call::Call;
-use crate::supervisor::call::Question;
+use crate::supervisor::call::{Call, Question};
 use crate::supervisor::job::Caller;
-use crate::supervisor::life::Life;
-use crate::supervisor::life::Verdict;
+use crate::supervisor::life::{Life, Verdict};
 use crate::supervisor::reply::Reply;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::LONG;
 use crate::worker::host::Identity;
+use error::EngineError;
 
 /// A handle on an engine: cheap to clone, and harmless to drop.
 ///

@@ -16,8 +16,7 @@ use crate::manifold::input::{Declared, Inputs};
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::Text;
-use crate::vocabulary::settings::HandedBy;
-use crate::vocabulary::settings::{Settings, Severity};
+use crate::vocabulary::settings::{HandedBy, Settings, Severity};
 use crate::vocabulary::value::Kind;
 use crate::worker::launch::{Blueprint, Declaration, Launch};
 

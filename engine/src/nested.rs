@@ -5,7 +5,6 @@ mod border;
 use std::fmt;
 use std::sync::Arc;
 
-use border::{Border, Crossing, Direction};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::change::{Change, Mode, Part};
@@ -21,6 +20,7 @@ use crate::vocabulary::policy::LONG;
 use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::value::Kind;
 use crate::worker::context::Context;
+use border::{Border, Crossing, Direction};
 
 /// A nested engine that is installed, replaced and taken out as one, with what it imports from the
 /// engine around it and exports to it.

@@ -51,14 +51,22 @@ mod worker_summary;
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::fmt;
-use std::mem;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use std::{fmt, mem};
 
 use tokio::sync::watch;
 
+use crate::change::{Op, Ops};
+use crate::machine::{NodeId, Scope, Step};
+use crate::manifold::Manifold;
+use crate::seen::event::{EventKind, Origin};
 use crate::vocabulary::discard::discard;
+use crate::vocabulary::wake::wake;
+use crate::worker::host::{Environment, Host, Identity};
+use crate::worker::message::Message;
+use crate::worker::stop::Stop;
+use crate::worker::stop::cell::Linger;
 use ending::Ending;
 use inbox::{Inbox, Unread};
 use jobs::Jobs;
@@ -70,16 +78,6 @@ use registry::Registry;
 use timers::Timers;
 use tree::{Member, Tree};
 use walks::Walk;
-
-use crate::change::{Op, Ops};
-use crate::machine::{NodeId, Scope, Step};
-use crate::manifold::Manifold;
-use crate::seen::event::{EventKind, Origin};
-use crate::vocabulary::wake::wake;
-use crate::worker::host::{Environment, Host, Identity};
-use crate::worker::message::Message;
-use crate::worker::stop::Stop;
-use crate::worker::stop::cell::Linger;
 
 /// How many messages, and how many calls, one turn handles at most.
 const BATCH: usize = 256;

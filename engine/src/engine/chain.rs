@@ -3,8 +3,7 @@
 use super::Engine;
 use crate::seen::report::WorkerState;
 use crate::seen::why::Why;
-use crate::supervisor::call::Chain;
-use crate::supervisor::call::Question;
+use crate::supervisor::call::{Chain, Question};
 
 /// Returns the chain from a worker to the root cause. It leads from user to what is used, which
 /// makes no circle across engines either, so it ends.

@@ -4,8 +4,7 @@ use std::pin::Pin;
 
 use super::Engine;
 use crate::change::ChangeError;
-use crate::supervisor::call::Pinned;
-use crate::supervisor::call::Question;
+use crate::supervisor::call::{Pinned, Question};
 use crate::supervisor::life::Life;
 use crate::vocabulary::live::{EngineGone, Live};
 use crate::vocabulary::name::Name;

@@ -18,10 +18,7 @@ use tokio::time::sleep;
 
 use super::Engine;
 use crate::seen::report::{Detail, Report, Reporter};
-
-use crate::supervisor::ask::Ask;
-use crate::supervisor::ask::Asking;
-use crate::supervisor::ask::Unasked;
+use crate::supervisor::ask::{Ask, Asking, Unasked};
 use crate::supervisor::call::Question;
 use crate::supervisor::life::Life;
 use crate::vocabulary::exit::Panicked;

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 use super::Manifold;
+use super::input::{Declared, Given, Inputs};
 use crate::machine::Need;
-use crate::manifold::input::{Declared, Given, Inputs};
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::follow;
 use crate::vocabulary::value::{Kind, Value};

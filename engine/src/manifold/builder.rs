@@ -3,8 +3,8 @@ use std::marker::PhantomData;
 
 use super::Manifold;
 use super::closure::{Blocking, Closure, Offers, Up};
+use super::input::Inputs;
 use super::staged::{StagedBuilder, Start};
-use crate::manifold::input::Inputs;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::context::Context;

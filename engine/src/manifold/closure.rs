@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::task::{self, AbortHandle};
 use tokio::time::sleep;
 
+use super::input::{Given, Inputs};
 use super::{Body, Definition, Manifold};
-use crate::manifold::input::{Given, Inputs};
 use crate::seen::report::{self, Detail, Reporter};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::value::{Kind, Value};

@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::input::{Given, Inputs};
 use super::{Body, Definition, Kinds, Manifold};
-use crate::manifold::input::{Given, Inputs};
 use crate::seen::report::{self, Detail, Reporter};
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::value::{Kind, Value};

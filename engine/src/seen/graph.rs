@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use crate::seen::report::WorkerState;
+use super::report::WorkerState;
 
 /// The dependency graph of an engine with the states of its workers. It serialises to JSON, and
 /// [`to_dot`](Self::to_dot) writes it for Graphviz.

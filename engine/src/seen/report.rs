@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::seen::event::Origin;
+use super::event::Origin;
 use crate::vocabulary::clock::Timestamp;
 
 /// What an engine, its workers and its nested engines are doing.

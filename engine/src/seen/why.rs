@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::event::Origin;
 use super::report::WorkerState;
-use crate::seen::event::Origin;
 
 /// Why a worker is not running, or is degraded: the chain from it to the root cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -1,9 +1,8 @@
 //! The future that a caller gets for a change.
 
-use std::fmt;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, mem};
 
 use tokio::sync::oneshot;
 use tokio::task::coop::poll_proceed;

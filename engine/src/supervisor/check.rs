@@ -1,9 +1,7 @@
 //! Checks a group of changes before any of it is applied.
 
 use super::job::Caller;
-use super::plan::Faults;
-use super::plan::Plan;
-use super::plan::Planned;
+use super::plan::{Faults, Plan, Planned};
 use super::registry::Registry;
 use crate::change::{Action, ChangeError, Mode, Op};
 use crate::machine::{CycleSearch, Edge, Found, NodeId};

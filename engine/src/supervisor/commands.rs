@@ -16,8 +16,7 @@ use crate::vocabulary::value::Outputs;
 use crate::worker::context::Context;
 use crate::worker::host::{Host, Identity};
 use crate::worker::judge::overdue;
-use crate::worker::launch::Launch;
-use crate::worker::launch::{FEW, InputValue, InputValues};
+use crate::worker::launch::{FEW, InputValue, InputValues, Launch};
 use crate::worker::stop::Stop;
 
 impl EventLoop {

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::EventLoop;
-use super::call::Followed;
-use super::call::Pinned;
-use super::call::Question;
+use super::call::{Followed, Pinned, Question};
 use super::check::is_offered;
 use super::life::Verdict;
 use super::reply::answer;

@@ -1,22 +1,20 @@
 //! What reports and graphs say of each name.
 
-use super::ask::Asking;
-use super::ask::Snapshot;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use super::ask::{Asking, Snapshot};
 use super::last_report::{LastWorker, Summary};
 use super::registry::Registry;
-use super::slot::Slot;
-use super::slot::{Uptime, WorkerSlot};
+use super::slot::{Slot, Uptime, WorkerSlot};
 use super::state::state_of;
 use super::worker_summary::{RareSummary, WorkerSummary};
 use crate::machine::{NodeId, Phase, StopStage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
 use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
-use crate::vocabulary::clock::stamp;
-use crate::vocabulary::clock::{Stamp, Wall};
+use crate::vocabulary::clock::{Stamp, Wall, stamp};
 use crate::vocabulary::name::Text;
-use std::num::NonZeroU64;
-use std::time::Duration;
 
 impl Registry {
     fn wall(&self, stamp: Stamp) -> Wall {

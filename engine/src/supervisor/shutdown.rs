@@ -3,11 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::call::Call;
-use super::call::Question;
-use super::life::Fatal;
-use super::life::Life;
-use super::life::Verdict;
+use super::call::{Call, Question};
+use super::life::{Fatal, Life, Verdict};
 use super::registry::Registry;
 use super::{EventLoop, Shared};
 use crate::change::ChangeError;

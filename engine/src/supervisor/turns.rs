@@ -24,17 +24,14 @@ use tokio::runtime::Handle;
 use tokio::task::coop::cooperative;
 use tokio::time::{Instant, sleep_until};
 
-use super::applied::Applied;
-use super::applied::ChangeResult;
+use super::applied::{Applied, ChangeResult};
 use super::call::Call;
-use super::job::Caller;
-use super::job::Job;
+use super::inbox::{Due, Taken};
+use super::job::{Caller, Job};
 use super::pace::Started;
-use super::{BATCH, EventLoop};
+use super::{BATCH, EventLoop, Shared};
 use crate::change::{ChangeError, Ops};
 use crate::machine::Scope;
-use crate::supervisor::Shared;
-use crate::supervisor::inbox::{Due, Taken};
 
 /// The task of an engine's loop. When the task is dropped, also with its runtime, so is the loop.
 pub(crate) struct LoopTask {

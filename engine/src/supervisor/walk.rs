@@ -2,8 +2,7 @@
 
 use super::EventLoop;
 use super::reply::answer;
-use super::walks::Found;
-use super::walks::Walk;
+use super::walks::{Found, Walk};
 use crate::machine::NodeId;
 use crate::vocabulary::wake::wake;
 

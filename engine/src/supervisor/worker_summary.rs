@@ -4,8 +4,7 @@ use std::num::NonZeroU64;
 
 use crate::seen::event::Origin;
 use crate::seen::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
-use crate::vocabulary::clock::Timestamp;
-use crate::vocabulary::clock::Wall;
+use crate::vocabulary::clock::{Timestamp, Wall};
 
 /// What a report says of a worker, except for its name.
 #[derive(Clone)]

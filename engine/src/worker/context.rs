@@ -5,13 +5,13 @@ use tokio::time::Instant;
 
 use super::host::{Environment, Identity};
 use super::message::Message;
+use super::observe::Observed;
+use super::stop::Stop;
 use super::stop::cell::Degraded;
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::log::Record;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
-use crate::worker::observe::Observed;
-use crate::worker::stop::Stop;
 
 /// What a start is told of the worker it makes.
 #[derive(Clone)]

@@ -79,9 +79,10 @@ impl Finish {
 
     fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
         // An error whose text panics means what it means all the same.
-        let text = catch_unwind(AssertUnwindSafe(|| text::written(why))).unwrap_or_else(|payload| {
-            format!("the text of its error {}", Panicked::from_payload(payload))
-        });
+        let text =
+            catch_unwind(AssertUnwindSafe(|| text::written(why))).unwrap_or_else(|payload| {
+                format!("the text of its error {}", Panicked::from_payload(payload))
+            });
         let failure = Failure { text, is_panic, fatal: None };
         Self { kind, failure: Some(Box::new(failure)) }
     }

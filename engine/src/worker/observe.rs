@@ -1,6 +1,5 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
 use tracing::Span;

@@ -1,24 +1,23 @@
 //! Changing outputs: values that a running worker publishes.
 
-use std::fmt;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::{fmt, mem};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::host::Identity;
 use super::latest::Publisher;
 use super::message::Message;
+use super::stop::Stop;
+use super::stop::cell::Linger;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::value::Value;
-use crate::worker::host::Identity;
-use crate::worker::stop::Stop;
-use crate::worker::stop::cell::Linger;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 

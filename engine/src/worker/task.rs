@@ -17,20 +17,20 @@ use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use super::context::{Context, Health};
+use super::finish::{Finish, TaskEnd};
+use super::host::Identity;
+use super::launch::{Blueprint, Checks, FEW, InputValue, InputValues, Launch};
+use super::message::Message;
+use super::observe::Observed;
+use super::publish::{Changes, Handoff};
+use super::stop::Stop;
+use super::wrap::{Step, Wrapped, WrappedInput, wrap_of};
 use crate::seen::report::Reporter;
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};
 use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::Outputs;
-use crate::worker::context::{Context, Health};
-use crate::worker::finish::{Finish, TaskEnd};
-use crate::worker::host::Identity;
-use crate::worker::launch::{Blueprint, Checks, FEW, InputValue, InputValues, Launch};
-use crate::worker::message::Message;
-use crate::worker::observe::Observed;
-use crate::worker::publish::{Changes, Handoff};
-use crate::worker::stop::Stop;
-use crate::worker::wrap::{Step, Wrapped, WrappedInput, wrap_of};
 
 /// What is wrong with a closure that goes on without what says that it is up.
 pub(crate) const NEVER_UP: &str =

@@ -8,7 +8,8 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Context, Engine, EngineBuilder, EngineError, EventKind, Exit, Manifold, Name, NestedEngine, Outcome,
+    Context, Engine, EngineBuilder, EngineError, EventKind, Exit, Manifold, Name, NestedEngine,
+    Outcome,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
 
@@ -162,7 +163,7 @@ impl Drop for Bomb {
 }
 
 /// Ends with a fatal error, and panics when it is dropped.
-struct EndsBadly(#[expect(dead_code, reason = "only its drop matters")] Bomb);
+struct EndsBadly(Bomb);
 
 impl Future for EndsBadly {
     type Output = Outcome;
