@@ -1,22 +1,24 @@
 //! The engine's state machine: events in, commands out.
 //!
-//! It knows no clock, task, channel or type. The driver tells it what happened, then takes steps at
-//! least until the change has spread, and carries out each command before it tells the next event.
-//! All randomness comes from one seed.
+//! It knows no clocks, tasks, channels or types. The driver tells it each event and then takes
+//! steps, at least until the change has spread. It carries out each command before it tells the
+//! next event. All randomness comes from one seed.
 //!
-//! There are no wave objects. Each node shows its users whether it is up, coming or down; a change
-//! of that spreads along the edges first, and marks the live workers it reaches. Only when nothing
-//! is left to spread does the machine look at the touched nodes and stop or start them.
+//! There are no wave objects. Each node shows its users whether it is up, coming or down. A change
+//! of this status first spreads along the edges and marks the live workers that it reaches. The
+//! machine stops or starts the touched nodes only when nothing is left to spread.
 //!
 //! Invariants:
-//! 1. The counters of a node agree with what its inputs *show*; a node whose own status differs
+//! 1. The counters of a node agree with what its inputs *show*. A node whose own status differs
 //!    from what it shows is in the queue `spread`.
-//! 2. A node that may have to be stopped, started or removed is in `pending`, or in `urgent` if a call
-//!    waits for it.
-//! 3. Nothing is started or told to stop while `spread` holds a node or a group is open.
-//! 4. A worker is told to stop only when it is marked and no live worker holds its output.
-//! 5. A node has at most one timer: its delay or backoff while idle, its deadline to start, its
-//!    grace, or its second grace.
+//! 2. A node that may have to be stopped, started or removed is in `spread` or `pending`, or in
+//!    `urgent` if a call waits for it. After a kill, `sweep` visits every node.
+//! 3. Until a kill, nothing is started or told to stop while `spread` holds a node or a group is
+//!    open. After a kill nothing starts, so workers are told to stop without this wait.
+//! 4. A worker is told to stop only when it is marked and no live worker holds its output. A stuck
+//!    worker holds nothing.
+//! 5. A node has at most one timer: its delay or backoff while idle, otherwise its start timeout,
+//!    its grace or its second grace.
 
 #[cfg(feature = "bare-machine")]
 pub(crate) mod bare;
@@ -51,7 +53,7 @@ pub(crate) use trial::Trial;
 pub(crate) use crate::vocabulary::exit::EndKind;
 use crate::vocabulary::policy::Policy;
 
-/// What the driver is to do.
+/// What the driver must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Command {
     /// Start this generation's worker with its inputs' current values.
@@ -62,24 +64,26 @@ pub(crate) enum Command {
     Lose(NodeId, Generation),
     /// Drop the worker's future.
     Abort(NodeId, Generation),
-    /// Name the worker: it has outlived both graces.
+    /// Report the worker as stuck: it is still there after both graces.
     Stuck(NodeId, Generation),
     /// Fire this timer after the delay.
     Arm(NodeId, Token, Duration),
-    /// The manifold is out, its worker gone.
+    /// The manifold is uninstalled and its worker is gone.
     Removed(NodeId),
-    /// Forget the name: nothing installs or uses it.
+    /// Forget the name: no manifold is installed at it, and nothing uses or pins it.
     Freed(NodeId),
-    /// Every worker has ended or is stuck after a kill.
+    /// After a kill, every worker is gone or stuck.
     Finished,
 }
 
-/// How far the machine goes on.
+/// How far the steps go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// Until a change has spread: who is to stop is marked.
+    /// Until the change has spread and the workers that it stops are marked. The sweep after a kill
+    /// is not included.
     Marks,
-    /// Until the nodes that calls wait for were looked at, too.
+    /// Until the machine has also looked at the nodes that calls wait for. After a kill, like
+    /// `All`.
     Calls,
     /// Until nothing is left to do.
     All,
@@ -89,13 +93,13 @@ pub(crate) enum Scope {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Command(Command),
-    /// A bounded piece of work; there may be more.
+    /// It did a bounded piece of work. There may be more.
     Worked,
-    /// There is nothing to do until the next event.
+    /// There is nothing to do within the scope until the next event.
     Idle,
 }
 
-/// What a node looks like from outside.
+/// The state of a node, as the driver sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct View {
     pub(crate) phase: Phase,
@@ -119,18 +123,20 @@ pub(crate) struct Machine {
     commands: VecDeque<Command>,
     spread: VecDeque<NodeId>,
     pending: RandomQueue,
-    /// The nodes to look at that calls wait for.
+    /// The nodes that calls wait for. The machine looks at them first.
     urgent: RandomQueue,
-    /// Open groups; while there is one nothing is started or stopped.
+    /// The number of open groups. While a group is open, nothing is started, and only a kill stops
+    /// workers.
     groups: u32,
-    /// Live workers that are not stuck.
+    /// The number of live workers that are not stuck.
     live: usize,
-    /// Nodes that are not at rest.
+    /// The number of nodes that are not at rest.
     busy: usize,
     armed: usize,
-    /// A kill waits for what was under way to spread, so that it is told from the rest.
+    /// A kill has come, and its sweep has not begun. The sweep begins when all earlier changes have
+    /// spread, so that their marks differ from its own.
     is_sweep_due: bool,
-    /// Where the walk stands that marks all workers after a kill.
+    /// The next index of the sweep, which marks all workers after a kill.
     sweep: Option<usize>,
     is_killed: bool,
     is_finished: bool,
@@ -157,38 +163,39 @@ impl Machine {
         }
     }
 
-    /// Makes room for more names at once.
+    /// Reserves room for more names in advance.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.graph.reserve(more);
         self.pending.reserve(more);
     }
 
-    /// Adds a name that nothing is installed at. It is freed once nothing installs, uses or pins it.
+    /// Adds a name without a manifold. The name is freed once no manifold is installed at it and
+    /// nothing uses or pins it.
     pub(crate) fn add(&mut self) -> NodeId {
         let id = self.graph.add();
         self.act_on(id);
         id
     }
 
-    /// Keeps a name though nothing may use it.
+    /// Keeps a name, also when nothing uses it.
     pub(crate) fn pin(&mut self, id: NodeId) {
         self.graph[id].pins += 1;
     }
 
-    /// Takes one pin back.
+    /// Removes one pin.
     pub(crate) fn unpin(&mut self, id: NodeId) {
         self.graph[id].pins -= 1;
         self.act_on(id);
     }
 
-    /// Looks at a node before all others until what was asked of it is done: whatever else there is
-    /// to do, its caller does not wait for that.
+    /// Puts a node before all others until the call on it is carried out. The caller does not wait
+    /// for the work on other nodes.
     pub(crate) fn hurry(&mut self, id: NodeId) {
         self.set_urgent(id);
         self.act_on(id);
     }
 
-    /// Begins a group: until it ends nothing is started or stopped.
+    /// Begins a group. Until the group ends, nothing is started, and only a kill stops workers.
     pub(crate) fn begin_group(&mut self) {
         self.groups += 1;
     }
@@ -197,9 +204,9 @@ impl Machine {
         self.groups -= 1;
     }
 
-    /// Installs a manifold, or replaces the one that is installed there.
+    /// Installs a manifold at a name, or replaces the installed one.
     ///
-    /// The edges must lead to no cycle; see [`Self::find_cycle`].
+    /// The edges must not close a cycle; see [`Self::may_reach`] and [`CycleSearch`].
     pub(crate) fn install(&mut self, id: NodeId, edges: &[Edge], policy: Option<Arc<Policy>>) {
         self.take_out(id);
         self.graph.link(id, edges);
@@ -211,7 +218,7 @@ impl Machine {
         self.touch(id);
     }
 
-    /// Takes a manifold out; its name stays as long as something uses it.
+    /// Uninstalls a manifold. Its name stays as long as something uses or pins it.
     pub(crate) fn uninstall(&mut self, id: NodeId) {
         self.take_out(id);
         let node = &mut self.graph[id];
@@ -224,8 +231,8 @@ impl Machine {
         self.touch(id);
     }
 
-    /// Ends what the present manifold of a node is to the graph. A live worker keeps its hold on
-    /// the inputs it was started with until it ends.
+    /// Removes the node's present manifold from the graph. A live worker keeps its hold on the
+    /// inputs that it was started with until it is gone or stuck.
     fn take_out(&mut self, id: NodeId) {
         if !self.graph[id].is_installed && !self.graph[id].is_live() {
             return;
@@ -250,7 +257,8 @@ impl Machine {
         }
     }
 
-    /// Stops the worker and starts it again; ends every wait of an idle one but a bounce delay.
+    /// Stops the worker and starts it again. If the worker has ended already, ends the node's rest,
+    /// but not a bounce delay or a park by hand.
     pub(crate) fn bounce(&mut self, id: NodeId) {
         self.mark(id, true);
         self.end_soft_rest(id);
@@ -269,7 +277,7 @@ impl Machine {
         self.touch(id);
     }
 
-    /// Stops everything, users before what they use, and starts nothing more.
+    /// Stops all workers, users before their inputs, and starts nothing more.
     pub(crate) fn kill(&mut self) {
         if !self.is_killed {
             self.is_killed = true;
@@ -277,7 +285,7 @@ impl Machine {
         }
     }
 
-    /// A worker has started and its outputs are there.
+    /// Notes that a worker is running and that its outputs are there.
     pub(crate) fn started(&mut self, id: NodeId, generation: Generation) {
         let node = &mut self.graph[id];
         if node.generation != generation || node.phase != Phase::Starting || node.is_overdue {
@@ -286,7 +294,7 @@ impl Machine {
         node.phase = Phase::Running;
         let is_told = node.stage > StopStage::Free;
         let is_outdated = std::mem::take(&mut node.is_outdated);
-        // The timer of a told worker is its grace, which goes on.
+        // A worker that was told to stop keeps its timer, which is its grace.
         if !is_told {
             self.disarm(id);
         }
@@ -296,7 +304,7 @@ impl Machine {
         self.settle_in(id);
     }
 
-    /// A running worker has published a new value of one output.
+    /// Notes that a running worker has published a new value of one output.
     pub(crate) fn changed(&mut self, id: NodeId, generation: Generation, port: Port) {
         let node = &self.graph[id];
         if node.generation != generation || node.phase != Phase::Running || self.is_killed {
@@ -309,7 +317,7 @@ impl Machine {
             if link.edge.port != port || !link.edge.need.bounces() {
                 continue;
             }
-            // A worker that was started without this one has no older value of it.
+            // The user was not started with this generation, so it has no older value.
             if target.is_active() && link.held != generation {
                 continue;
             }
@@ -322,7 +330,7 @@ impl Machine {
         }
     }
 
-    /// Takes the next piece of work, if there is any within the scope.
+    /// Does the next piece of work within the scope, if there is any.
     pub(crate) fn step(&mut self, scope: Scope) -> Step {
         if let Some(command) = self.commands.pop_front() {
             return self.hand_out(command);
@@ -350,7 +358,7 @@ impl Machine {
 
     fn hand_out(&mut self, command: Command) -> Step {
         if let Command::Freed(id) = command {
-            // An event may have come since the command was queued, and want the name again.
+            // An event that came after the command was queued may need the name again.
             if !self.graph[id].is_forgettable() {
                 return Step::Worked;
             }
@@ -359,7 +367,7 @@ impl Machine {
         Step::Command(command)
     }
 
-    /// Whether nothing will happen without a further cause, failures that wait aside.
+    /// Whether nothing will happen without a further cause. Backoffs do not count.
     pub(crate) fn is_settled(&self) -> bool {
         self.busy == 0
             && self.commands.is_empty()
@@ -379,7 +387,7 @@ impl Machine {
         self.is_killed
     }
 
-    /// How many timers are armed; the driver's queue may hold older ones besides.
+    /// Returns how many timers are armed. The driver's queue may also hold older ones.
     pub(crate) fn armed(&self) -> usize {
         self.armed
     }
@@ -388,7 +396,8 @@ impl Machine {
         self.graph[id].is_armed && self.graph[id].token == token
     }
 
-    // Its callers look at a field or two; a call that fills in all took 5 % of a start.
+    // Inlined, because callers read one or two fields: a call that filled in all fields took 5 % of
+    // a start.
     #[inline(always)]
     pub(crate) fn view(&self, id: NodeId) -> View {
         let node = &self.graph[id];
@@ -407,29 +416,31 @@ impl Machine {
         }
     }
 
-    /// Returns a node's inputs, and whether its live worker was started with each.
+    /// Returns a node's inputs, and for each whether the live worker was started with it. A stuck
+    /// worker counts as started with none.
     pub(crate) fn inputs(&self, id: NodeId) -> impl ExactSizeIterator<Item = (Edge, bool)> {
         let is_user = self.graph[id].stage < StopStage::Stuck;
         self.graph[id].inputs.iter().map(move |link| (link.edge, is_user && link.held != 0))
     }
 
-    /// Returns one of a node's inputs, by its index, and whether its live worker was started with it.
+    /// Returns one of a node's inputs by its index, like [`Self::inputs`].
     pub(crate) fn input(&self, id: NodeId, index: usize) -> Option<(Edge, bool)> {
         let is_user = self.graph[id].stage < StopStage::Stuck;
         self.graph[id].inputs.get(index).map(|link| (link.edge, is_user && link.held != 0))
     }
 
-    /// Returns who uses a node, with the index of the input; a node may use another twice.
+    /// Returns the users of a node, each with the index of the input. A node that uses another one
+    /// twice is listed twice.
     pub(crate) fn users(&self, id: NodeId) -> impl Iterator<Item = (NodeId, usize)> {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))
     }
 
-    /// Returns how long a worker must have been up for its failures to be forgotten.
+    /// Returns how long a worker must be up before its failures are forgotten.
     pub(crate) fn reset_after(&self, id: NodeId) -> Duration {
         self.policy_of(id).backoff.reset_after
     }
 
-    /// Returns how long a worker has that was told to stop.
+    /// Returns how long a worker that was told to stop has before its future is dropped.
     pub(crate) fn grace(&self, id: NodeId) -> Duration {
         self.policy_of(id).grace
     }

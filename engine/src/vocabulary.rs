@@ -1,6 +1,6 @@
-//! What every part of the engine speaks of: names, values, ends, errors, policies and moments.
+//! The types that every part of the engine uses: names, values, ends, errors, policies and times.
 //!
-//! The modules know nothing of workers and engines.
+//! These modules import nothing from the rest of the engine.
 
 pub(crate) mod backoff;
 pub(crate) mod chunks;

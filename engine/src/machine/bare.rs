@@ -1,4 +1,4 @@
-//! The bare machine, told its events by a plain loop, for benchmarks to compare with.
+//! The bare machine under a plain loop instead of the driver, as a baseline for benchmarks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::machine::{
 };
 use crate::vocabulary::policy::Policy;
 
-/// What the machine is to be told.
+/// An event for the machine.
 enum Event {
     Started(NodeId, Generation),
     Stopped(NodeId, Generation),
 }
 
-/// Tells the bare machine so many events: workers that come up, workers that end, and waits that are
+/// Tells the bare machine `events` events: workers that start, workers that end, and waits that are
 /// over.
 ///
-/// Each item of `inputs` is a manifold, and says by number which of those before it are its required
-/// inputs. Whenever nothing else is left to happen, a random worker fails. There are no tasks, timers,
-/// channels and values. It is no part of the library's interface.
+/// Each item of `inputs` is a manifold: the indices of earlier manifolds that are its required
+/// inputs. When nothing else is left to happen, a random worker fails. There are no tasks, timers,
+/// channels or values. This function is not part of the library's interface.
 pub fn drive_bare_machine(inputs: &[Vec<usize>], events: u64, seed: u64) {
     let mut machine = Machine::new(Arc::new(Policy::default()), seed);
     let nodes: Vec<NodeId> = inputs.iter().map(|_| machine.add()).collect();
@@ -55,7 +55,8 @@ pub fn drive_bare_machine(inputs: &[Vec<usize>], events: u64, seed: u64) {
     }
 }
 
-/// Takes all steps that the machine has, and notes what its commands lead to.
+/// Takes steps until the machine is idle, and queues the events and waits that its commands lead
+/// to.
 fn carry_out(
     machine: &mut Machine,
     next: &mut VecDeque<Event>,
@@ -81,7 +82,8 @@ fn end(machine: &mut Machine, node: NodeId, generation: Generation, kind: EndKin
     machine.ended(node, generation, End { kind, ran: zero, at: zero, left: Left::Nothing });
 }
 
-/// Takes the next wait of an idle worker: the deadlines of live ones are never missed.
+/// Returns the next wait of an idle node. Skips the timers of live workers: here they all start and
+/// stop in time.
 fn due(machine: &Machine, waits: &mut VecDeque<(NodeId, Token)>) -> Option<(NodeId, Token)> {
     while let Some((node, token)) = waits.pop_front() {
         if machine.is_armed(node, token) && machine.view(node).phase == Phase::Idle {

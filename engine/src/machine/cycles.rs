@@ -1,11 +1,12 @@
-//! Questions about the graph as it would be: cycles, and who would have to end first.
+//! Questions about a planned change of the graph: whether it closes a cycle, and which workers must
+//! be gone first.
 
 use super::Machine;
 use super::node::{Age, Edge, NodeId, StopStage};
 use crate::vocabulary::hash::{Map, Set};
 
 impl Machine {
-    /// Whether a node can be reached from its own new inputs, searching from both sides by turns
+    /// Whether a node can be reached from its own new inputs. Searches from both sides in turn,
     /// until the smaller side is exhausted.
     pub(crate) fn may_reach(&self, id: NodeId, edges: &[Edge]) -> bool {
         let mut above = Side::default();
@@ -35,8 +36,9 @@ impl Machine {
         }
     }
 
-    /// Returns the live workers that must be gone before these nodes' workers are, themselves
-    /// included: also those of manifolds that were replaced, which are stopping already.
+    /// Returns the live workers of these nodes, and all live workers that must be gone before them.
+    /// Includes workers of replaced manifolds, which are stopping already. Leaves out stuck
+    /// workers.
     pub(crate) fn ending_before(&self, roots: &[NodeId]) -> Vec<NodeId> {
         let mut side = Side::default();
         let mut found = Vec::new();
@@ -76,26 +78,26 @@ impl Side {
     }
 }
 
-/// A search for a cycle on the graph as it would be with other inputs of some nodes: one depth-first
-/// walk along users, from every node that is rewired. It takes small steps, between which inputs may
-/// go, but none may come.
+/// A search for a cycle in the graph as it would be after some nodes are rewired: given other
+/// inputs. It is one depth-first walk along users, from every rewired node. It takes small steps;
+/// between them, inputs may be removed from the graph but not added.
 #[derive(Debug, Default)]
 pub(crate) struct CycleSearch {
-    /// The nodes that are rewired, in the order in which they are walked from.
+    /// The rewired nodes, in the order in which the walk starts from them.
     starts: Vec<NodeId>,
     next_start: usize,
     rewired: Set<NodeId>,
-    /// The users that the rewirings add to a node: the place of the last, and after each the place
-    /// of the one before.
+    /// For each node, the index in `added` of the last user that the rewiring adds. Each item of
+    /// `added` holds the index of the one before.
     last_added: Map<NodeId, usize>,
     added: Vec<(NodeId, Option<usize>)>,
-    /// Whether a node is on the path (`true`) or finished.
+    /// `true` for a node on the path, `false` for a finished one.
     on_path: Map<NodeId, bool>,
     path: Vec<(NodeId, Vec<NodeId>)>,
 }
 
 impl CycleSearch {
-    /// Returns a search with room for so many rewirings.
+    /// Returns a search with room for `count` rewired nodes.
     pub(crate) fn new(count: usize) -> Self {
         let mut search = Self::default();
         search.starts.reserve(count);
@@ -106,7 +108,7 @@ impl CycleSearch {
         search
     }
 
-    /// Adds the inputs that a node would have.
+    /// Adds a rewired node with its new inputs.
     pub(crate) fn add(&mut self, id: NodeId, edges: &[Edge]) {
         self.starts.push(id);
         self.rewired.insert(id);
@@ -116,12 +118,13 @@ impl CycleSearch {
         }
     }
 
-    /// How many rewirings were added.
+    /// Returns how many rewired nodes were added.
     pub(crate) fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Takes a step; returns a cycle's path, each node using the next and the last the first.
+    /// Takes one step. Returns the path of a cycle if it finds one: each node uses the next, and
+    /// the last uses the first.
     pub(crate) fn step(&mut self, machine: &Machine) -> Found {
         let Some((id, users)) = self.path.last_mut() else {
             let Some(start) = self.starts.get(self.next_start).copied() else {
@@ -159,7 +162,8 @@ impl CycleSearch {
         self.path.push((id, users));
     }
 
-    /// The path runs from what is used to its user; a reader wants it the other way.
+    /// Returns the cycle on the path. The path leads from input to user, and readers expect the
+    /// reverse.
     fn cycle_from(&self, first: NodeId) -> Vec<NodeId> {
         let on_cycle = self.path.iter().map(|(id, _)| *id).skip_while(|id| *id != first);
         let mut cycle: Vec<_> = on_cycle.collect();
@@ -168,10 +172,10 @@ impl CycleSearch {
     }
 }
 
-/// What a step of a search has come to.
+/// The result of one step of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing yet.
+    /// The search is not finished.
     Nothing,
     /// There is no cycle.
     None,

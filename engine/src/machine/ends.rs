@@ -1,4 +1,4 @@
-//! What the end of a worker, and of a wait, leads to.
+//! What happens when a worker ends or a timer fires.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Command, EndKind, Machine};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
     pub(crate) kind: EndKind,
-    /// How long it was up before it was told to stop, or ended; zero if it never was.
+    /// How long it was up before it was told to stop or ended. Zero if it was never up.
     pub(crate) ran: Duration,
     /// When it ended, since the engine began.
     pub(crate) at: Duration,
@@ -20,18 +20,18 @@ pub(crate) struct End {
 /// What is left of a worker that has ended, such as blocking work or workers of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Nothing: it is gone.
+    /// Nothing: the worker is gone.
     Nothing,
-    /// Something, until the driver says that it is gone. It has this grace from now on, or the
-    /// usual one from when it was told to stop.
+    /// Something, until the driver calls [`Machine::gone`]. It has this grace from now on. With
+    /// `None` it has the policy's grace: from the request to stop, or from now if there was none.
     Something { grace: Option<Duration> },
 }
 
 impl Machine {
-    /// A worker has ended, in whatever phase.
+    /// Handles the end of a worker, in whatever phase it was.
     ///
-    /// Its users are told of the loss, and what follows is decided, at once. Its inputs are let go
-    /// and its successor starts when it is gone.
+    /// At once, decides what follows, and tells the users of the loss if the worker was not told to
+    /// stop. The inputs are released and the successor starts when the worker is gone.
     pub(crate) fn ended(&mut self, id: NodeId, generation: Generation, end: End) {
         let node = &self.graph[id];
         if node.generation != generation || !node.is_active() {
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Nothing is left any more of a worker that has ended.
+    /// Handles that nothing is left of a worker that has ended.
     pub(crate) fn gone(&mut self, id: NodeId, generation: Generation, at: Duration) {
         let node = &mut self.graph[id];
         if node.generation != generation || node.phase != Phase::Lingering {
@@ -79,7 +79,8 @@ impl Machine {
         self.make_idle(id, delay);
     }
 
-    /// Gives what is left of a worker its graces, if it has none yet.
+    /// Starts the grace of what is left of a worker, unless one runs already. A `grace` that is
+    /// given also replaces the grace after a request to stop.
     fn linger(&mut self, id: NodeId, grace: Option<Duration>) {
         let stage = self.graph[id].stage;
         if stage == StopStage::Free || (stage == StopStage::Told && grace.is_some()) {
@@ -91,7 +92,7 @@ impl Machine {
         self.act_on(id);
     }
 
-    /// Makes a node idle whose worker is gone.
+    /// Makes a node idle when its worker is gone.
     fn make_idle(&mut self, id: NodeId, delay: Option<Duration>) {
         if self.graph[id].stage < StopStage::Stuck {
             self.release(id);
@@ -113,8 +114,8 @@ impl Machine {
         self.act_on(id);
     }
 
-    /// Decides what the end of a worker leads to (rule S10, in its order); returns how long the
-    /// node rests, if it rests for a time.
+    /// Decides what follows a worker's end, by rule S10 in its order (`docs/proof.md`). Returns how
+    /// long the node rests, if it rests for a time.
     fn rest_after(&mut self, id: NodeId, end: End) -> Option<Duration> {
         let node = &mut self.graph[id];
         let was_marked = std::mem::take(&mut node.is_marked);
@@ -123,13 +124,13 @@ impl Machine {
         let (is_obsolete, is_installed) = (node.is_obsolete, node.is_installed);
         match end.kind {
             EndKind::Fatal | EndKind::Dropped => self.kill(),
-            // Its successor starts, or nothing.
+            // The successor starts, if there is one.
             _ if is_obsolete => {
                 let is_bounced = is_installed && is_bounced;
                 return is_bounced.then(|| self.rest_after_bounce(id)).flatten();
             }
             EndKind::Uninstall => self.uninstall(id),
-            // A kill marks all, some of them a little later.
+            // A kill marks every worker, but its sweep may not have reached this one.
             _ if was_marked || self.is_killed => {
                 return is_bounced.then(|| self.rest_after_bounce(id)).flatten();
             }
@@ -142,7 +143,8 @@ impl Machine {
             EndKind::Missing => {
                 self.rest_unless_outdated(id, Rest::Missing);
             }
-            // `Stopped` cannot come unasked; if it does, the worker is simply wanted again.
+            // Only a worker that was told to stop ends as `Stopped`. If another one does, it is
+            // started again.
             EndKind::Bounce | EndKind::Stopped => return self.rest_after_bounce(id),
         }
         None
@@ -170,13 +172,13 @@ impl Machine {
         self.rest_for(id, Rest::Backoff, delay)
     }
 
-    /// Rests a node for a while, and returns for how long; no while is no rest.
+    /// Rests a node for the delay and returns the delay. Returns `None` if the node does not rest.
     fn rest_for(&mut self, id: NodeId, rest: Rest, delay: Duration) -> Option<Duration> {
         (!delay.is_zero() && self.rest_unless_outdated(id, rest)).then_some(delay)
     }
 
-    /// Rests a node, and returns whether it does: what its worker ended by no longer counts if an
-    /// input has changed since it was started.
+    /// Rests a node and returns whether it rests. Skips a soft rest if an input changed while the
+    /// worker was starting: the end of such a worker does not count.
     fn rest_unless_outdated(&mut self, id: NodeId, rest: Rest) -> bool {
         let node = &mut self.graph[id];
         let is_over = node.is_outdated && rest.is_soft();
@@ -186,8 +188,8 @@ impl Machine {
         !is_over
     }
 
-    /// Tells those that were started with this generation's output that it has ended by itself.
-    /// They are marked by the spread that follows, with all that depend on them.
+    /// Tells the workers that were started with this generation's output that it has ended by
+    /// itself. The spread that follows marks them and all their dependents.
     fn tell_users_of_loss(&mut self, id: NodeId, generation: Generation) {
         if self.graph[id].phase != Phase::Running {
             return;
@@ -207,7 +209,7 @@ impl Machine {
         self.commands.extend(lost.map(|user| Command::Lose(user, self.graph[user].generation)));
     }
 
-    /// A timer has fired.
+    /// Handles a timer that has fired.
     pub(crate) fn fired(&mut self, id: NodeId, token: Token) {
         if !self.is_armed(id, token) {
             return;
@@ -226,7 +228,7 @@ impl Machine {
             StopStage::Aborted | StopStage::Stuck => return self.give_up(id),
         }
         node.stage = StopStage::Aborted;
-        // Of one that has ended there is no future to drop.
+        // A worker that has ended has no future to drop.
         if node.is_active() {
             self.commands.push_back(Command::Abort(id, generation));
         }
@@ -235,8 +237,9 @@ impl Machine {
         self.touch(id);
     }
 
-    /// A worker has outlived both graces: it no longer counts, until it really ends. What it was
-    /// started with is remembered: a start that had older values is bounced when it ends.
+    /// Gives up on a worker that is still there after both graces: it no longer counts as live or
+    /// as a user. Its links keep `held`, so that a changed input still makes a start with older
+    /// values outdated.
     fn give_up(&mut self, id: NodeId) {
         self.release(id);
         let node = &mut self.graph[id];
@@ -247,7 +250,7 @@ impl Machine {
     }
 }
 
-/// Counts the failures of the last period with the one now; keeps one more than the limit at most.
+/// Counts the failures of the last period, including this one. Keeps at most `limit + 1` of them.
 fn count_recent(node: &mut Node, now: Duration, within: Duration, limit: usize) -> usize {
     let recent = &mut node.extras_mut().recent;
     while recent.front().is_some_and(|first| now.saturating_sub(*first) >= within) {

@@ -1,4 +1,4 @@
-//! The dependency graph: who uses whom, linked so that every change costs what it touches.
+//! The dependency graph. Its links lead both ways, so that every change costs only what it touches.
 
 use super::node::{Age, Edge, Link, Node, NodeId, User};
 use crate::vocabulary::chunks::Chunks;
@@ -9,15 +9,15 @@ use crate::vocabulary::hash::Map;
 pub(super) struct DependencyGraph {
     nodes: Chunks<Node>,
     free: Vec<NodeId>,
-    /// What a trial changes is put back at its end.
+    /// The nodes to put back at the end of a trial.
     trial: Option<Box<Undo>>,
 }
 
-/// The nodes as they were before a trial, of those that it has changed.
+/// The nodes that a trial has changed, as they were before it.
 #[derive(Debug, Clone, Default)]
 struct Undo {
     nodes: Map<NodeId, Node>,
-    /// How many ids were free.
+    /// How many ids were free before the trial.
     free: usize,
 }
 
@@ -45,7 +45,7 @@ impl DependencyGraph {
         self.nodes.reserve(more);
     }
 
-    /// Adds a node that nothing is installed at.
+    /// Adds a node without a manifold.
     pub(super) fn add(&mut self) -> NodeId {
         if let Some(id) = self.free.pop() {
             self[id].is_free = false;
@@ -56,7 +56,8 @@ impl DependencyGraph {
         id
     }
 
-    /// Makes an id available again. Its generation is kept, so that nothing late is taken for new.
+    /// Makes an id available again. Its generation and token are kept, so that an event of the
+    /// freed node cannot match the next one.
     pub(super) fn free(&mut self, id: NodeId) {
         let node = &mut self[id];
         *node = Node {
@@ -68,7 +69,7 @@ impl DependencyGraph {
         self.free.push(id);
     }
 
-    /// Keeps a node as it was before the trial, if it was not changed yet.
+    /// Saves a node as it was before the trial, if the trial has not changed it yet.
     #[cold]
     fn keep(&mut self, id: NodeId) {
         let Some(undo) = &mut self.trial else { return };
@@ -76,7 +77,7 @@ impl DependencyGraph {
         undo.nodes.entry(id).or_insert_with(|| node.clone());
     }
 
-    /// Begins a trial: what is changed from now on is put back by [`Self::end_trial`].
+    /// Begins a trial. [`Self::end_trial`] undoes all changes from now on.
     pub(super) fn begin_trial(&mut self) {
         self.trial = Some(Box::new(Undo { nodes: Map::default(), free: self.free.len() }));
     }
@@ -94,12 +95,12 @@ impl DependencyGraph {
         self.trial.iter().flat_map(|undo| undo.nodes.keys().copied()).collect()
     }
 
-    /// One past the highest id in use.
+    /// Returns one more than the highest index.
     pub(super) fn bound(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Sets a node's inputs, and enters it as a user of each.
+    /// Sets a node's inputs, and adds the node to the users of each input.
     pub(super) fn link(&mut self, id: NodeId, edges: &[Edge]) {
         let mut links = Vec::with_capacity(edges.len());
         for (input, edge) in edges.iter().enumerate() {
@@ -112,14 +113,14 @@ impl DependencyGraph {
         self[id].inputs = links.into_boxed_slice();
     }
 
-    /// Takes a node's inputs away and returns them; it uses nothing afterwards.
+    /// Removes a node's inputs and returns them.
     pub(super) fn unlink(&mut self, id: NodeId) -> Box<[Link]> {
         let mut links = std::mem::take(&mut self[id].inputs);
         self.leave(id, &mut links, Age::Current);
         links
     }
 
-    /// Keeps those of a former manifold's inputs that its live worker was started with.
+    /// Keeps the inputs with which the live worker of a former manifold was started.
     pub(super) fn keep_old(&mut self, id: NodeId, links: &[Link]) {
         let mut held: Box<[_]> = links.iter().filter(|link| link.held != 0).copied().collect();
         for (input, link) in held.iter_mut().enumerate() {
@@ -133,7 +134,7 @@ impl DependencyGraph {
         }
     }
 
-    /// Drops what the worker of a former manifold was started with.
+    /// Drops the inputs that [`Self::keep_old`] kept.
     pub(super) fn drop_old(&mut self, id: NodeId) {
         if let Some(extras) = &mut self[id].extras {
             let mut links = std::mem::take(&mut extras.old_inputs);
@@ -145,13 +146,13 @@ impl DependencyGraph {
         }
     }
 
-    /// Takes a node out of the users of each of its inputs.
+    /// Removes a node from the users of each of its inputs.
     fn leave(&mut self, id: NodeId, links: &mut [Link], age: Age) {
         for index in 0..links.len() {
             let Link { edge, back, .. } = links[index];
             let users = self[edge.target].users_mut(age);
             users.swap_remove(back as usize);
-            // The last user took the free place; its own link must follow it there.
+            // `swap_remove` moved the last user here. The link of that user must point here, too.
             let Some(&moved) = users.get(back as usize) else { continue };
             if moved.node == id {
                 links[moved.input as usize].back = back;

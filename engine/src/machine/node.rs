@@ -1,4 +1,4 @@
-//! What the machine knows of one name.
+//! What the machine knows about one name.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,26 +20,27 @@ impl NodeId {
     }
 }
 
-/// Counts the workers that one name has had; zero before the first.
+/// The number of a worker among all that a name has had, from 1. Zero before the first.
 pub(crate) type Generation = u32;
 
-/// Tells one timer of a node from its earlier ones.
+/// Distinguishes a timer of a node from its earlier timers.
 pub(crate) type Token = u32;
 
-/// Which of a name's outputs an edge uses. The machine only compares them.
+/// One output of a name. The machine only compares ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Port(pub(crate) u32);
 
 /// How a worker depends on an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Need {
-    /// It is started only while the input is up, and bounced when the input changes.
+    /// The worker starts only while the input is up, and bounces when the input changes.
     Required,
-    /// It is started without an input that is not coming, and bounced when the input changes.
+    /// The worker waits for an input that is coming, starts without one that is down, and bounces
+    /// when the input changes.
     Optional,
-    /// It follows the input without ever being bounced or delayed.
+    /// The worker follows the input, which never bounces it and never delays its start.
     Live,
-    /// As live, but its start waits until the input is up.
+    /// Like `Live`, but the start waits until the input is up.
     LiveRequired,
 }
 
@@ -64,7 +65,7 @@ impl Need {
     }
 }
 
-/// One declared input.
+/// One declared input of a manifold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Edge {
     pub(crate) target: NodeId,
@@ -72,25 +73,25 @@ pub(crate) struct Edge {
     pub(crate) port: Port,
 }
 
-/// A declared input of an installed manifold.
+/// An input of the installed manifold, or of the live worker of a former one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     pub(super) edge: Edge,
-    /// Where the target lists this node among its users.
+    /// The index of this node among the target's users.
     pub(super) back: u32,
-    /// The target's generation that the live worker was started with; zero for none. A live input
-    /// follows every generation: there it is only zero or not.
+    /// The target's generation that the live worker was started with, or zero. A live input follows
+    /// every generation, so it is only zero or 1 there.
     pub(super) held: Generation,
 }
 
-/// One use of a node by another.
+/// One use of a node by another node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct User {
     pub(super) node: NodeId,
     pub(super) input: u32,
 }
 
-/// Whose inputs: the installed manifold's, or those of the live worker of a former one.
+/// Selects the inputs of the installed manifold, or those of the live worker of a former one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     Current,
@@ -100,7 +101,7 @@ pub(super) enum Age {
 /// What a node shows its users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Status {
-    /// Not running, and will not be without a further cause.
+    /// Neither up nor coming.
     #[default]
     Down,
     /// Will be up without a further cause.
@@ -109,36 +110,36 @@ pub(crate) enum Status {
     Up,
 }
 
-/// Whether a node has a worker.
+/// Whether a node has a worker, and what the worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Phase {
     #[default]
     Idle,
     Starting,
     Running,
-    /// Its worker has ended, and something of it is left.
+    /// Its worker has ended, but something of it is left.
     Lingering,
 }
 
-/// What keeps an idle node from starting, besides its inputs and a park by hand.
+/// Why an idle node does not start, apart from its inputs and a park by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Rest {
     #[default]
     Ready,
-    /// It waits out its bounce delay, which nothing shortens.
+    /// It waits for its bounce delay. No changed input and no bounce shortens it.
     Delay,
     /// It waits after a failure.
     Backoff,
-    /// It ended because something it needs is missing.
+    /// Its worker ended because something that it needs is missing.
     Missing,
-    /// It ended because it was done.
+    /// Its worker ended because it was done.
     Done,
-    /// It failed more often than its intensity allows.
+    /// Its worker failed more often than the intensity allows.
     Spent,
 }
 
 impl Rest {
-    /// Whether an input change or a bounce by hand ends it.
+    /// Whether a changed input, a bounce by hand or an unpark ends it.
     pub(super) fn is_soft(self) -> bool {
         matches!(self, Self::Backoff | Self::Missing | Self::Done | Self::Spent)
     }
@@ -147,28 +148,28 @@ impl Rest {
 /// How far the stop of a live worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) enum StopStage {
-    /// Nothing was said to it.
+    /// It was not told to stop.
     #[default]
     Free,
-    /// It was told to stop and has its grace.
+    /// It was told to stop, or it lingers. Its grace runs.
     Told,
-    /// Its future is dropped at its next await, and it has its second grace.
+    /// Its future is dropped at its next await. Its second grace runs.
     Aborted,
-    /// It outlived both.
+    /// It is still there after both graces.
     Stuck,
 }
 
-/// What few nodes have, so that the others take less of the processor's cache.
+/// Fields that few nodes need, kept apart so that most nodes take less of the CPU's cache.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeExtras {
-    /// What the live worker of an earlier manifold still holds.
+    /// The inputs that the live worker of a former manifold still holds.
     pub(super) old_inputs: Box<[Link]>,
-    /// Who holds or follows this node by the inputs of an earlier manifold.
+    /// The users that hold or follow this node through the inputs of a former manifold.
     pub(super) old_users: Vec<User>,
     pub(super) policy: Option<Arc<Policy>>,
-    /// When the last failures were, if an intensity is set.
+    /// When the last failures were, since the engine began. Empty without an intensity.
     pub(super) recent: VecDeque<Duration>,
-    /// When the rest after a lingering worker's end is over, since the engine began.
+    /// When the rest after a lingering worker's end will be over, since the engine began.
     pub(super) rests_until: Option<Duration>,
 }
 
@@ -190,45 +191,47 @@ pub(super) struct Node {
     pub(super) generation: Generation,
     pub(super) token: Token,
     pub(super) failures: u32,
-    /// Inputs that gate the start and are not up.
+    /// The number of inputs that gate the start and are not up.
     pub(super) unmet: u32,
-    /// Inputs that gate the start and are down.
+    /// The number of inputs that gate the start and are down.
     pub(super) blocked: u32,
-    /// Optional inputs that are coming.
+    /// The number of optional inputs that are coming.
     pub(super) awaited: u32,
-    /// Live workers that were started with this generation's output.
+    /// The number of live workers that were started with this generation's output. Stuck workers do
+    /// not count.
     pub(super) holders: u32,
-    /// Live workers that follow this node.
+    /// The number of live workers that follow this node. Stuck workers do not count.
     pub(super) followers: u32,
-    /// Reasons from outside to keep the name though nothing uses it.
+    /// The number of reasons outside the machine to keep the name when nothing uses it.
     pub(super) pins: u32,
     pub(super) phase: Phase,
     pub(super) rest: Rest,
     pub(super) stage: StopStage,
     pub(super) shown: Status,
     pub(super) is_installed: bool,
-    /// The live worker is to stop.
+    /// The live worker must stop.
     pub(super) is_marked: bool,
-    /// The mark began here: the restart waits for the bounce delay.
+    /// The mark began here, so the restart waits for the bounce delay.
     pub(super) is_root: bool,
     /// The live worker belongs to a manifold that was replaced or removed.
     pub(super) is_obsolete: bool,
-    /// A kill marked the live worker, nothing before: it is told after those that follow it.
+    /// The live worker was marked by a kill or after it, not before. It is told to stop only when
+    /// nothing follows it.
     pub(super) is_swept: bool,
     /// An input's value changed while the worker was starting.
     pub(super) is_outdated: bool,
-    /// The start took too long and was dropped.
+    /// The start took longer than its timeout and was aborted.
     pub(super) is_overdue: bool,
     /// Parked by hand.
     pub(super) is_parked: bool,
     pub(super) is_armed: bool,
-    /// The id waits to be given to another name.
+    /// The id is free for another name.
     pub(super) is_free: bool,
-    /// Counted in the machine's number of nodes that are not at rest.
+    /// The node counts as not at rest in [`Machine`](super::Machine).
     pub(super) is_busy: bool,
-    /// A call waits for what the machine does with it: it comes before all others.
+    /// A call waits for this node, so the machine looks at it before all others.
     pub(super) is_urgent: bool,
-    /// It is urgent, and those that hold it may not be.
+    /// The node is urgent, but its holders may not be urgent yet.
     pub(super) must_hurry: bool,
     pub(super) in_spread: bool,
     pub(super) in_acts: bool,
@@ -236,7 +239,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Whether it has a worker of which something is left.
+    /// Whether it has a worker that is not gone.
     pub(super) fn is_live(&self) -> bool {
         self.phase != Phase::Idle
     }
@@ -250,7 +253,7 @@ impl Node {
         self.extras.get_or_insert_default()
     }
 
-    /// Gives back the room of what is extras, if nothing is there any more.
+    /// Frees the extras if they are empty.
     pub(super) fn trim(&mut self) {
         self.extras = self.extras.take().filter(|extras| !extras.is_empty());
     }
@@ -259,7 +262,7 @@ impl Node {
         self.extras.as_ref()?.policy.as_ref()
     }
 
-    /// Sets a policy of its own, or none, and forgets when the last failures were.
+    /// Sets the node's own policy, or none, and forgets when the last failures were.
     pub(super) fn begin_policy(&mut self, policy: Option<Arc<Policy>>) {
         if self.extras.is_some() || policy.is_some() {
             let extras = self.extras_mut();
@@ -297,7 +300,7 @@ impl Node {
         }
     }
 
-    /// Whether it would start if nothing further happened, once its coming inputs are up.
+    /// Whether it will be up without a further cause, if its coming inputs come up.
     fn is_coming(&self) -> bool {
         match self.phase {
             Phase::Idle | Phase::Lingering => {
@@ -331,7 +334,8 @@ impl Node {
             && self.awaited == 0
     }
 
-    /// Whether nothing installs, uses or pins it, and its last worker is gone.
+    /// Whether no manifold is installed at it, nothing uses or pins it, and its last worker is
+    /// gone.
     pub(super) fn is_forgettable(&self) -> bool {
         !self.is_free
             && !self.is_installed
@@ -341,7 +345,7 @@ impl Node {
             && self.pins == 0
     }
 
-    /// Whether something will happen to it without a further cause, failures aside.
+    /// Whether something will happen to it without a further cause. Backoffs do not count.
     pub(super) fn must_move(&self) -> bool {
         match self.phase {
             Phase::Idle => self.is_installed && !self.is_parked && self.rest == Rest::Delay,

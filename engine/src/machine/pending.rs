@@ -1,25 +1,26 @@
-//! The nodes that the machine is to look at, in a random order that the processor's cache can offer.
+//! The queue of nodes that the machine must look at. Its order is random, but suits the CPU's
+//! cache.
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
 
 use super::node::NodeId;
 
-/// Up to how many nodes each one is chosen by itself.
+/// Up to how many nodes each node is chosen at random by itself.
 const SINGLE: usize = 512;
-/// How many nodes of a longer queue are taken in one go.
+/// How many neighbouring nodes of a longer queue are taken as one run.
 const RUN: usize = 256;
 
-/// A bag of nodes. The next one is random, so that no order among independent workers can be relied
-/// on.
+/// A queue that returns its nodes in random order, so that nobody can rely on an order among
+/// independent workers.
 ///
-/// Of many nodes, a random run of neighbours is taken in a random direction: nodes that were queued
-/// one after the other lie side by side in memory, and to jump between a hundred thousand costs half
-/// as much as to start them.
+/// From a long queue it takes a random run of neighbours, in a random direction. Nodes that were
+/// queued one after the other lie side by side in memory. To jump among a hundred thousand nodes
+/// costs half as much as to start them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RandomQueue {
     nodes: Vec<NodeId>,
-    /// How many nodes of the present run are left at the end of the queue.
+    /// How many nodes of the present run are left. They are at the end of the queue.
     run: usize,
 }
 
@@ -29,7 +30,7 @@ impl RandomQueue {
     }
 
     pub(super) fn push(&mut self, id: NodeId) {
-        // What comes meanwhile is a part of the run: it is likely to be in the cache.
+        // A node that is pushed during a run joins the run: it is likely to be in the cache.
         self.run += usize::from(self.run > 0);
         self.nodes.push(id);
     }
@@ -49,7 +50,7 @@ impl RandomQueue {
         }
     }
 
-    /// Brings a random run to the end of the queue.
+    /// Moves a random run to the end of the queue.
     fn begin_run(&mut self, random: &mut SmallRng) {
         let last = self.nodes.len() - RUN;
         let (rest, end) = self.nodes.split_at_mut(last);

@@ -1,4 +1,4 @@
-//! What a change would lead to: the machine goes through it, and back to where it was.
+//! Previews: the machine goes through a change, and then back to its state before.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -9,33 +9,33 @@ use super::graph::DependencyGraph;
 use super::node::{Age, NodeId, Phase, Rest, Status, StopStage, Token};
 use super::{Command, End, EndKind, Left, Machine, Scope, Step};
 
-/// Which workers a change would stop.
+/// The workers that a change would stop.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Trial {
-    /// Those that would start again.
+    /// Workers that would start again.
     pub(crate) bounced: BTreeSet<NodeId>,
-    /// Those that would not.
+    /// Workers that would not start again.
     pub(crate) stopped: BTreeSet<NodeId>,
 }
 
-/// How the machine has gone through a change, or through what happens without one.
+/// What happened while the machine went through a change, or through what happens without one.
 #[derive(Default)]
 struct Course {
     trial: Trial,
-    /// Those that were started, and not to follow one that was stopped.
+    /// Nodes that were started although the trial had not stopped them before.
     fresh: BTreeSet<NodeId>,
-    /// Those that were stopped before anything that is under way went on.
+    /// Nodes that were stopped before anything that was under way continued.
     at_once: BTreeSet<NodeId>,
-    /// Those where something was under way that went on.
+    /// Nodes where [`Machine::nudge`] continued something that was under way.
     nudged: BTreeSet<NodeId>,
 }
 
 impl Machine {
     /// Returns what a change would lead to if all went well from now on: each start succeeds at
-    /// once, each worker ends when it is told to, and none by itself.
+    /// once, each worker ends when it is told to stop, and no worker ends by itself.
     ///
-    /// Nothing is changed. It costs what the change would touch; twice that, and what is under way,
-    /// while the machine is not at rest.
+    /// The machine is unchanged afterwards. The cost is what the change would touch. If the machine
+    /// is not settled, it is twice that, and what is under way.
     pub(crate) fn try_out(&mut self, change: impl FnOnce(&mut Self)) -> Trial {
         let is_settled = self.is_settled();
         let with = self.go_through(&BTreeSet::new(), change);
@@ -51,8 +51,8 @@ impl Machine {
         trial
     }
 
-    /// Goes through a change. What is under way goes on near what the change touches, and at the nodes
-    /// that are to be nudged.
+    /// Goes through a change. Also continues what is under way near the change and at the nodes in
+    /// `to_nudge`.
     fn go_through(
         &mut self,
         to_nudge: &BTreeSet<NodeId>,
@@ -60,7 +60,7 @@ impl Machine {
     ) -> Course {
         let kept = self.without_graph();
         self.graph.begin_trial();
-        // What a group has done so far stands in the graph.
+        // The graph already holds what an open group has done so far.
         self.groups = 0;
         change(self);
         let mut course = Course::default();
@@ -82,7 +82,7 @@ impl Machine {
         course
     }
 
-    /// Returns a copy of all but the graph.
+    /// Returns a copy of everything but the graph.
     fn without_graph(&self) -> Self {
         Self {
             graph: DependencyGraph::default(),
@@ -112,7 +112,7 @@ impl Machine {
                 self.started(id, generation);
             }
             Command::Stop(id, _) => {
-                // One that was not there before is nobody's loss.
+                // A worker that the trial itself has started does not count as stopped.
                 if !course.fresh.contains(&id) && !course.trial.bounced.contains(&id) {
                     course.trial.stopped.insert(id);
                 }
@@ -134,8 +134,8 @@ impl Machine {
         self.ended(id, self.graph[id].generation, end);
     }
 
-    /// Lets go on what was under way before, as far as the change has to do with it or it is to be
-    /// nudged; returns whether there was anything.
+    /// Continues what was under way before, near the change and at the nodes in `to_nudge`. Returns
+    /// whether there was anything.
     fn nudge(&mut self, to_nudge: &BTreeSet<NodeId>, course: &mut Course) -> bool {
         if course.nudged.is_empty() {
             course.at_once = &course.trial.bounced | &course.trial.stopped;
@@ -162,8 +162,8 @@ impl Machine {
         has_moved
     }
 
-    /// Returns what the trial has touched, with what that waits for: inputs that are not up, and
-    /// those that hold a worker that is to stop.
+    /// Returns the nodes that the trial has touched and the nodes that they wait for: inputs that
+    /// are not up, and users of a worker that must stop.
     fn near(&self) -> BTreeSet<NodeId> {
         let mut near = BTreeSet::new();
         let mut stack = self.graph.touched();

@@ -1,4 +1,4 @@
-//! How a change spreads, and what it stops and starts.
+//! How a change spreads, and which workers it stops and starts.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ impl Machine {
         }
     }
 
-    /// Queues a node that has come up. There is nothing to do for one that nobody uses and that is
-    /// to stay.
+    /// Queues a node that has come up. There is nothing to do if nothing uses it and it is not
+    /// marked.
     pub(super) fn settle_in(&mut self, id: NodeId) {
         if self.graph[id].is_marked {
             self.touch(id);
@@ -23,8 +23,8 @@ impl Machine {
         }
     }
 
-    /// Shows the status of a node that nothing uses, or queues the node; returns whether it was
-    /// shown.
+    /// Shows a node's status at once if nothing uses it and it is not queued; otherwise queues it.
+    /// Returns whether the status was shown.
     fn show_nobody(&mut self, id: NodeId) -> bool {
         let node = &mut self.graph[id];
         if !node.in_spread && node.users.is_empty() {
@@ -51,8 +51,8 @@ impl Machine {
         }
     }
 
-    /// Makes a node urgent. Its users become urgent when its mark reaches them; holders that no mark
-    /// reaches any more, when the node is looked at.
+    /// Makes a node urgent. Its users become urgent when its mark reaches them. Holders that no
+    /// mark reaches any more become urgent when the machine looks at the node.
     pub(super) fn set_urgent(&mut self, id: NodeId) {
         let node = &mut self.graph[id];
         if !std::mem::replace(&mut node.is_urgent, true) {
@@ -60,7 +60,8 @@ impl Machine {
         }
     }
 
-    /// Makes those urgent that hold a worker: it is told to stop after them.
+    /// Makes the workers urgent that hold this node's worker: it is told to stop after they are
+    /// gone.
     fn hurry_holders(&mut self, id: NodeId) {
         for age in [Age::Current, Age::Old] {
             for index in 0..self.graph[id].users(age).len() {
@@ -74,24 +75,24 @@ impl Machine {
         }
     }
 
-    /// Marks a worker to stop. One that is marked already stays as it is: waves merge.
+    /// Marks a worker to stop. A worker that is marked already stays as it is: waves merge.
     pub(super) fn mark(&mut self, id: NodeId, is_root: bool) {
         let node = &mut self.graph[id];
         if node.is_active() && !node.is_marked {
             node.is_marked = true;
             node.is_root = is_root;
-            // What a kill has led to waits for live users too, as what it reaches by itself.
+            // After a kill, a worker waits for its followers too, like those that the sweep marks.
             node.is_swept = self.is_killed && !self.is_sweep_due;
             self.touch(id);
         }
     }
 
-    /// Ends what keeps a node whose worker has ended, but not a bounce delay or a park by hand.
+    /// Ends the rest of a node whose worker has ended, but not a bounce delay or a park by hand.
     pub(super) fn end_soft_rest(&mut self, id: NodeId) {
         let node = &mut self.graph[id];
         if !node.is_active() && node.rest.is_soft() {
             node.rest = Rest::Ready;
-            // The timer of what lingers is its grace, which goes on.
+            // The timer of a lingering worker is its grace, which goes on.
             if node.phase == Phase::Idle {
                 self.disarm(id);
             }
@@ -99,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// Counts a node's inputs anew from what they show.
+    /// Counts a node's inputs again, by what they show.
     pub(super) fn recount(&mut self, id: NodeId) {
         let (mut unmet, mut blocked, mut awaited) = (0, 0, 0);
         for link in &self.graph[id].inputs {
@@ -129,7 +130,7 @@ impl Machine {
             let user = self.graph[id].users[index];
             let need = self.graph[user.node].inputs[user.input as usize].edge.need;
             if need != Need::Live {
-                // Who waits for the end of this one waits for those that use it.
+                // A call that waits for the end of this worker also waits for its users.
                 if is_urgent && need.bounces() {
                     self.set_urgent(user.node);
                 }
@@ -159,14 +160,15 @@ impl Machine {
         }
     }
 
-    /// An input of `user` has gone or has come. Only an optional one can come to a live worker
-    /// that is not marked: a cause of its own, and so a root.
+    /// Handles an input of `user` that has come up or is no longer up. Only an optional input can
+    /// come up while the worker is live and not marked. That is a cause of its own, so the worker
+    /// is a root.
     fn input_changed(&mut self, user: NodeId, has_come: bool) {
         self.mark(user, has_come);
         self.end_soft_rest(user);
     }
 
-    /// Takes a random node from those to look at.
+    /// Takes a random urgent node, or else a random pending one if the scope is `All`.
     pub(super) fn next_pending(&mut self, scope: Scope) -> Option<NodeId> {
         if let Some(id) = self.urgent.next(&mut self.random) {
             self.graph[id].in_urgent = false;
@@ -180,10 +182,10 @@ impl Machine {
         Some(id)
     }
 
-    /// Stops, starts or forgets a node if it is time.
+    /// Stops, starts or forgets a node, if it can be done now.
     pub(super) fn act(&mut self, id: NodeId) {
         let node = &mut self.graph[id];
-        // Nobody waits for more than the end of its present worker.
+        // A call waits at most for the end of the present worker.
         node.is_urgent &= node.is_marked || node.phase == Phase::Lingering;
         if std::mem::take(&mut node.must_hurry) && node.is_urgent {
             self.hurry_holders(id);
@@ -249,7 +251,7 @@ impl Machine {
         self.arm(id, grace);
     }
 
-    /// Lets a live worker's inputs go: it no longer counts as their user.
+    /// Releases a live worker's inputs: it no longer counts as their user.
     pub(super) fn release(&mut self, id: NodeId) {
         self.release_links(id, Age::Current);
         self.release_links(id, Age::Old);
@@ -288,11 +290,11 @@ impl Machine {
         }
     }
 
-    /// Marks the worker at one place of the graph after a kill.
+    /// Marks the worker at one index of the graph after a kill.
     ///
-    /// A worker that the kill reaches first waits for its live users too. One that was stopping
-    /// before does not, as in any bounce: a replaced worker may follow what its successor's users
-    /// follow, and they would wait for each other in a ring.
+    /// A worker that the kill marks first waits for its followers, too. A worker that was stopping
+    /// before does not, as in any bounce: a replaced worker may follow a node that now follows its
+    /// successor, and both would wait for each other.
     pub(super) fn sweep_over(&mut self, at: usize) {
         self.sweep = Some(at + 1).filter(|next| *next < self.graph.bound());
         if at < self.graph.bound() {
@@ -304,12 +306,12 @@ impl Machine {
                 node.is_swept = true;
                 self.show_nobody(id);
             }
-            // One that no live worker uses any more can be told at once: nothing starts after a kill.
+            // A worker without live users can be told at once, because nothing starts after a kill.
             self.act_killed(id);
         }
     }
 
-    /// Tells a worker to stop if it is time.
+    /// Tells a worker to stop, if it can be told now.
     fn act_killed(&mut self, id: NodeId) {
         if self.graph[id].is_live() {
             self.tell_if_free(id);
@@ -317,7 +319,8 @@ impl Machine {
         self.count_busy(id);
     }
 
-    /// After a kill nothing starts; the live workers are told as their users end.
+    /// Takes a step after a kill. Nothing starts, and each live worker is told to stop when its
+    /// users are gone.
     pub(super) fn step_killed(&mut self) -> Step {
         if let Some(id) = self.next_pending(Scope::All) {
             self.act_killed(id);

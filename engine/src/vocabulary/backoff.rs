@@ -6,12 +6,12 @@ use crate::vocabulary::error::ConfigError;
 
 /// How long a failed worker waits before it is started again.
 ///
-/// The wait grows by `factor` with each failure in a row, from `initial` up to `max`, and is then
-/// spread by `jitter`, so that workers that failed together do not come back together. A worker
-/// that ran well for `reset_after` begins again at `initial`.
+/// The wait starts at `initial` and grows by `factor` with each failure in a row, up to `max`. The
+/// `jitter` then spreads it, so that workers that failed together do not come back together. A
+/// worker that ran well for `reset_after` begins again at `initial`.
 ///
-/// This is capped exponential backoff with proportional jitter. The spread is applied after the
-/// cap: at the cap, too, no two workers stay in step.
+/// This is capped exponential backoff with proportional jitter. Jitter is applied after the cap, so
+/// that workers do not stay in step at the cap.
 ///
 /// # Examples
 ///
@@ -26,15 +26,15 @@ use crate::vocabulary::error::ConfigError;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
-    /// The wait after a first failure. Default 1 s; zero restarts at once, for ever.
+    /// The wait after a first failure. Default 1 s. With zero, every restart is immediate.
     pub initial: Duration,
-    /// What each further failure multiplies the wait by, from 1. Default 2.
+    /// The factor by which each further failure multiplies the wait, at least 1. Default 2.
     pub factor: f64,
     /// The longest wait before jitter. Default 2 min.
     pub max: Duration,
     /// The spread to either side, as a fraction of the wait, from 0 to 1. Default 0.2.
     pub jitter: f64,
-    /// How long a worker must have run for its failures to be forgotten. Default 1 min.
+    /// How long a worker must run before its failures are forgotten. Default 1 min.
     pub reset_after: Duration,
 }
 
@@ -60,7 +60,7 @@ impl Backoff {
     ///
     /// # Errors
     ///
-    /// Names the first field at fault, with its value and what would be right.
+    /// Returns an error that names the first invalid field, its value and what is expected.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if !(self.factor.is_finite() && self.factor >= 1.0) {
             return Err(ConfigError::new("backoff.factor", self.factor, "a number from 1"));
@@ -77,15 +77,15 @@ impl Backoff {
 
     /// Returns the wait after the given number of failures in a row, without jitter.
     ///
-    /// It is zero for no failure, never shrinks as failures grow, and is never above `max`.
+    /// It is zero for zero failures, never shrinks as `failures` grows, and is never above `max`.
     pub fn base(&self, failures: u32) -> Duration {
         if failures == 0 || self.initial.is_zero() {
             return Duration::ZERO;
         }
-        // Past 2^31 failures the exponent saturates; any factor above 1 has met the cap by then.
+        // Past 2^31 failures the exponent saturates, and the wait stays the same.
         let exponent = i32::try_from(failures - 1).unwrap_or(i32::MAX);
         let seconds = self.initial.as_secs_f64() * self.factor.powi(exponent);
-        // `min` on floats first: an infinite product is simply above the cap.
+        // A product that is too large for a `Duration` is above the cap.
         Duration::try_from_secs_f64(seconds).map_or(self.max, |wait| wait.min(self.max))
     }
 
@@ -96,7 +96,7 @@ impl Backoff {
         self.spread(self.base(failures), random)
     }
 
-    /// Spreads a wait by the jitter.
+    /// Returns the wait with jitter.
     pub(crate) fn spread<R: Rng>(&self, wait: Duration, random: &mut R) -> Duration {
         if wait.is_zero() || self.jitter == 0.0 {
             return wait;
@@ -106,13 +106,13 @@ impl Backoff {
     }
 }
 
-/// How many failures within how long park a worker.
+/// A limit on the failures of a worker within a period. A worker that exceeds it is parked.
 ///
-/// A parked worker is reported with its last error and is started again only by a change of an
+/// A parked worker is reported with its last error. It is started again only by a change of an
 /// input, or by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intensity {
-    /// How many failures are borne within the period; one more parks the worker.
+    /// How many failures are allowed within the period. One more parks the worker.
     pub failures: u32,
     /// The length of the sliding period.
     pub within: Duration,
@@ -123,7 +123,7 @@ impl Intensity {
     ///
     /// # Errors
     ///
-    /// When the period is zero: no two failures would ever fall into it.
+    /// When the period is zero: it could never hold two failures.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.within.is_zero() {
             return Err(ConfigError::new("intensity.within", "0s", "a period above zero"));

@@ -1,10 +1,10 @@
-//! A vector that never moves more than a chunk of what it holds: to grow costs the same whatever its
-//! length, so that no install waits for a hundred thousand others to be copied.
+//! A vector that never moves more than one chunk of its items when it grows. So no install waits
+//! until a hundred thousand other items are copied.
 
 use std::iter;
 use std::ops::{Index, IndexMut};
 
-/// How many items are allocated at once; a power of two, so that a place is found with a shift.
+/// How many items are allocated at once. A power of two, so that a shift finds an item.
 const CHUNK: usize = 512;
 
 /// All chunks but the last are full.
@@ -20,7 +20,7 @@ impl<T> Default for Chunks<T> {
 }
 
 impl<T> Chunks<T> {
-    /// Adds an item, which is made where it will stand.
+    /// Adds an item, and makes it in its place.
     pub(crate) fn push_with(&mut self, make: impl FnOnce() -> T) {
         if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
             // A small engine does not pay for a whole chunk.
@@ -32,7 +32,7 @@ impl<T> Chunks<T> {
         }
     }
 
-    /// Makes room for so many more, if that is in the last chunk.
+    /// Reserves room for `more` items, but for no more than the last chunk can hold.
     pub(crate) fn reserve(&mut self, more: usize) {
         if self.chunks.is_empty() {
             self.chunks.push(Vec::new());

@@ -6,30 +6,30 @@ use std::time::{Duration, SystemTime};
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 
-/// Nanoseconds since the engine began, and one more: never zero.
+/// Nanoseconds since the engine began, plus one: never zero.
 pub(crate) type Stamp = u64;
 
-/// Converts a duration since the engine began; it saturates after 584 years.
+/// Converts a duration since the engine began. Saturates after 584 years.
 pub(crate) fn stamp(duration: Duration) -> Stamp {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX - 1) + 1
 }
 
-/// A moment by the wall clock, as nanoseconds since 1970 in UTC. It saturates in the year 2554, and
-/// at 1970 for a clock that is before.
+/// A moment by the wall clock, as nanoseconds since 1970 in UTC. Saturates at 1970 and in the year
+/// 2554.
 ///
-/// A number, because every turn of the loop enters one with its events: a [`SystemTime`] is made of
-/// two, and to reckon with it and to move it costs several times as much.
+/// It is a number, because every iteration of the loop stores one with its events. A [`SystemTime`]
+/// holds two numbers: to calculate with it and to move it costs several times as much.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wall(u64);
 
 impl Wall {
-    /// Reads the wall clock, once for each tree of engines.
+    /// Reads the wall clock. This happens once for each tree of engines.
     #[expect(clippy::disallowed_methods, reason = "the one place where the wall clock comes in")]
     pub(crate) fn now() -> Self {
         Self::from(SystemTime::now())
     }
 
-    /// Returns the moment of a stamp, of an engine that began at this one.
+    /// Returns the moment of a stamp, for an engine that began at `self`.
     pub(crate) fn at(self, stamp: Stamp) -> Self {
         Self(self.0.saturating_add(stamp.saturating_sub(1)))
     }
@@ -48,7 +48,7 @@ impl From<Wall> for Timestamp {
     }
 }
 
-/// A moment in UTC; it is written as RFC 3339 with milliseconds.
+/// A moment in UTC, written as RFC 3339 with milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub SystemTime);
 
@@ -64,8 +64,8 @@ impl Serialize for Timestamp {
     }
 }
 
-/// When an engine began, by both clocks. Wall times are counted from it by tokio's clock, so that
-/// they stand still when that does.
+/// When an engine began, by both clocks. Wall times are counted from it by tokio's clock, so they
+/// stand still while tokio's clock is paused.
 pub(crate) struct Clock {
     pub(crate) began: Instant,
     pub(crate) wall: Wall,

@@ -1,18 +1,19 @@
-//! Drops what users made, outside the loop.
+//! Drops values with foreign code outside the loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::runtime::Handle;
 
-/// Drops something in a task of its own. A drop that panics is caught; one that blocks costs one
-/// thread, and holds up no other drop.
+/// Drops a value in a task of its own. A panic in the drop is caught. A drop that blocks takes one
+/// thread and delays no other drop.
 pub(crate) fn discard<T: Send + 'static>(runtime: &Handle, value: T) {
-    // Not in the future itself: a runtime that is shut down drops that here and now.
+    // The value catches the panic itself, because a runtime that was shut down drops the future
+    // here without a poll.
     let value = Discarded(Some(value));
     drop(runtime.spawn(async move { drop(value) }));
 }
 
-/// Something whose drop is foreign code.
+/// A value whose drop is foreign code.
 struct Discarded<T>(Option<T>);
 
 impl<T> Drop for Discarded<T> {

@@ -7,8 +7,8 @@ pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
 /// Writes an error with its causes on one line, separated by colons.
 ///
-/// The error types of all crates write themselves so as `Debug`: that is what a `main` that returns an
-/// error prints.
+/// The error types of all crates write this form as `Debug`: a `main` that returns an error prints
+/// it with `Debug`.
 ///
 /// # Examples
 ///
@@ -42,7 +42,7 @@ impl fmt::Display for WithCauses<'_> {
     }
 }
 
-/// A config whose field has a value that cannot be used.
+/// The error of a config with an invalid field.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     field: &'static str,
@@ -51,7 +51,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// Returns the error of a field, with its value and what would be right.
+    /// Returns the error of a field, with its value and what is expected.
     pub fn new(field: &'static str, value: impl fmt::Display, expected: &'static str) -> Self {
         Self { field, value: value.to_string(), expected }
     }
@@ -76,16 +76,16 @@ impl fmt::Debug for ConfigError {
 
 impl Error for ConfigError {}
 
-/// An error of a worker that several can hold.
+/// A worker's error that can be cloned.
 ///
-/// [`WithCauses`], and so `Debug`, writes it as its worker's task has: the error itself is not asked for
-/// its text again.
+/// [`WithCauses`] and `Debug` write the text that the worker's task has made. They do not format
+/// the error again.
 #[derive(Clone)]
 pub struct SharedError(Arc<Shared>);
 
 struct Shared {
     error: BoxError,
-    /// The error with its causes, as its worker's task has written it: to write it again would run
+    /// The error with its causes, as the worker's task has written it. To write it again would run
     /// foreign code, which may block or panic.
     text: String,
 }

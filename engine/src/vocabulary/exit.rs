@@ -8,15 +8,15 @@ use crate::vocabulary::text;
 
 /// What a worker ends with: `Ok` when it is done, an [`Exit`] for every other end.
 ///
-/// The engine's answer to each is listed at [`Exit`]; `Ok(())` leaves the worker stopped, withdraws
-/// its outputs, and starts it again when one of its inputs changes.
+/// [`Exit`] lists what the engine does after each end. After `Ok(())` the worker stays stopped and
+/// its outputs are withdrawn. It is started again when one of its inputs changes.
 pub type Outcome = Result<(), Exit>;
 
-/// Every way for a worker to end that is not simply being done.
+/// Every end of a worker other than being done.
 ///
 /// Any error converts into [`Exit::Failed`], so `?` works on standard errors, boxed errors, strings
-/// and `anyhow`. `Exit` is not an `Error` itself: it is an instruction to the engine that may carry
-/// one.
+/// and `anyhow`. `Exit` is not an `Error` itself: it is an instruction to the engine and may carry
+/// an error.
 ///
 /// # Examples
 ///
@@ -37,30 +37,30 @@ pub type Outcome = Result<(), Exit>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Exit {
-    /// Something that the worker needs and that is not one of its inputs is not there.
+    /// Something that the worker needs is missing, and it is not one of its inputs.
     ///
-    /// The engine leaves the worker stopped until an input changes; the reason is in the report, cut
-    /// after 64 KiB.
+    /// The engine leaves the worker stopped until an input changes. The reason is in the report,
+    /// cut after 64 KiB.
     Missing(String),
-    /// The worker wants to be started again with fresh inputs.
+    /// The worker asks to be started again with fresh inputs.
     ///
-    /// The engine does so after the bounce delay. It is not a failure and is never penalised.
+    /// The engine does so after the bounce delay. It never counts as a failure.
     Bounce,
     /// The worker will never be needed again.
     ///
-    /// The engine removes its manifold; dependents lose their input.
+    /// The engine uninstalls its manifold, and its dependents lose their input.
     Uninstall,
-    /// The worker failed; the engine restarts it after its backoff.
+    /// The worker failed. The engine restarts it after its backoff.
     ///
-    /// A panic is a failure whose error is a [`Panicked`]. What the error writes, with its causes, is in
-    /// the report and the events, cut after 64 KiB.
+    /// A panic is a failure whose error is a [`Panicked`]. The report and the events show the text
+    /// of the error with its causes, cut after 64 KiB.
     Failed(BoxError),
-    /// The worker failed and its engine must stop; [`Engine::wait`](crate::Engine::wait) returns
-    /// the worst fatal error.
+    /// The worker failed, and its engine must stop. [`Engine::wait`](crate::Engine::wait) returns
+    /// the gravest fatal error.
     Fatal(BoxError),
 }
 
-/// How a worker has ended, in one word; for those who look at it from outside.
+/// How a worker has ended, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -69,22 +69,22 @@ pub enum EndKind {
     Done,
     /// It failed, panicked, or its start took too long.
     Failed,
-    /// It wants to be started again.
+    /// It asked to be started again.
     Bounce,
-    /// Something that it needs is not there.
+    /// Something that it needs is missing.
     Missing,
     /// It will never be needed again.
     Uninstall,
-    /// It ended because it was told to, or its future was dropped because the engine wanted it.
+    /// It ended because it was told to stop, or the engine dropped its future.
     Stopped,
-    /// It failed so that the engine must stop.
+    /// It failed with an error that stops the engine.
     Fatal,
-    /// Its task was dropped though the engine had not asked: the runtime is going.
+    /// Its task was dropped without a request from the engine: the runtime is shutting down.
     Dropped,
 }
 
 impl EndKind {
-    /// Returns the end's word.
+    /// Returns the word for the end.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -129,7 +129,7 @@ impl Exit {
         }
     }
 
-    /// Returns whether it is a panic that was caught.
+    /// Whether it is a panic that was caught.
     pub fn is_panic(&self) -> bool {
         self.error().is_some_and(<dyn Error + Send + Sync>::is::<Panicked>)
     }
@@ -160,14 +160,14 @@ pub struct Panicked {
 }
 
 impl Panicked {
-    /// Returns the panic behind the payload that [`std::panic::catch_unwind`] caught.
+    /// Returns the panic for a payload that [`std::panic::catch_unwind`] caught.
     pub fn from_payload(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(text) => *text,
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(text) => (*text).to_owned(),
                 Err(payload) => {
-                    // Its drop is foreign code and might panic again.
+                    // The drop of the payload is foreign code and may panic again.
                     std::mem::forget(payload);
                     "a value that is not text".to_owned()
                 }

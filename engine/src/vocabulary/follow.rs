@@ -1,11 +1,13 @@
-//! The newest value of something, and those who follow it.
+//! A channel that holds the newest value.
 //!
-//! It is as tokio's `watch`, but for one thing: who waits is woken in the order in which they began
-//! to wait. Tokio wakes them in a random one, so that the same seed would not give the same trace.
+//! It is like tokio's `watch`, with one difference: receivers are woken in the order in which they
+//! began to wait. Tokio wakes them in a random order, so the same seed would not give the same
+//! trace.
 //!
 //! Invariants:
 //! 1. A new version is set before waiters are notified.
-//! 2. The lock is held for lines, and no foreign code runs under it: values are shared pointers.
+//! 2. The lock is held for a few lines, and no foreign code runs under it: values are shared
+//!    pointers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,11 +30,11 @@ struct State<T> {
     is_closed: bool,
 }
 
-/// Nothing else will come.
+/// The sender is gone: no other value will come.
 #[derive(Debug)]
 pub(crate) struct Closed;
 
-/// Returns the ends of a channel that holds a value; the receiver counts it as seen.
+/// Returns both ends of a channel that holds a value. The receiver counts the value as seen.
 pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     let state = Mutex::new(State { value, version: 0, is_closed: false });
     let shared = Shared { state, changed: Notify::new(), receivers: AtomicUsize::new(0) };
@@ -41,13 +43,13 @@ pub(crate) fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
     (sender, receiver)
 }
 
-/// Sets the value. Who follows it is told when this is dropped.
+/// Sets the value. Receivers are notified when the sender is dropped.
 pub(crate) struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
 impl<T> Sender<T> {
-    /// Returns a receiver that counts the present value as seen.
+    /// Returns a receiver that counts the current value as seen.
     pub(crate) fn subscribe(&self) -> Receiver<T> {
         let seen = self.shared.state.lock().version;
         self.shared.receivers.fetch_add(1, Ordering::Relaxed);
@@ -58,12 +60,12 @@ impl<T> Sender<T> {
         self.shared.receivers.load(Ordering::Relaxed)
     }
 
-    /// Sets the value of a channel that nobody follows, and returns the one before.
+    /// Sets the value of a channel without receivers, and returns the one before.
     pub(crate) fn replace(&self, value: T) -> T {
         std::mem::replace(&mut self.shared.state.lock().value, value)
     }
 
-    /// Changes the value in place, and tells of it if `modify` says that it is another one.
+    /// Changes the value in place. Notifies the receivers if `modify` returns `true`.
     pub(crate) fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) {
         let mut state = self.shared.state.lock();
         if modify(&mut state.value) {
@@ -88,15 +90,15 @@ pub(crate) struct Receiver<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Looks at the value without counting it as seen.
+    /// Passes the value to `look` without counting it as seen.
     pub(crate) fn peek<R>(&self, look: impl FnOnce(&T) -> R) -> R {
         look(&self.shared.state.lock().value)
     }
 
-    /// Waits until there is another value than the last seen, and counts it as seen.
+    /// Waits for a newer value than the last one seen, and counts it as seen.
     pub(crate) async fn changed(&mut self) -> Result<(), Closed> {
         loop {
-            // Made before the look: what comes after it wakes this.
+            // Made before the check, so that a change after the check wakes it.
             let changed = self.shared.changed.notified();
             {
                 let state = self.shared.state.lock();

@@ -1,4 +1,5 @@
-//! Maps and sets of ids, which nobody outside chooses: they hash fast, and the same in every run.
+//! Maps and sets of ids. The hash is fast and the same in every run. This is safe, because nobody
+//! outside the engine chooses the ids.
 
 /// A map from ids.
 pub(crate) type Map<K, V> = hashbrown::HashMap<K, V, foldhash::fast::FixedState>;

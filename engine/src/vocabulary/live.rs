@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use crate::vocabulary::follow;
 use crate::vocabulary::value::{Value, downcast};
 
-/// The engine of a followed value is gone: no other value will ever come.
+/// The engine of a followed value is gone, so no other value will come.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot follow the value any further: its engine is gone")]
 pub struct EngineGone;
@@ -17,7 +17,8 @@ impl fmt::Debug for EngineGone {
 
 /// Follows the value behind a name: `None` while no worker offers it.
 ///
-/// Following keeps nothing alive. A slow reader misses values in between, never the last.
+/// A `Live` keeps no worker and no engine alive. A slow reader may miss values, but never the last
+/// one.
 pub struct Live<T> {
     receiver: follow::Receiver<Option<Value>>,
     value: PhantomData<fn() -> T>,
@@ -28,30 +29,31 @@ impl<T: Clone + 'static> Live<T> {
         Self { receiver, value: PhantomData }
     }
 
-    /// Returns the present value and counts it as seen.
+    /// Returns the current value and counts it as seen.
     pub fn get(&mut self) -> Option<T> {
         self.receiver.get().map(|value| downcast::<T>(&value).clone())
     }
 
-    /// Waits until there is another value than the last seen, or none any more, and returns that.
+    /// Waits for a change after the last value seen. Returns the new value, or `None` if there is
+    /// no value any more, and counts it as seen.
     ///
     /// # Errors
     ///
-    /// At once, and for ever, when the engine is gone.
+    /// When the engine is gone and its last change was seen. Every later call then fails at once.
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a value that was not returned is not seen.
+    /// Cancel safe: a value that was not returned does not count as seen.
     pub async fn changed(&mut self) -> Result<Option<T>, EngineGone> {
         self.receiver.changed().await.map_err(|_| EngineGone)?;
         Ok(self.get())
     }
 
-    /// Waits until there is a value, and returns it and counts it as seen.
+    /// Waits until there is a value, returns it and counts it as seen.
     ///
     /// # Errors
     ///
-    /// When the engine is gone, and left no value.
+    /// When the engine is gone and left no value.
     ///
     /// # Cancel safety
     ///

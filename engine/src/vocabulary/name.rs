@@ -7,16 +7,15 @@ use smol_str::SmolStr;
 /// The longest name, in bytes.
 pub(crate) const MAX_LEN: usize = 255;
 
-/// A name that manifolds are installed under, and the type that is expected behind it.
+/// A name under which manifolds are installed, with the type of the value that it stands for.
 ///
 /// A name is one path segment: an ASCII letter, then letters, digits, `_`, `.` and `-`, at most 255
-/// bytes. Make names that are known when you write the program constants, and others with
-/// [`Name::parse`]. A clone of either costs next to nothing: texts that are not copied as a whole are
-/// shared.
+/// bytes. Use constants for names that are known when you write the program, and [`Name::parse`]
+/// for others. A clone is cheap: short texts are copied, long ones are shared.
 ///
 /// A name is an input by itself: a *required* one. [`optional`](Self::optional) and
-/// [`live`](Self::live) make the other kinds, and [`output`](Self::output) asks for another type
-/// that is offered under the same name.
+/// [`live`](Self::live) make the other kinds. [`output`](Self::output) asks for a value of another
+/// type under the same name.
 ///
 /// # Examples
 ///
@@ -49,7 +48,7 @@ impl<T> Name<T> {
     ///
     /// # Panics
     ///
-    /// When the text is not a name; in a constant, that is a compile error. Use [`Name::parse`] for
+    /// When the text is not a name. In a constant, that is a compile error. Use [`Name::parse`] for
     /// texts that are not known at compile time.
     pub const fn new(text: &'static str) -> Self {
         assert!(
@@ -59,11 +58,11 @@ impl<T> Name<T> {
         Self { text: Text::new_static(text), value: PhantomData }
     }
 
-    /// Returns the name with a text that is made at run time.
+    /// Returns the name with a text that is not known at compile time.
     ///
     /// # Errors
     ///
-    /// When the text is not a name; the error says what is wrong with it.
+    /// When the text is not a name. The error says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         match find_fault(text.as_bytes()) {
             None => Ok(Self::from_text(Text::new(text))),
@@ -82,7 +81,7 @@ impl<T> Name<T> {
         self.text.as_str()
     }
 
-    /// Asks for another type that is offered under this name.
+    /// Returns the same name with another type, to ask for another output of its manifold.
     #[must_use]
     pub fn output<U>(&self) -> Name<U> {
         Name::from_text(self.text.clone())
@@ -133,8 +132,8 @@ impl<T> Hash for Name<T> {
     }
 }
 
-/// A name's text. Most are short enough to be copied as they are; one that is shared costs a look at
-/// memory far away, each time it is cloned and each time it is dropped.
+/// A name's text. Most texts are short enough to be copied. Each clone and each drop of a shared
+/// text costs an access to distant memory.
 pub(crate) type Text = SmolStr;
 
 /// What is wrong with a text that is not a name.
@@ -142,7 +141,7 @@ pub(crate) type Text = SmolStr;
 enum Fault {
     Empty,
     TooLong(usize),
-    /// The first character that may not stand where it stands, by its first byte.
+    /// The first character that is not allowed in its place, by the index of its first byte.
     Sign(usize),
 }
 
@@ -171,7 +170,7 @@ pub struct NameError {
     /// The text, cut after 80 characters.
     text: String,
     fault: Fault,
-    /// The character at fault, which may be behind the cut.
+    /// The character that is not allowed. It may come after the cut.
     sign: Option<char>,
 }
 

@@ -3,28 +3,28 @@ use std::time::Duration;
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::error::ConfigError;
 
-/// A year: as good as for ever, and not too long for a clock to add.
+/// A year: long enough to stand for ever, and short enough to be added to an `Instant`.
 pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
 
-/// How the engine treats one manifold's workers: delays, deadlines, and how much failure it bears.
+/// How the engine treats one manifold's workers: delays, deadlines and how many failures it allows.
 ///
-/// The engine has one for all manifolds; a manifold's builder changes single fields of it.
+/// The engine has one policy for all manifolds. A manifold's builder changes single fields of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The wait after a failure.
     pub backoff: Backoff,
-    /// The wait before a restart that is no failure, spread by the backoff's jitter. It belongs to
-    /// the worker that a change begins with; those that depend on it add none. Default 10 ms.
+    /// The wait before a restart that is no failure, spread by the backoff's jitter. Only the roots
+    /// of a wave wait; their dependents add no wait. Default 10 ms.
     pub bounce_delay: Duration,
-    /// How long a start may take; one that takes longer has failed. Default 5 min.
+    /// How long a start may take. A start that takes longer has failed. Default 5 min.
     pub start_timeout: Duration,
     /// How long a worker that was told to stop has before its future is dropped. Default 30 s.
     pub grace: Duration,
-    /// How long after that it is waited for before it is reported as stuck. Default 1 s.
+    /// How long the engine waits after that before it reports the worker as stuck. Default 1 s.
     pub abort_grace: Duration,
     /// How long a reporter has to answer. Default 1 s.
     pub report_deadline: Duration,
-    /// How many failures park a worker. Default `None`: no number does.
+    /// How many failures park a worker. Default `None`: no limit.
     pub intensity: Option<Intensity>,
 }
 
@@ -47,7 +47,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// Names the first field at fault, with its value and what would be right.
+    /// Returns an error that names the first invalid field, its value and what is expected.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.backoff.validate()?;
         if self.start_timeout.is_zero() {

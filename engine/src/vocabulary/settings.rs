@@ -15,8 +15,8 @@ pub(crate) type Classifier = Arc<dyn Fn(&Exit) -> Severity + Send + Sync>;
 
 /// How grave an error is: an ordinary failure, or one that stops the engine.
 ///
-/// Of several fatal errors, [`Engine::wait`](crate::Engine::wait) returns the gravest, and the
-/// first of those that are equally grave.
+/// [`Engine::wait`](crate::Engine::wait) returns the gravest fatal error, and the first one among
+/// those that are equally grave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Severity(u32);
 
@@ -24,26 +24,26 @@ impl Severity {
     /// A failure like any other: the worker is restarted.
     pub const ORDINARY: Self = Self(0);
 
-    /// The least grave that stops the engine; what [`Exit::Fatal`] means without a classifier.
+    /// The lowest severity that stops the engine. [`Exit::Fatal`] has it without a classifier.
     pub const FATAL: Self = Self(1);
 
-    /// Returns a fatal severity that is this much graver than the least.
+    /// Returns the fatal severity that is `degree` above the lowest.
     pub const fn fatal(degree: u16) -> Self {
         Self(1 + degree as u32)
     }
 
-    /// Returns whether it stops the engine.
+    /// Whether it stops the engine.
     pub const fn is_fatal(self) -> bool {
         self.0 > 0
     }
 }
 
-/// The classifier of an engine that was given none.
+/// Returns the severity of an exit in an engine without a classifier.
 pub(crate) fn no_classifier(exit: &Exit) -> Severity {
     if matches!(exit, Exit::Fatal(_)) { Severity::FATAL } else { Severity::ORDINARY }
 }
 
-/// What a manifold sets for itself.
+/// The settings of one manifold. Those that are `None` come from the engine.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) backoff: Option<Backoff>,
@@ -55,17 +55,17 @@ pub(crate) struct Settings {
     pub(crate) intensity: Option<Intensity>,
     pub(crate) is_essential: bool,
     pub(crate) is_beside_engine: bool,
-    /// The nested engine that it was installed with, and is taken out with; its own name if it is
-    /// that.
+    /// The nested engine with which the manifold is installed and uninstalled. A nested engine's
+    /// own manifold has its own name here.
     pub(crate) part_of: Option<Text>,
-    /// The worker in another engine that hands over what it offers.
+    /// The worker in another engine that hands over the value that this manifold offers.
     pub(crate) handed_by: Option<HandedBy>,
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Option<Classifier>,
 }
 
 impl Settings {
-    /// Returns the engine's policy with this manifold's own fields in it.
+    /// Returns the engine's policy, with the fields that this manifold sets.
     pub(crate) fn policy(&self, engine: &Policy) -> Policy {
         Policy {
             backoff: self.backoff.clone().unwrap_or_else(|| engine.backoff.clone()),
@@ -85,18 +85,19 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Which worker hands over what a sink offers, as its engine sees it.
+/// The worker that hands over the value of an import or an export, as seen from the engine that
+/// offers the value.
 #[derive(Debug, Clone)]
 pub(crate) enum HandedBy {
-    /// One of the outer engine.
+    /// A worker of the outer engine.
     Outer(Text),
-    /// One of a nested engine.
+    /// A worker of a nested engine.
     Nested { engine: Text, worker: Text },
 }
 
 impl HandedBy {
-    /// Returns the path of the worker's engine, and its name there. `own` is the path of the engine
-    /// that the sink is in.
+    /// Returns the path of the worker's engine, and the worker's name there. `own` is the path of
+    /// the engine that offers the value.
     pub(crate) fn place(self, own: &str) -> (String, Text) {
         match self {
             Self::Outer(worker) => {

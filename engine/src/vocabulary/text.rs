@@ -1,23 +1,23 @@
-//! Texts that workers and callers give, cut to a bound: what a worker says may be without end, and
-//! reports, events and chains to a cause keep copies of it.
+//! Texts from workers and callers, cut to a bound. Such a text may be endless, and reports, events
+//! and chains to a cause keep copies of it.
 
 use std::fmt::{self, Display, Write};
 
-/// How many bytes of a text are kept, the mark of a cut included.
+/// How many bytes of a text are kept, including the mark of a cut.
 const BOUND: usize = 64 * 1024;
-/// What a text that was cut ends with.
+/// The end of a text that was cut.
 const MARK: &str = " [cut after 64 KiB]";
 
-/// Returns what a value writes. Once it has written more than is kept it gets an error, so that one
-/// that would write for ever ends.
+/// Returns the text that a value writes, cut to the bound. The value gets an error when it writes
+/// more, so that an endless text ends.
 pub(crate) fn written(value: &dyn Display) -> String {
     let mut kept = Kept(String::new());
-    // An error of its own ends the text, too.
+    // An error from the value itself ends the text, too.
     let _ = write!(kept, "{value}");
     cut(kept.0)
 }
 
-/// Returns a text as it is kept.
+/// Returns a text, cut to the bound.
 pub(crate) fn cut(mut text: String) -> String {
     if text.len() > BOUND {
         text.truncate(text.floor_char_boundary(BOUND - MARK.len()));
@@ -27,7 +27,7 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
-/// Keeps the beginning of what is written, and a character too many if there is more.
+/// Keeps the beginning of a text, and one character past the bound if there is more.
 struct Kept(String);
 
 impl Write for Kept {

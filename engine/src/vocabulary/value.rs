@@ -1,14 +1,15 @@
-//! Outputs with their types erased, and what knows the types.
+//! Outputs with erased types, and the kinds that know the types.
 
 use std::any::{Any, TypeId, type_name};
 use std::fmt;
 use std::mem::needs_drop;
 use std::sync::Arc;
 
-/// One output's value. It is cloned out of its `Arc` in the task that is started with it.
+/// One output's value. The task that is started with it clones it out of the `Arc`.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 
-/// The size in bytes up to which a value's memory is freed in far less than a slice of the loop.
+/// The size in bytes up to which a value's memory is freed in much less than a time slice of the
+/// loop.
 const SMALL: usize = 4096;
 
 /// A type that manifolds offer or ask for.
@@ -27,14 +28,16 @@ impl Kind {
         }
     }
 
-    /// Whether no foreign code runs and little memory is freed when a value is dropped.
+    /// Whether dropping a value runs no foreign code and frees little memory.
     ///
-    /// Only this crate pairs kinds with values, each with one of its own type: all depends on that.
+    /// This is true because only this crate pairs kinds with values, each value with its own type's
+    /// kind.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
     }
 
-    /// Whether it is the same type. Mostly it is the same place too, which is seen at once.
+    /// Whether both are the same type. Compares their addresses first, because these are usually
+    /// equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || self.id() == other.id()
     }
@@ -54,8 +57,8 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// Shortens the name of a type for those who run a program: without the paths of modules, and of a
-/// shared pointer only what it leads to.
+/// Shortens the name of a type for people who run a program: removes the paths of modules, and an
+/// `Arc` around the type.
 pub(crate) fn short_name(name: &str) -> String {
     let short = without_modules(name);
     match short.strip_prefix("Arc<").and_then(|inner| inner.strip_suffix('>')) {
@@ -64,7 +67,7 @@ pub(crate) fn short_name(name: &str) -> String {
     }
 }
 
-/// Shortens the name of a type to what stands in a program that imports all that is in it.
+/// Shortens the name of a type to its form in a program that imports all types in it.
 pub(crate) fn without_modules(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
     let mut start = 0;
@@ -83,16 +86,16 @@ fn last_segment(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// Returns the value as what it is.
+/// Returns the value as its type.
 ///
 /// # Panics
 ///
-/// Never: what a manifold offers and what others ask of it are compared at install.
+/// Never: the kinds of offers and inputs are compared when a manifold is installed.
 pub(crate) fn downcast<T: 'static>(value: &Value) -> &T {
     value.downcast_ref().expect("types are compared at install")
 }
 
-/// What one worker offers, in the order its manifold declares.
+/// The values that one worker offers, in the order in which its manifold declares them.
 #[derive(Default)]
 pub(crate) enum Outputs {
     #[default]
