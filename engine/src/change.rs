@@ -2,7 +2,7 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::vocabulary::error::{ConfigError, WithCauses};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::value::{Kind, without_modules};

@@ -13,7 +13,7 @@ use smallvec::smallvec;
 use tokio::sync::oneshot;
 
 use crate::change::{Action, Change, ChangeError, Mode, Op, Ops, Preview};
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::seen::event::Origin;
 use crate::seen::graph::Graph;
 use crate::seen::log::Events;

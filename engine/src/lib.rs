@@ -49,7 +49,7 @@
 mod change;
 mod engine;
 mod machine;
-mod manifold;
+mod manifolds;
 mod nested;
 mod seen;
 mod supervisor;
@@ -66,11 +66,11 @@ pub use engine::output::{OutputRequest, OutputWatch};
 #[cfg(feature = "bare-machine")]
 #[doc(hidden)]
 pub use machine::bare::drive_bare_machine;
-pub use manifold::Manifold;
-pub use manifold::builder::{Builder, OfferingBuilder};
-pub use manifold::closure::{Changing, Offers, Up};
-pub use manifold::input::{Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput};
-pub use manifold::staged::{StagedBuilder, Start};
+pub use manifolds::Manifold;
+pub use manifolds::builder::{Builder, OfferingBuilder};
+pub use manifolds::closure::{Changing, Offers, Up};
+pub use manifolds::input::{Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput};
+pub use manifolds::staged::{StagedBuilder, Start};
 pub use nested::Nested;
 pub use seen::event::{Event, EventKind, Origin};
 pub use seen::graph::{Graph, GraphEdge, GraphNode};

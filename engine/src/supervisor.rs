@@ -59,7 +59,7 @@ use tokio::sync::watch;
 
 use crate::change::{Op, Ops};
 use crate::machine::{NodeId, Scope, Step};
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::wake::wake;

@@ -1,5 +1,5 @@
 use super::Engine;
-use crate::manifold::input::{Declared, Given, Inputs};
+use crate::manifolds::input::{Declared, Given, Inputs};
 
 /// The engine as an input of its own workers, to install and look at others.
 ///

@@ -23,9 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::engine::Engine;
-use crate::manifold::Manifold;
-use crate::manifold::closure::{Passed, Up};
-use crate::manifold::input::SharedInput;
+use crate::manifolds::Manifold;
+use crate::manifolds::closure::{Passed, Up};
+use crate::manifolds::input::SharedInput;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;

@@ -5,7 +5,7 @@ use super::plan::{Faults, Plan, Planned};
 use super::registry::Registry;
 use crate::change::{Action, ChangeError, Mode, Op};
 use crate::machine::{CycleSearch, Edge, Found, NodeId};
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::name::{MAX_LEN, Text};
 use crate::vocabulary::policy::Policy;

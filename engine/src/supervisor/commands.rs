@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::EventLoop;
 use super::slot::{LastError, Slot, Uptime, WorkerSlot};
 use crate::machine::{Command, Generation, NodeId, Phase, Rest};
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::seen::event::EventKind;
 use crate::vocabulary::clock::stamp;
 use crate::vocabulary::value::Outputs;

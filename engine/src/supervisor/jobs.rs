@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::job::{Caller, Job};
 use super::registry::Registry;
 use super::waiting::Waiting;
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::vocabulary::name::Text;
 
 /// The groups that callers asked for, and the callers that wait for them.

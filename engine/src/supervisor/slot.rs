@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::ask::Ask;
 use crate::machine::Generation;
-use crate::manifold::Manifold;
+use crate::manifolds::Manifold;
 use crate::seen::event::Origin;
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::discard::discard;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::task::AbortHandle;
 
-use crate::manifold::input::{Declared, Inputs};
+use crate::manifolds::input::{Declared, Inputs};
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::Text;
