@@ -67,10 +67,7 @@ pub use engine::output::{OutputRequest, OutputWatch};
 #[doc(hidden)]
 pub use machine::bare::drive_bare_machine;
 pub use manifolds::Manifold;
-pub use manifolds::builder::{Builder, OfferingBuilder};
-pub use manifolds::closure::{Changing, Offers, Up};
-pub use manifolds::input::{Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput};
-pub use manifolds::staged::{StagedBuilder, Start};
+pub use manifolds::closure::Changing;
 pub use nested::Nested;
 pub use seen::event::{Event, EventKind, Origin};
 pub use seen::graph::{Graph, GraphEdge, GraphNode};
@@ -94,6 +91,20 @@ pub use worker::metrics::Metrics;
 pub use worker::stop::cell::Linger;
 pub use worker::stop::{Stop, Stopper};
 pub use worker::wrap::{Step, Wrap, Wrapped, WrappedInput};
+
+/// What the builders of manifolds return and ask for.
+pub mod manifold {
+    pub use crate::manifolds::builder::{Builder, OfferingBuilder};
+    pub use crate::manifolds::closure::{Offers, Up};
+    pub use crate::manifolds::staged::{StagedBuilder, Start};
+}
+
+/// What can be declared as an input, and how types of one's own are.
+pub mod input {
+    pub use crate::manifolds::input::{
+        Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput,
+    };
+}
 
 /// Compiles and runs the examples of the guide.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! The manifold of a worker that is made together with what it exposes.
 
-use crankcase_engine::{Context, Exit, Inputs, Manifold, Worker};
+use crankcase_engine::input::Inputs;
+use crankcase_engine::{Context, Exit, Manifold, Worker};
 use crankcase_workers::Owned;
 
 /// Returns a manifold whose start makes a worker together with what it exposes, and that offers

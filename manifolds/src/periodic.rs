@@ -1,6 +1,7 @@
 //! The manifold of work that is done again and again.
 
-use crankcase_engine::{ConfigError, Inputs, Manifold, Outcome};
+use crankcase_engine::input::Inputs;
+use crankcase_engine::{ConfigError, Manifold, Outcome};
 use crankcase_workers::{Periodic, PeriodicConfig, Turn};
 
 use crate::detail::following;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{ConfigError, Inputs, Manifold};
+use crankcase_engine::input::Inputs;
+use crankcase_engine::{ConfigError, Manifold};
 use crankcase_workers::{Ledger, Process, ProcessConfig};
 
 /// How much longer than the process itself the engine waits: for its start, and for its end.

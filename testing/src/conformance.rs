@@ -150,7 +150,7 @@ where
     }
 
     /// Checks its reporter too, made as for
-    /// [`StagedBuilder::report`](crankcase_engine::StagedBuilder::report).
+    /// [`StagedBuilder::report`](crankcase_engine::manifold::StagedBuilder::report).
     pub fn report<P, R, D>(mut self, reporter: impl Fn(&W) -> P + Send + Sync + 'static) -> Self
     where
         P: Fn() -> R + Send + Sync + 'static,

@@ -4,8 +4,9 @@ mod failure;
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
+use crankcase_engine::manifold::Offers;
 use crankcase_engine::{
-    Change, Detail, Engine, EngineBuilder, Manifold, Name, Nested, Offers, WorkerReport,
+    Change, Detail, Engine, EngineBuilder, Manifold, Name, Nested, WorkerReport,
 };
 use tokio::time::timeout;
 

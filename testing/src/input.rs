@@ -3,7 +3,8 @@ mod source;
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, Offers};
+use crankcase_engine::manifold::Offers;
+use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name};
 use source::{Source, State};
 use tokio::sync::watch;
 use tokio::time::timeout;

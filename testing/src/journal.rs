@@ -1,7 +1,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crankcase_engine::{Inputs, Manifold, Offers};
+use crankcase_engine::Manifold;
+use crankcase_engine::input::Inputs;
+use crankcase_engine::manifold::Offers;
 use parking_lot::Mutex;
 
 use crate::script::Script;

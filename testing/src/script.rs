@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cell::{Act, Cell, Opening, Parting};
-use crankcase_engine::{Context, Exit, Inputs, Manifold, Offers, Outcome, Stop, Up, Worker};
+use crankcase_engine::input::Inputs;
+use crankcase_engine::manifold::{Offers, Up};
+use crankcase_engine::{Context, Exit, Manifold, Outcome, Stop, Worker};
 
 use crate::failure::Failure;
 use crate::journal::Journal;

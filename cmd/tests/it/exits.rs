@@ -4,7 +4,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, EventKind, Manifold, Name, Notice, Up};
+use crankcase_engine::manifold::Up;
+use crankcase_engine::{Engine, EventKind, Manifold, Name, Notice};
 use crankcase_status::ControlConfig;
 use tokio::sync::Notify;
 

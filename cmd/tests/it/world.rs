@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crankcase_engine::manifold::Up;
 use crankcase_engine::{Backoff, Engine, Exit, Manifold, Name, Outcome, Stop, Worker};
 use crankcase_status::{Control, ControlConfig, StateDir, locate};
 use tempfile::TempDir;
@@ -110,7 +111,7 @@ async fn engine() -> Result<Engine, Error> {
     Ok(engine)
 }
 
-async fn idle(up: crankcase_engine::Up<()>) -> Outcome {
+async fn idle(up: Up<()>) -> Outcome {
     up.ready(()).wait().await;
     Ok(())
 }

@@ -32,7 +32,8 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// same order.
 ///
 /// ```
-/// use crankcase_engine::{Declared, Given, Inputs, Name};
+/// use crankcase_engine::Name;
+/// use crankcase_engine::input::{Declared, Given, Inputs};
 ///
 /// struct Needs {
 ///     store: Name<String>,
@@ -64,7 +65,7 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
     label = "expected names, or tuples, vectors or maps of names",
     note = "a name is made with its type: `const STORE: Name<Store> = Name::new(\"store\");`",
     note = "an input's type must be `Clone + Send + Sync + 'static`; the ways to declare one are \
-            listed at `crankcase_engine::Inputs`"
+            listed at `crankcase_engine::input::Inputs`"
 )]
 pub trait Inputs {
     /// What `start` is given.

@@ -223,7 +223,7 @@ async fn a_replacement_that_uses_itself_is_held_against_what_it_offers_itself() 
     let engine = test_engine().build()?;
     engine.install(A, idle()).await?;
     let texts = |own: Manifold| engine.apply(Change::new().replace(TEXT, own));
-    let offers_text = |up: crankcase_engine::Up<(String,)>| async move {
+    let offers_text = |up: crankcase_engine::manifold::Up<(String,)>| async move {
         up.ready((String::new(),)).wait().await;
         Ok(())
     };

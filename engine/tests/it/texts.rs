@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crankcase_engine::{Engine, EventKind, Exit, Health, Journal, Manifold, Origin, Up};
+use crankcase_engine::manifold::Up;
+use crankcase_engine::{Engine, EventKind, Exit, Health, Journal, Manifold, Origin};
 use crankcase_testing::{EventRecorder, clean_kill, test_engine};
 use tokio::sync::mpsc::unbounded_channel;
 

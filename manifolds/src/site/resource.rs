@@ -3,7 +3,9 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Changing, Live, LiveInput, Manifold, Name, NameError, Up};
+use crankcase_engine::input::LiveInput;
+use crankcase_engine::manifold::Up;
+use crankcase_engine::{Changing, Live, Manifold, Name, NameError};
 use crankcase_resources::{
     Claims, Declaration, Links, Notices, PROCESS, Program, Reconcile, State, reconcile,
 };

@@ -1,6 +1,7 @@
 //! The workers of an input that the test drives.
 
-use crankcase_engine::{Changing, Exit, Manifold, Offers};
+use crankcase_engine::manifold::Offers;
+use crankcase_engine::{Changing, Exit, Manifold};
 use tokio::sync::watch;
 
 /// What an input's worker does.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Manifold, Outcome, Stop, Up, Worker};
+use crankcase_engine::manifold::Up;
+use crankcase_engine::{Exit, Linger, Manifold, Outcome, Stop, Worker};
 use crankcase_testing::{Conformance, Failure, Stubs};
 use tokio::task::yield_now;
 

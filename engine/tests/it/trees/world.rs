@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crankcase_engine::manifold::Up;
 use crankcase_engine::{Exit, Linger, Manifold, Name, Stop};
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
@@ -159,7 +160,7 @@ impl World {
     pub(super) fn manifold(&self, path: &'static str, inputs: &[&'static str]) -> Manifold {
         let inputs: Vec<Name<Token>> = inputs.iter().map(|name| Name::new(name)).collect();
         let builder = Manifold::builder().inputs(inputs).offers::<(Token,)>();
-        let run = |(world, path): (Self, _), inputs, up: crankcase_engine::Up<(Token,)>| async move {
+        let run = |(world, path): (Self, _), inputs, up: Up<(Token,)>| async move {
             let death = world.death_of(path);
             let life = Life::begin(&world, path, inputs);
             let stop = up.ready((Token { worker: Arc::clone(&life.worker) },));
