@@ -51,6 +51,7 @@ mod engine;
 mod machine;
 mod manifolds;
 mod nested;
+pub mod owner;
 mod seen;
 mod supervisor;
 mod vocabulary;
@@ -61,7 +62,6 @@ pub use engine::Engine;
 pub use engine::builder::EngineBuilder;
 pub use engine::error::EngineError;
 pub use engine::input::EngineInput;
-pub use engine::nested::NestedEngine;
 pub use engine::output::{OutputRequest, OutputWatch};
 #[cfg(feature = "bare-machine")]
 #[doc(hidden)]
@@ -88,7 +88,6 @@ pub use vocabulary::settings::Severity;
 pub use worker::Worker;
 pub use worker::context::{Context, Health, Journal};
 pub use worker::metrics::Metrics;
-pub use worker::stop::cell::Linger;
 pub use worker::stop::{Stop, Stopper};
 pub use worker::wrap::{Step, Wrap, Wrapped, WrappedInput};
 

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crankcase_engine::owner;
 use crankcase_engine::{Exit, Outcome, Panicked, Stop, Stopper, Worker};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -85,7 +86,7 @@ impl Bare {
             let outcome = match (&mut self.task).await {
                 Ok(outcome) => outcome,
                 Err(error) => match error.try_into_panic() {
-                    Ok(payload) => Err(Exit::failed(Panicked::from_payload(payload))),
+                    Ok(payload) => Err(Exit::failed(owner::panic_of(payload))),
                     Err(error) => Err(Exit::failed(error)),
                 },
             };
@@ -120,7 +121,7 @@ impl Bare {
 /// Waits until nothing lingers of a worker, whose future has been dropped.
 pub(crate) async fn gone(stop: &Stop) {
     let (gone, is_gone) = oneshot::channel();
-    stop.once_gone(move || {
+    owner::once_gone(stop, move || {
         // Who waits may have been dropped.
         let _ = gone.send(());
     });

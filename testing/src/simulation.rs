@@ -18,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{EngineBuilder, Panicked};
+use crankcase_engine::EngineBuilder;
+use crankcase_engine::owner;
 use tokio::runtime::Builder;
 
 pub use broken::Broken;
@@ -307,7 +308,7 @@ impl<'a> Simulation<'a> {
         let life = self.live(seed, notes.clone(), Arc::clone(&alarms), part);
         let lived = catch_unwind(AssertUnwindSafe(|| runtime.block_on(alarms.during(life))));
         let lived = lived.unwrap_or_else(|payload| {
-            Err(format!("the simulation itself {}", Panicked::from_payload(payload)).into())
+            Err(format!("the simulation itself {}", owner::panic_of(payload)).into())
         });
         let entered = runtime.enter();
         let at = notes.elapsed();

@@ -2,9 +2,9 @@ mod lives;
 
 use std::fmt;
 
+use crankcase_engine::owner;
 use crankcase_engine::{
     ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Manifold, Outcome, OutputWatch,
-    Panicked,
 };
 use lives::Lives;
 use tokio::time::timeout;
@@ -338,7 +338,7 @@ fn outcome(end: EndKind, error: String, is_panic: bool) -> Outcome {
         EndKind::Missing => Err(Exit::Missing(error)),
         EndKind::Bounce => Err(Exit::Bounce),
         EndKind::Uninstall => Err(Exit::Uninstall),
-        EndKind::Failed if is_panic => Err(Exit::failed(Panicked::from_payload(Box::new(error)))),
+        EndKind::Failed if is_panic => Err(Exit::failed(owner::panic_of(Box::new(error)))),
         EndKind::Failed => Err(Exit::failed(error)),
         EndKind::Fatal => Err(Exit::fatal(error)),
         _ => Ok(()),

@@ -249,6 +249,9 @@ impl EngineBuilder {
     /// Begins an engine that is a worker of another: its path is that worker's, and its events and
     /// the runtime of its loop are the other engine's.
     ///
+    /// [`Nested`](crate::Nested) is the way to nest an engine. This is for workers that build theirs by
+    /// hand.
+    ///
     /// The workers' runtime and the metrics are the outer engine's unless they are set, and the seed
     /// follows from the outer one's. All else is this engine's own, with the same defaults as any
     /// engine's: policy, filter, classifier and kill deadline.

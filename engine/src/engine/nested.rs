@@ -8,8 +8,8 @@ use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::stop::Stop;
 
-/// An engine that is a worker of another; made by
-/// [`EngineBuilder::build_nested`](super::EngineBuilder::build_nested).
+/// An engine that is a worker of another, built by hand with
+/// [`EngineBuilder::build_nested`](crate::EngineBuilder::build_nested).
 ///
 /// It is stopped like any worker, and killed when it is dropped. The outer engine does not take it
 /// for gone before its last worker is, also one that is stuck: with such a worker it is stuck

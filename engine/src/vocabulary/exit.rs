@@ -161,7 +161,7 @@ pub struct Panicked {
 
 impl Panicked {
     /// Returns the panic for a payload that [`std::panic::catch_unwind`] caught.
-    pub fn from_payload(payload: Box<dyn std::any::Any + Send>) -> Self {
+    pub(crate) fn from_payload(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(text) => *text,
             Err(payload) => match payload.downcast::<&'static str>() {

@@ -140,11 +140,8 @@ impl Stop {
         self.cell.linger(false)
     }
 
-    /// Runs `at_end` when nothing lingers any more, which may be at once.
-    ///
-    /// It is for those who run workers of their own: call it once the worker's future has been
-    /// dropped. What it is called with by several is run in the same order.
-    pub fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
+    /// Runs `at_end` when nothing lingers any more; see [`once_gone`](crate::owner::once_gone).
+    pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
         self.cell.once_gone(at_end);
     }
 
@@ -233,13 +230,8 @@ impl Stop {
     /// Waits until an input has ended by itself, whether the worker was told to stop or not; for
     /// ever if none does.
     ///
-    /// An input may also be lost while a worker stops. Those who run workers of their own pass it on
-    /// until the last of them has ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub fn only_input_lost(&self) -> impl Future<Output = ()> + Send {
+    /// See [`only_input_lost`](crate::owner::only_input_lost).
+    pub(crate) fn only_input_lost(&self) -> impl Future<Output = ()> + Send {
         self.cell.wait_for(LOST)
     }
 
@@ -336,7 +328,7 @@ impl Stopper {
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.
-    pub fn lose_input(&self) {
+    pub(crate) fn lose_input(&self) {
         self.cell.raise(LOST);
     }
 }

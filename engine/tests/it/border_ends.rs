@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
+use crankcase_engine::owner;
 use crankcase_engine::{
     Change, ChangeError, Context, Engine, EngineError, EventKind, Exit, Manifold, Name, Nested,
     Outcome, Step, WorkerState, Wrap, Wrapped, WrappedInput,
@@ -279,7 +280,7 @@ async fn users_across_a_border_are_told_of_a_loss_also_while_they_stop() -> Test
         let page = |name: Name<u32>| {
             Manifold::builder().inputs(name).offers::<(u32,)>().run(move |v, up| async move {
                 let stop = up.ready((v,));
-                stop.only_input_lost().await;
+                owner::only_input_lost(&stop).await;
                 Ok(())
             })
         };
@@ -354,7 +355,7 @@ async fn users_are_told_of_a_loss_though_the_value_is_back_before_the_sink_has_l
         let sender = sender.clone();
         async move {
             let stop = up.ready((value,));
-            stop.only_input_lost().await;
+            owner::only_input_lost(&stop).await;
             sender.send(Instant::now()).map_err(Exit::failed)
         }
     });

@@ -7,9 +7,9 @@ use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{
-    Backoff, ChangeError, Changing, Engine, EventKind, Exit, Manifold, Name, NestedEngine,
-    WorkerState,
+    Backoff, ChangeError, Changing, Engine, EventKind, Exit, Manifold, Name, WorkerState,
 };
 use crankcase_testing::{EventRecorder, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;

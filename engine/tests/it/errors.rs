@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
+use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{
-    Context, Engine, EngineBuilder, EngineError, EventKind, Exit, Manifold, Name, NestedEngine,
-    Outcome,
+    Context, Engine, EngineBuilder, EngineError, EventKind, Exit, Manifold, Name, Outcome,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
 

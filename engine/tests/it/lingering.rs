@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crankcase_engine::owner::{Linger, NestedEngine};
 use crankcase_engine::{
-    Change, ChangeError, EndKind, Engine, EventKind, Exit, Linger, Manifold, Metrics, Name, Nested,
-    NestedEngine, WorkerState,
+    Change, ChangeError, EndKind, Engine, EventKind, Exit, Manifold, Metrics, Name, Nested,
+    WorkerState,
 };
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;

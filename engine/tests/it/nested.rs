@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{
     Backoff, ChangeError, Context, Detail, Engine, EngineBuilder, EngineError, EngineState,
-    EventKind, Exit, Manifold, Metrics, Name, NestedEngine, Report, WorkerState,
+    EventKind, Exit, Manifold, Metrics, Name, Report, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,

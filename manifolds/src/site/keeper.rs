@@ -1,9 +1,8 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use crankcase_engine::{
-    ChangeError, Engine, EngineGone, Exit, Live, NestedEngine, Outcome, Stop, Worker,
-};
+use crankcase_engine::owner::NestedEngine;
+use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Live, Outcome, Stop, Worker};
 use crankcase_resources::{Activity, Site};
 
 use super::wiring::Wiring;

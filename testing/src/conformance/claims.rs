@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use crankcase_engine::{Exit, Outcome, Panicked, Stop, Stopper, Worker};
+use crankcase_engine::owner;
+use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -114,7 +115,7 @@ where
 
     async fn ends_without_input(&self) -> Result<(), String> {
         let mut worker = self.run().await?;
-        worker.stopper().lose_input();
+        owner::lose_input(worker.stopper());
         yield_now().await;
         worker.stopper().stop();
         self.ends_somehow(&mut worker, "without an input").await
@@ -124,7 +125,7 @@ where
         let mut worker = self.run().await?;
         worker.stopper().stop();
         yield_now().await;
-        worker.stopper().lose_input();
+        owner::lose_input(worker.stopper());
         self.ends_somehow(&mut worker, "without an input").await
     }
 
@@ -295,7 +296,7 @@ async fn caught<F: Future>(future: F) -> Result<F::Output, Exit> {
     std::future::poll_fn(move |cx: &mut Context<'_>| {
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
             Ok(polled) => polled.map(Ok),
-            Err(payload) => Poll::Ready(Err(Exit::failed(Panicked::from_payload(payload)))),
+            Err(payload) => Poll::Ready(Err(Exit::failed(owner::panic_of(payload)))),
         }
     })
     .await

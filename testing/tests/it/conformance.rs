@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::manifold::Up;
-use crankcase_engine::{Exit, Linger, Manifold, Outcome, Stop, Worker};
+use crankcase_engine::owner::Linger;
+use crankcase_engine::{Exit, Manifold, Outcome, Stop, Worker};
 use crankcase_testing::{Conformance, Failure, Stubs};
 use tokio::task::yield_now;
 

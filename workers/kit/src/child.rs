@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crankcase_engine::{Exit, Outcome, Panicked, Stop, Worker};
+use crankcase_engine::owner;
+use crankcase_engine::{Exit, Outcome, Stop, Worker};
 use pin_project_lite::pin_project;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -64,7 +65,7 @@ pub(crate) async fn passing_on_loss<T>(
         tokio::select! {
             biased;
             // First: who is told to stop is to see by then what it has lost before.
-            () = stop.only_input_lost(), if lose.is_some() => {
+            () = owner::only_input_lost(stop), if lose.is_some() => {
                 lose.take().into_iter().for_each(|lose| lose());
             }
             end = &mut life => return end,
@@ -74,8 +75,7 @@ pub(crate) async fn passing_on_loss<T>(
 
 /// Calls `work`, and makes a failure of its panic.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Exit> {
-    catch_unwind(AssertUnwindSafe(work))
-        .map_err(|payload| Exit::failed(Panicked::from_payload(payload)))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Exit::failed(owner::panic_of(payload)))
 }
 
 /// Tells the end, whatever happens to the task.
@@ -87,7 +87,7 @@ struct Guard<E: FnOnce(End) + Send + 'static> {
 impl<E: FnOnce(End) + Send + 'static> Guard<E> {
     fn tell(&mut self, end: End) {
         if let Some(ended) = self.ended.take() {
-            self.stop.once_gone(move || ended(end));
+            owner::once_gone(&self.stop, move || ended(end));
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::manifold::Up;
-use crankcase_engine::{Exit, Linger, Manifold, Name, Stop};
+use crankcase_engine::owner::Linger;
+use crankcase_engine::{Exit, Manifold, Name, Stop};
 use parking_lot::Mutex;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};

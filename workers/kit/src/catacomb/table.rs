@@ -1,7 +1,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crankcase_engine::{Exit, Linger, Stop, Stopper};
+use crankcase_engine::owner::{self, Linger};
+use crankcase_engine::{Exit, Stop, Stopper};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -104,7 +105,7 @@ impl Shared {
             Life::Aborted | Life::Ended => return None,
         }
         if table.is_input_lost {
-            stopper.lose_input();
+            owner::lose_input(&stopper);
         }
         let id = table.next;
         table.next += 1;
@@ -181,7 +182,7 @@ impl Shared {
         table.is_input_lost = true;
         let stoppers = table.stoppers();
         drop(table);
-        stoppers.iter().for_each(Stopper::lose_input);
+        stoppers.iter().for_each(owner::lose_input);
     }
 
     /// Waits until it is to stop.

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crankcase_engine::owner;
 use crankcase_engine::{Exit, Outcome, Stop, Worker};
 
 use super::{Guest, Visit};
@@ -85,9 +86,9 @@ where
                 biased;
                 outcome = &mut life => break outcome,
                 // Before the stop: who is told to is to see by then what it has lost before.
-                () = stop.only_input_lost(), if !is_lost => {
+                () = owner::only_input_lost(&stop), if !is_lost => {
                     is_lost = true;
-                    stopper.lose_input();
+                    owner::lose_input(&stopper);
                 }
                 () = stop.wait(), if !is_told => {
                     is_told = true;
@@ -142,7 +143,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let (visit, linger) = (self.visit.take(), self.outer.linger());
-        self.inner.once_gone(move || {
+        owner::once_gone(&self.inner, move || {
             drop(visit);
             drop(linger);
         });

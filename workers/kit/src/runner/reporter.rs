@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crankcase_engine::owner;
 use crankcase_engine::{Detail, Panicked};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -93,11 +94,11 @@ impl Drop for Owed {
 /// Asks, and takes a panic for an answer too.
 async fn answered(reporter: &Reporter) -> Answer {
     let mut report =
-        catch_unwind(AssertUnwindSafe(|| (reporter.report)())).map_err(Panicked::from_payload)?;
+        catch_unwind(AssertUnwindSafe(|| (reporter.report)())).map_err(owner::panic_of)?;
     std::future::poll_fn(move |cx| {
         match catch_unwind(AssertUnwindSafe(|| report.as_mut().poll(cx))) {
             Ok(poll) => poll.map(Ok),
-            Err(payload) => std::task::Poll::Ready(Err(Panicked::from_payload(payload))),
+            Err(payload) => std::task::Poll::Ready(Err(owner::panic_of(payload))),
         }
     })
     .await

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use crankcase_engine::owner;
 use crankcase_engine::{Exit, Name, Policy, Stop};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -129,7 +130,7 @@ impl Stay {
     pub(super) fn lose_input(&self) {
         let stopper = self.state.lock().stopper.clone();
         if let Some(stopper) = stopper {
-            stopper.lose_input();
+            owner::lose_input(&stopper);
         }
     }
 

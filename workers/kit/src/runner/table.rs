@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Name, Policy, Stop};
+use crankcase_engine::owner::Linger;
+use crankcase_engine::{Exit, Name, Policy, Stop};
 use parking_lot::Mutex;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

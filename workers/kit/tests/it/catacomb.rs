@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::owner::{self, Linger};
+use crankcase_engine::{Exit, Manifold, Name, Outcome, Stop, Worker};
 use crankcase_testing::{Bare, Journal, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{Catacomb, CatacombConfig, CatacombEnded, CatacombHandle};
 use tokio::sync::mpsc;
@@ -422,7 +423,7 @@ async fn children_are_told_when_an_input_of_their_owner_is_lost() -> TestResult 
     children.spawn("early", child("early"))?;
     let told = async {
         sleep(Duration::from_secs(1)).await;
-        stopper.lose_input();
+        owner::lose_input(&stopper);
         let early = lost.recv().await;
         children.spawn("late", child("late"))?;
         let late = lost.recv().await;
@@ -446,7 +447,7 @@ async fn who_is_woken_by_a_catacomb_may_ask_it() -> TestResult {
     let (stopper, stop) = Stop::pair();
     let test = async {
         tokio::task::yield_now().await;
-        stopper.lose_input();
+        owner::lose_input(&stopper);
         tokio::task::yield_now().await;
         assert!(asking.take(), "a lost input wakes it");
         stopper.stop();

@@ -173,7 +173,7 @@ async fn an_occupier_whose_start_fails_or_panics_leaves() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn what_lingers_of_an_occupier_is_still_a_guest() -> TestResult {
-    struct Lingering(mpsc::UnboundedSender<crankcase_engine::Linger>, Arc<Journal>);
+    struct Lingering(mpsc::UnboundedSender<crankcase_engine::owner::Linger>, Arc<Journal>);
     impl Worker for Lingering {
         async fn run(self, stop: Stop) -> Outcome {
             self.0.send(stop.linger())?;

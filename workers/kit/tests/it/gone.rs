@@ -1,6 +1,7 @@
 //! What tells when nothing is left of a worker whose future was dropped.
 
 use crankcase_engine::Stop;
+use crankcase_engine::owner;
 use tokio::sync::watch;
 
 /// Whether nothing lingers of a worker any more.
@@ -10,7 +11,7 @@ impl Gone {
     /// Begins to watch the worker that has this stop.
     pub(crate) fn of(stop: &Stop) -> Self {
         let (gone, watched) = watch::channel(false);
-        stop.once_gone(move || gone.send_modify(|is_gone| *is_gone = true));
+        owner::once_gone(stop, move || gone.send_modify(|is_gone| *is_gone = true));
         Self(watched)
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crankcase_engine::owner;
 use crankcase_engine::{Outcome, Stop, Worker};
 use crankcase_testing::{Bare, Journal};
 use crankcase_workers::{Catacomb, CatacombConfig, ChildSpec, Fortress, Runner, RunnerConfig};
@@ -17,7 +18,7 @@ impl Worker for Finishing {
         let Self(journal) = self;
         stop.wait().await;
         journal.note("finishes");
-        stop.only_input_lost().await;
+        owner::only_input_lost(&stop).await;
         journal.note("gives up");
         Ok(())
     }
@@ -31,7 +32,7 @@ async fn given_up(owner: impl Worker, journal: Journal) -> TestResult {
     sleep(Duration::from_secs(1)).await;
     let before = journal.lines();
 
-    owner.stopper().lose_input();
+    owner::lose_input(owner.stopper());
     guarded(owner.ended()).await?.map_err(|exit| exit.to_string())?;
 
     assert_eq!(before, ["finishes"]);

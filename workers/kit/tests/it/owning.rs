@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, Engine, Linger, Name, WorkerState};
+use crankcase_engine::owner::Linger;
+use crankcase_engine::{ChangeError, Engine, Name, WorkerState};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 

@@ -10,9 +10,8 @@ mod seeds;
 
 use std::time::Duration;
 
-use crankcase_engine::{
-    Backoff, Exit, Intensity, Linger, Outcome, Policy, Stop, Worker, WorkerState,
-};
+use crankcase_engine::owner::{self, Linger};
+use crankcase_engine::{Backoff, Exit, Intensity, Outcome, Policy, Stop, Worker, WorkerState};
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{
     ChildSpec, Ending, Restart, Runner, RunnerConfig, RunnerError, RunnerHandle,
@@ -289,7 +288,7 @@ async fn workers_are_told_when_an_input_of_their_runner_is_lost() -> TestResult 
     workers.start("a", spec).await?;
     let told = async {
         workers.running("a").await?;
-        stopper.lose_input();
+        owner::lose_input(&stopper);
         let first = lost.recv().await;
         workers.bounce("a").await?;
         let second = lost.recv().await;

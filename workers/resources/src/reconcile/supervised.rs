@@ -59,6 +59,8 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::path::Path;
 
+    use crankcase_engine::owner;
+
     use super::*;
 
     #[tokio::test]
@@ -85,7 +87,7 @@ mod tests {
 
         drop(program);
         let (told, ended) = tokio::sync::oneshot::channel();
-        worker.once_gone(move || {
+        owner::once_gone(&worker, move || {
             let _nobody_waits = told.send(place.exists());
         });
 

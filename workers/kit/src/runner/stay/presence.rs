@@ -2,6 +2,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crankcase_engine::owner;
 use crankcase_engine::{Exit, Stop};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -153,7 +154,7 @@ impl Presence {
         self.span = None;
         let stay = Arc::clone(&self.stay);
         match &self.stop {
-            Some(stop) => stop.once_gone(move || stay.on_gone()),
+            Some(stop) => owner::once_gone(stop, move || stay.on_gone()),
             None => stay.on_gone(),
         }
         if self.stay.signs.is_gone() { self.judge(end) } else { Step::Lingering(Box::new(end)) }
@@ -218,7 +219,7 @@ impl Drop for Presence {
         let (shared, stay) = (Arc::clone(&self.shared), Arc::clone(&self.stay));
         let leave = move || shared.leave(&stay, Ending::Dropped);
         match self.stop.take() {
-            Some(stop) => stop.once_gone(leave),
+            Some(stop) => owner::once_gone(&stop, leave),
             None => leave(),
         }
     }

@@ -2,6 +2,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use crankcase_engine::owner;
 use crankcase_engine::{Outcome, Stop, Worker};
 use crankcase_workers::{Process, ProcessConfig, ProcessError};
 use rustix::process::{Pid, test_kill_process};
@@ -244,7 +245,7 @@ async fn expect_gone_before<T>(dropped: T, stop: Stop, pid: i32) -> TestResult {
     let (told, ended) = tokio::sync::oneshot::channel();
 
     drop(dropped);
-    stop.once_gone(move || {
+    owner::once_gone(&stop, move || {
         let _nobody_waits = told.send(test_kill_process(pid));
     });
 

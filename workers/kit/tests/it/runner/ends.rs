@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Linger, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::owner::{self, Linger};
+use crankcase_engine::{Exit, Manifold, Name, Outcome, Stop, Worker};
 use crankcase_testing::{check_alive, clean_kill, dirty_kill, test_engine};
 use crankcase_workers::{ChildSpec, Ending, Runner, RunnerConfig, RunnerError, RunnerHandle};
 use parking_lot::Mutex;
@@ -281,7 +282,7 @@ async fn a_worker_that_is_stopping_is_told_of_a_lost_input() -> TestResult {
         workers.running("a").await?;
         let (ended, ()) = tokio::join!(workers.stop("a"), async {
             sleep(Duration::from_secs(1)).await;
-            stopper.lose_input();
+            owner::lose_input(&stopper);
         });
         stopper.stop();
         ended
@@ -312,7 +313,7 @@ async fn who_is_woken_by_a_runner_may_ask_it() -> TestResult {
         workers.bounce("a").await?;
         workers.running("a").await?;
         assert!(asking.take(), "a bounce wakes it");
-        stopper.lose_input();
+        owner::lose_input(&stopper);
         tokio::task::yield_now().await;
         assert!(asking.take(), "a lost input wakes it");
         workers.stop("a").await?;
