@@ -89,7 +89,6 @@ pub use worker::Worker;
 pub use worker::context::{Context, Health, Journal};
 pub use worker::metrics::Metrics;
 pub use worker::stop::{Stop, Stopper};
-pub use worker::wrap::{Step, Wrap, Wrapped, WrappedInput};
 
 /// What the builders of manifolds return and ask for.
 pub mod manifold {
@@ -103,6 +102,12 @@ pub mod input {
     pub use crate::manifolds::input::{
         Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput,
     };
+}
+
+/// What tests put around the workers of an engine.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::worker::wrap::{Wrap, WrapPoint, Wrapped, WrappedInput};
 }
 
 /// Compiles and runs the examples of the guide.

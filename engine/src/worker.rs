@@ -12,6 +12,10 @@ pub(crate) mod observe;
 pub(crate) mod publish;
 pub(crate) mod stop;
 pub(crate) mod task;
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unreachable_pub, reason = "only the feature `testing` lets others reach it")
+)]
 pub(crate) mod wrap;
 
 use std::future::Future;

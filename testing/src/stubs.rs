@@ -2,7 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crankcase_engine::manifold::Offers;
-use crankcase_engine::{Change, Changing, EngineBuilder, Exit, Manifold, Name, Nested, Wrap};
+use crankcase_engine::testing::Wrap;
+use crankcase_engine::{Change, Changing, EngineBuilder, Exit, Manifold, Name, Nested};
 use tokio::sync::watch;
 
 use crate::engine::test_engine;

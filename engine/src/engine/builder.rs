@@ -141,7 +141,8 @@ impl EngineBuilder {
     }
 
     /// Puts something around all workers, also those of nested engines, to see and disturb them in
-    /// tests. Default: nothing.
+    /// tests. Default: nothing. It needs the feature `testing`.
+    #[cfg(feature = "testing")]
     pub fn wrap(mut self, wrap: Arc<dyn Wrap>) -> Self {
         self.wrap = Some(wrap);
         self

@@ -25,7 +25,7 @@ use super::message::Message;
 use super::observe::Observed;
 use super::publish::{Changes, Handoff};
 use super::stop::Stop;
-use super::wrap::{Step, Wrapped, WrappedInput, wrap_of};
+use super::wrap::{WrapPoint, Wrapped, WrappedInput, wrap_of};
 use crate::seen::report::Reporter;
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};
@@ -105,7 +105,7 @@ impl Launch {
             }
             let mut wrapped = guard.wrap(&ctx, &input_values, &*manifold);
             let mut cx = TaskContext::from_waker(Waker::noop());
-            match wrapped.as_mut().map(|wrapped| wrapped.before(Step::Begin, &mut cx)) {
+            match wrapped.as_mut().map(|wrapped| wrapped.before(WrapPoint::Begin, &mut cx)) {
                 Some(Poll::Ready(Some(outcome))) => outcome,
                 _ => {
                     guard.enter(&ctx)?;
@@ -373,10 +373,10 @@ where
                 if beside.wrapped.is_none() {
                     beside.wrapped = this.guard.wrap(ctx, input_values, &*this.callbacks.manifold);
                 }
-                Step::Begin
+                WrapPoint::Begin
             }
-            TaskState::Start { .. } => Step::Start,
-            TaskState::Run { .. } => Step::Run,
+            TaskState::Start { .. } => WrapPoint::Start,
+            TaskState::Run { .. } => WrapPoint::Run,
             TaskState::New { ctx: None, .. } | TaskState::Ended => return Poll::Ready(None),
         };
         let wrapped = this.beside.as_mut().and_then(|beside| beside.wrapped.as_mut());

@@ -18,7 +18,8 @@ use crate::worker::context::Context;
 /// ```
 /// use std::sync::Arc;
 /// use std::task::{Context as TaskContext, Poll};
-/// use crankcase_engine::{Context, Engine, Manifold, Name, Outcome, Step, Wrap, Wrapped, WrappedInput};
+/// use crankcase_engine::testing::{Wrap, WrapPoint, Wrapped, WrappedInput};
+/// use crankcase_engine::{Context, Engine, Manifold, Name, Outcome};
 ///
 /// const WEB: Name<()> = Name::new("web");
 ///
@@ -34,7 +35,7 @@ use crate::worker::context::Context;
 /// }
 ///
 /// impl Wrapped for Fails {
-///     fn before(&mut self, _step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+///     fn before(&mut self, _point: WrapPoint, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
 ///         Poll::Ready(self.0.then(|| Err("not yet".into())))
 ///     }
 /// }
@@ -71,12 +72,12 @@ pub trait Wrapped: Send {
     ///
     /// A panic is the worker's own. A blocking worker, which has a thread, is asked once and cannot
     /// be held up.
-    fn before(&mut self, step: Step, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>>;
+    fn before(&mut self, point: WrapPoint, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>>;
 }
 
 /// How far a worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum WrapPoint {
     /// Its start is about to be called; for a closure worker, its one function.
     Begin,
     /// Its start is under way.

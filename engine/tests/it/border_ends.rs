@@ -5,9 +5,10 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use crankcase_engine::owner;
+use crankcase_engine::testing::{Wrap, WrapPoint, Wrapped, WrappedInput};
 use crankcase_engine::{
     Change, ChangeError, Context, Engine, EngineError, EventKind, Exit, Manifold, Name, Nested,
-    Outcome, Step, WorkerState, Wrap, Wrapped, WrappedInput,
+    Outcome, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -335,7 +336,7 @@ impl Wrap for Holding {
 }
 
 impl Wrapped for Holding {
-    fn before(&mut self, _step: Step, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+    fn before(&mut self, _point: WrapPoint, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let mut state = self.state.lock();
         if !state.0 {
             return Poll::Ready(None);

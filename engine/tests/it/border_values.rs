@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
+use crankcase_engine::testing::{Wrap, WrapPoint, Wrapped, WrappedInput};
 use crankcase_engine::{
-    Change, Context, Engine, EventKind, Name, Nested, Notice, Outcome, Step, WorkerState, Wrap,
-    Wrapped, WrappedInput,
+    Change, Context, Engine, EventKind, Name, Nested, Notice, Outcome, WorkerState,
 };
 use crankcase_testing::{Journal, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -24,13 +24,13 @@ struct Door(Arc<Mutex<Closed>>);
 
 #[derive(Default)]
 struct Closed {
-    before: Option<(&'static str, Step)>,
+    before: Option<(&'static str, WrapPoint)>,
     waiting: VecDeque<Waker>,
 }
 
 impl Door {
-    fn close(&self, path: &'static str, step: Step) {
-        self.0.lock().before = Some((path, step));
+    fn close(&self, path: &'static str, point: WrapPoint) {
+        self.0.lock().before = Some((path, point));
     }
 
     fn open(&self) {
@@ -52,9 +52,9 @@ impl Wrap for Door {
 }
 
 impl Wrapped for AtDoor {
-    fn before(&mut self, step: Step, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+    fn before(&mut self, point: WrapPoint, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let mut closed = self.door.0.lock();
-        if closed.before == Some((&*self.path, step)) {
+        if closed.before == Some((&*self.path, point)) {
             closed.waiting.push_back(cx.waker().clone());
             return Poll::Pending;
         }
@@ -77,7 +77,7 @@ async fn a_sink_that_has_not_looked_yet_is_not_bounced() -> TestResult {
     engine.install_nested(SITE, site.import_live(A, FACT)).await?;
     engine.output(SITE).await?.running(&PAGE).await?;
 
-    door.close("/site/fact", Step::Begin);
+    door.close("/site/fact", WrapPoint::Begin);
     engine.bounce(&SITE).await?;
     engine.running(&SITE).await?;
     let mut events = engine.events();
@@ -106,7 +106,7 @@ async fn a_value_whose_source_was_dropped_is_not_offered_any_more() -> TestResul
     engine.running(&B).await?;
 
     // The source does not come to learn that it is told to stop.
-    door.close("/site/out.b", Step::Run);
+    door.close("/site/out.b", WrapPoint::Run);
     engine.apply(Change::new().uninstall(&A).bounce(&SITE)).await?;
     door.open();
     engine.running(&SITE).await?;

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use crankcase_engine::{
-    Context, EndKind, Engine, EventKind, Manifold, Metrics, Name, Outcome, Step, Wrap, Wrapped,
-    WrappedInput,
-};
+use crankcase_engine::testing::{Wrap, WrapPoint, Wrapped, WrappedInput};
+use crankcase_engine::{Context, EndKind, Engine, EventKind, Manifold, Metrics, Name, Outcome};
 use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
 
@@ -21,15 +19,15 @@ const SITE: Name<()> = Name::new("site");
 /// Says what happens before each step of each worker, and notes what it sees.
 struct Around {
     journal: Journal,
-    judge: fn(u32, Step) -> Poll<Option<Outcome>>,
+    judge: fn(u32, WrapPoint) -> Poll<Option<Outcome>>,
 }
 
 struct Worker {
     path: String,
     generation: u32,
-    last: Option<Step>,
+    last: Option<WrapPoint>,
     journal: Journal,
-    judge: fn(u32, Step) -> Poll<Option<Outcome>>,
+    judge: fn(u32, WrapPoint) -> Poll<Option<Outcome>>,
 }
 
 impl Wrap for Around {
@@ -48,11 +46,11 @@ impl Wrap for Around {
 }
 
 impl Wrapped for Worker {
-    fn before(&mut self, step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
-        if self.last.replace(step) != Some(step) {
-            self.journal.note(format!("{} {step:?}", self.path));
+    fn before(&mut self, point: WrapPoint, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+        if self.last.replace(point) != Some(point) {
+            self.journal.note(format!("{} {point:?}", self.path));
         }
-        (self.judge)(self.generation, step)
+        (self.judge)(self.generation, point)
     }
 }
 
@@ -64,7 +62,7 @@ impl Drop for Worker {
 
 fn engine(
     journal: &Journal,
-    judge: fn(u32, Step) -> Poll<Option<Outcome>>,
+    judge: fn(u32, WrapPoint) -> Poll<Option<Outcome>>,
 ) -> Result<Engine, Box<dyn std::error::Error>> {
     Ok(test_engine().wrap(Arc::new(Around { journal: journal.clone(), judge })).build()?)
 }
@@ -129,8 +127,10 @@ async fn the_inputs_of_checks_are_seen_too() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_outcome_from_around_ends_the_worker() -> TestResult {
     let journal = Journal::new();
-    let engine = engine(&journal, |generation, step| {
-        Poll::Ready((generation == 1 && step == Step::Run).then(|| Err("it was ended".into())))
+    let engine = engine(&journal, |generation, point| {
+        Poll::Ready(
+            (generation == 1 && point == WrapPoint::Run).then(|| Err("it was ended".into())),
+        )
     })?;
     let mut events = EventRecorder::new(&engine);
 
@@ -187,7 +187,7 @@ impl Wrap for Holds {
 }
 
 impl Wrapped for Holds {
-    fn before(&mut self, _step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+    fn before(&mut self, _point: WrapPoint, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         if *self.0.lock() { Poll::Pending } else { Poll::Ready(None) }
     }
 }
@@ -195,8 +195,8 @@ impl Wrapped for Holds {
 #[tokio::test(start_paused = true)]
 async fn a_panic_from_around_is_the_workers() -> TestResult {
     let journal = Journal::new();
-    let engine = engine(&journal, |generation, step| {
-        assert!(generation > 1 || step != Step::Start, "it cannot be");
+    let engine = engine(&journal, |generation, point| {
+        assert!(generation > 1 || point != WrapPoint::Start, "it cannot be");
         Poll::Ready(None)
     })?;
     let mut events = EventRecorder::new(&engine);
@@ -250,7 +250,7 @@ impl Wrap for Armed {
 }
 
 impl Wrapped for Fuse {
-    fn before(&mut self, _step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+    fn before(&mut self, _point: WrapPoint, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         Poll::Ready(None)
     }
 }
@@ -318,8 +318,8 @@ async fn workers_of_nested_engines_are_wrapped_too() -> TestResult {
 #[tokio::test]
 async fn a_blocking_worker_is_asked_before_its_function_is_called() -> TestResult {
     let journal = Journal::new();
-    let engine = engine(&journal, |generation, step| {
-        let is_first = generation == 1 && step == Step::Begin;
+    let engine = engine(&journal, |generation, point| {
+        let is_first = generation == 1 && point == WrapPoint::Begin;
         Poll::Ready(is_first.then_some(Err(crankcase_engine::Exit::Bounce)))
     })?;
     let blocking = Manifold::builder().offers::<(u32,)>().run_blocking(|(), up| {

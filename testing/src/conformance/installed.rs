@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context as TaskContext, Poll};
 
-use crankcase_engine::{
-    Context, Exit, Manifold, Outcome, Step, Stop, Worker, Wrap, Wrapped, WrappedInput,
-};
+use crankcase_engine::testing::{Wrap, WrapPoint, Wrapped, WrappedInput};
+use crankcase_engine::{Context, Exit, Manifold, Outcome, Stop, Worker};
 
 use crate::started::{StartError, Started, start};
 use crate::stubs::Stubs;
@@ -83,7 +82,7 @@ impl Wrap for Axe {
 struct Under(Option<Axe>);
 
 impl Wrapped for Under {
-    fn before(&mut self, _step: Step, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+    fn before(&mut self, _point: WrapPoint, _cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let has_fallen = self.0.as_ref().is_some_and(|axe| axe.0.load(Ordering::Acquire));
         Poll::Ready(has_fallen.then_some(Ok(())))
     }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Context, Exit, Outcome, Step, Stop as Told, Wrap, Wrapped, WrappedInput};
+use crankcase_engine::testing::{Wrap, WrapPoint, Wrapped, WrappedInput};
+use crankcase_engine::{Context, Exit, Outcome, Stop as Told};
 use parking_lot::Mutex;
 
 use super::alarms::{Alarm, Alarms};
@@ -125,13 +126,13 @@ enum PlayerState {
 }
 
 impl Wrapped for Player {
-    fn before(&mut self, step: Step, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
+    fn before(&mut self, point: WrapPoint, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         self.chaos.step();
         if self.chaos.is_calm() {
             return Poll::Ready(None);
         }
         let Some(plan) = self.plan else { return Poll::Ready(None) };
-        let place = usize::from(step == Step::Run);
+        let place = usize::from(point == WrapPoint::Run);
         if self.yielded[place] < plan.yields[place] {
             self.yielded[place] += 1;
             cx.waker().wake_by_ref();
@@ -143,27 +144,27 @@ impl Wrapped for Player {
             PlayerState::Slow(_) => self.state = PlayerState::Free,
             PlayerState::Free | PlayerState::Armed(_) => {}
         }
-        if step == Step::Run && self.told.is_stopped() {
+        if point == WrapPoint::Run && self.told.is_stopped() {
             return self.stop(&plan, cx);
         }
-        if self.is_starting(step, &plan) {
+        if self.is_starting(point, &plan) {
             match self.start(&plan, cx) {
-                Poll::Ready(None) if step == Step::Run => {}
+                Poll::Ready(None) if point == WrapPoint::Run => {}
                 struck => return struck,
             }
         }
-        match step {
-            Step::Run => self.run(&plan, cx),
-            Step::Begin | Step::Start => Poll::Ready(None),
+        match point {
+            WrapPoint::Run => self.run(&plan, cx),
+            WrapPoint::Begin | WrapPoint::Start => Poll::Ready(None),
         }
     }
 }
 
 impl Player {
     /// Whether the start is under way, as far as that matters.
-    fn is_starting(&mut self, step: Step, plan: &Plan) -> bool {
-        if step != Step::Run {
-            self.is_staged |= step == Step::Start;
+    fn is_starting(&mut self, point: WrapPoint, plan: &Plan) -> bool {
+        if point != WrapPoint::Run {
+            self.is_staged |= point == WrapPoint::Start;
             return true;
         }
         if self.is_up {

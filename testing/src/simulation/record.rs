@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use crankcase_engine::{Context, Event, Events, Notice, Policy, WrappedInput};
+use crankcase_engine::testing::WrappedInput;
+use crankcase_engine::{Context, Event, Events, Notice, Policy};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

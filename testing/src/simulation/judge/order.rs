@@ -1,7 +1,8 @@
 //! Who lives when: one worker at a time, inputs before users, users stopped first (P1, P2, P3, P6,
 //! P7).
 
-use crankcase_engine::{EndKind, WrappedInput};
+use crankcase_engine::EndKind;
+use crankcase_engine::testing::WrappedInput;
 
 use super::rest::{Next, Rest};
 use super::seat::{Hold, Need, Phase, Up};

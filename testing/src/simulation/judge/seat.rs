@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{EndKind, Policy, WrappedInput};
+use crankcase_engine::testing::WrappedInput;
+use crankcase_engine::{EndKind, Policy};
 
 use super::rest::{Next, Rest};
 use crate::simulation::trace::About;
