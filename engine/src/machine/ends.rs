@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
+
 use super::node::{Age, Generation, Node, NodeId, Phase, Rest, StopStage, Token, User};
 use super::{Command, EndKind, Machine};
 
@@ -152,7 +154,8 @@ impl Machine {
 
     fn rest_after_bounce(&mut self, id: NodeId) -> Option<Duration> {
         let policy = self.graph[id].policy().unwrap_or(&self.policy);
-        let delay = policy.backoff.spread(policy.bounce_delay, &mut self.random);
+        let draw = || self.random.random_range(-1.0..=1.0);
+        let delay = policy.backoff.spread(policy.bounce_delay, draw);
         self.rest_for(id, Rest::Delay, delay)
     }
 
@@ -168,7 +171,8 @@ impl Machine {
             self.rest_unless_outdated(id, Rest::Spent);
             return None;
         }
-        let delay = policy.backoff.delay(self.graph[id].failures, &mut self.random);
+        let draw = || self.random.random_range(-1.0..=1.0);
+        let delay = policy.backoff.delay(self.graph[id].failures, draw);
         self.rest_for(id, Rest::Backoff, delay)
     }
 

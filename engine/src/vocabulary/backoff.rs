@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use rand::{Rng, RngExt};
-
 use crate::vocabulary::error::ConfigError;
 
 /// How long a failed worker waits before it is started again.
@@ -91,17 +89,31 @@ impl Backoff {
 
     /// Returns the wait after the given number of failures in a row, with jitter.
     ///
-    /// It lies between `base(failures) * (1 - jitter)` and `base(failures) * (1 + jitter)`.
-    pub fn delay<R: Rng>(&self, failures: u32, random: &mut R) -> Duration {
-        self.spread(self.base(failures), random)
+    /// It lies between `base(failures) * (1 - jitter)` and `base(failures) * (1 + jitter)`. `draw`
+    /// returns where: a number from -1, the lower end, to 1, the upper one, each as likely as any
+    /// other. A number beyond an end is taken for that end. `draw` is called once, or not at all if
+    /// there is nothing to spread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use crankcase_engine::Backoff;
+    ///
+    /// let backoff = Backoff { jitter: 0.5, ..Backoff::default() };
+    /// assert_eq!(backoff.delay(1, || -1.0), Duration::from_millis(500));
+    /// assert_eq!(backoff.delay(1, || 1.0), Duration::from_millis(1500));
+    /// ```
+    pub fn delay(&self, failures: u32, draw: impl FnOnce() -> f64) -> Duration {
+        self.spread(self.base(failures), draw)
     }
 
-    /// Returns the wait with jitter.
-    pub(crate) fn spread<R: Rng>(&self, wait: Duration, random: &mut R) -> Duration {
+    /// Spreads a wait by the jitter; see [`delay`](Self::delay).
+    pub(crate) fn spread(&self, wait: Duration, draw: impl FnOnce() -> f64) -> Duration {
         if wait.is_zero() || self.jitter == 0.0 {
             return wait;
         }
-        let factor = 1.0 + self.jitter * random.random_range(-1.0..=1.0);
+        let factor = 1.0 + self.jitter * draw().clamp(-1.0, 1.0);
         Duration::try_from_secs_f64(wait.as_secs_f64() * factor).unwrap_or(wait)
     }
 }
@@ -136,11 +148,8 @@ impl Intensity {
 mod tests {
     use std::time::Duration;
 
-    use proptest::prelude::{any, prop_assert, proptest};
-    use rand::SeedableRng;
-    use rand::rngs::SmallRng;
-
     use super::Backoff;
+    use proptest::prelude::{any, prop_assert, proptest};
 
     fn any_backoff(initial: u64, factor: f64, max: u64, jitter: f64) -> Backoff {
         Backoff {
@@ -156,13 +165,13 @@ mod tests {
         #[test]
         fn the_wait_stays_within_the_jitter_of_a_base_that_never_shrinks(
             initial in any::<u64>(), factor in 1.0_f64..1e12, max in any::<u64>(),
-            jitter in 0.0_f64..=1.0, failures in any::<u32>(), seed in any::<u64>(),
+            jitter in 0.0_f64..=1.0, failures in any::<u32>(), drawn in -1.0_f64..=1.0,
         ) {
             let backoff = any_backoff(initial, factor, max, jitter);
             prop_assert!(backoff.validate().is_ok());
             let base = backoff.base(failures);
             prop_assert!(base <= backoff.max && base >= backoff.base(failures.saturating_sub(1)));
-            let delay = backoff.delay(failures, &mut SmallRng::seed_from_u64(seed)).as_secs_f64();
+            let delay = backoff.delay(failures, || drawn).as_secs_f64();
             let slack = base.as_secs_f64() * 1e-9 + 1e-9;
             prop_assert!(delay >= base.as_secs_f64() * (1.0 - jitter) - slack);
             prop_assert!(delay <= base.as_secs_f64() * (1.0 + jitter) + slack);

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Origin, Outcome, Stop};
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -303,14 +303,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn delay(&mut self) -> Duration {
         let setbacks = self.setbacks();
         if setbacks > 0 {
-            let delay = self.setting.backoff.delay(setbacks, &mut self.random);
+            let delay =
+                self.setting.backoff.delay(setbacks, || self.random.random_range(-1.0..=1.0));
             self.repairs.hold_back(delay);
             return delay;
         }
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
         let spread = Backoff { initial: every, max: every, ..self.setting.backoff.clone() };
-        spread.delay(1, &mut self.random)
+        spread.delay(1, || self.random.random_range(-1.0..=1.0))
     }
 }
 

@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use crankcase_engine::{Intensity, Policy, Stopper, WorkerState};
 use parking_lot::Mutex;
+use rand::RngExt;
 use rand::rngs::StdRng;
 use tokio::sync::Notify;
 use tokio::task::Id;
@@ -153,7 +154,8 @@ impl State {
         if is_spent {
             self.enter(Phase::Spent);
         } else {
-            let delay = policy.backoff.delay(self.failures, &mut *random.lock());
+            let delay =
+                policy.backoff.delay(self.failures, || random.lock().random_range(-1.0..=1.0));
             self.rest(Phase::BackingOff, after(now, delay));
         }
     }

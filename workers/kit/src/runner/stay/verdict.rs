@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Policy};
 use parking_lot::Mutex;
+use rand::RngExt;
 use rand::rngs::StdRng;
 
 use crate::child::{End, caught};
@@ -79,5 +80,5 @@ impl Ending {
 pub(super) fn spread(policy: &Policy, random: &Mutex<StdRng>) -> Duration {
     let delay = policy.bounce_delay;
     let even = Backoff { initial: delay, max: delay, ..policy.backoff.clone() };
-    even.delay(1, &mut *random.lock())
+    even.delay(1, || random.lock().random_range(-1.0..=1.0))
 }
