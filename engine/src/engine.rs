@@ -189,6 +189,19 @@ impl Engine {
         self.apply_one(Op::put(name, manifold, Mode::Something))
     }
 
+    /// Installs a manifold, or replaces the one that is there; over when the new one is in force and
+    /// an old worker gone.
+    ///
+    /// # Errors
+    ///
+    /// When a type does not fit, or it would depend on itself.
+    pub fn install_or_replace<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.apply_one(Op::put(name, manifold, Mode::Anything))
+    }
+
     /// Takes a manifold out; over when it and its worker are gone.
     ///
     /// # Errors
@@ -196,6 +209,16 @@ impl Engine {
     /// When the name has no manifold.
     pub fn uninstall<T>(&self, name: &Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Uninstall { with_dependents: false }))
+    }
+
+    /// Takes a manifold out with all that depend on it, through any number of others; over when they
+    /// and their workers are gone.
+    ///
+    /// # Errors
+    ///
+    /// When the name has no manifold.
+    pub fn uninstall_with_dependents<T>(&self, name: &Name<T>) -> Applied {
+        self.apply_one(Op::about(name, Action::Uninstall { with_dependents: true }))
     }
 
     /// Bounces a worker; over when the old one is gone.

@@ -46,9 +46,21 @@ async fn uninstall_with_dependents_takes_all_of_them_out() -> TestResult {
     engine.install(C, Script::new().manifold(B.optional())).await?;
     engine.settled().await?;
 
-    engine.apply(Change::new().uninstall_with_dependents(&A)).await?;
+    engine.uninstall_with_dependents(&A).await?;
 
     assert!(graph(&engine).await?.nodes.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn install_or_replace_puts_a_manifold_there_in_any_case() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+
+    engine.install_or_replace(A, idle()).await?;
+    engine.install_or_replace(A, journal.manifold(())).await?;
+    engine.running(&A).await?;
+
+    assert_eq!(journal.starts("a"), 1);
     Ok(clean_kill(engine).await?)
 }
 
