@@ -1,7 +1,7 @@
 //! The kill (P6).
 
 use super::{failed, installed, live_on, on, optionally_on, running, stopped};
-use crate::machine::Command;
+use crate::machine::{Command, Scope};
 use crate::machine::tests::world::{Checked, Event};
 
 #[test]
@@ -43,6 +43,19 @@ fn p6_a_kill_ends_waits_and_opens_groups() -> Checked {
     let mut world = running(&[&[], &[]])?;
 
     world.apply_all(&[failed(0), Event::BeginGroup, Event::Kill, stopped(1)])?;
+
+    assert!(world.is_finished);
+    Ok(())
+}
+
+#[test]
+fn p4_a_worker_that_must_stop_after_a_kill_has_no_bounce_delay() -> Checked {
+    let mut world = installed(&[&[], &[on(0)]])?;
+    world.apply_all(&[Event::Started(0), Event::Changed(0, 0)])?;
+    // The kill has not reached the worker yet when its start is over.
+    world.apply_to(Scope::Marks, &Event::Kill)?;
+
+    world.apply_all(&[Event::Started(1), stopped(1), stopped(0)])?;
 
     assert!(world.is_finished);
     Ok(())
