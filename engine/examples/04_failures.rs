@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Engine, EventKind, Events, Exit, Intensity, Manifold, Name, Notice,
+    Backoff, Engine, EventKind, Events, Exit, Intensity, Manifold, Name, Notice, Policy,
 };
 
 /// What the dialer is to meet. A new one is a changed input, which ends a wait.
@@ -62,8 +62,12 @@ async fn until(events: &mut Events, is_last: impl Fn(&EventKind) -> bool) {
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 #[expect(clippy::print_stdout, reason = "what it prints is what it shows")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let engine =
-        Engine::builder().backoff(Backoff { jitter: 0.0, ..Backoff::default() }).build()?;
+    let engine = Engine::builder()
+        .policy(Policy {
+            backoff: Backoff { jitter: 0.0, ..Backoff::default() },
+            ..Policy::default()
+        })
+        .build()?;
     let mut events = engine.events();
     engine.provide(LINE, Line::Good).await?;
     engine.install(DIALER, dialer()).await?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, Exit, Manifold, Name};
+use crankcase_engine::{Engine, Exit, Manifold, Name, Policy};
 use crankcase_manifolds::{Agent, AgentBuilder, LogFormat, Logging, SIGNALS, process};
 use crankcase_status::StateDir;
 use crankcase_workers::{ProcessConfig, ProcessHandle, Signal};
@@ -54,9 +54,9 @@ fn site() -> Manifold {
 fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
     match way {
         "spinning" => {
-            let agent = agent
-                .stop_deadline(Duration::from_secs(1))
-                .engine(|engine| engine.grace(Duration::from_millis(200)));
+            let agent = agent.stop_deadline(Duration::from_secs(1)).engine(|engine| {
+                engine.policy(Policy { grace: Duration::from_millis(200), ..Policy::default() })
+            });
             let turns: Arc<[Notify]> = (0..THREADS).map(|_| Notify::new()).collect();
             (0..THREADS).fold(agent, |agent, index| {
                 let name = Name::parse(&format!("spinning-{index}"));

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Context, Engine, Exit, Live, Manifold, Name};
+use crankcase_engine::{Backoff, Context, Engine, Exit, Live, Manifold, Name, Policy};
 use crankcase_resources::{FULL_LOOK, Kinds, Reconcile, Site};
 use crankcase_workers::{Ledger, Watches, end_leftovers};
 
@@ -96,7 +96,9 @@ async fn start(
     }
     let seed = config.seed.unwrap_or_else(|| ctx.seed());
     let config = Config { seed: Some(seed), ..config };
-    let builder = Engine::builder().backoff(config.backoff.clone()).seed(seed);
+    let builder = Engine::builder()
+        .policy(Policy { backoff: config.backoff.clone(), ..Policy::default() })
+        .seed(seed);
     let nested = builder.build_nested(&ctx)?;
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, watches)))
 }

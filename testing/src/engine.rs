@@ -1,4 +1,4 @@
-use crankcase_engine::{Backoff, Engine, EngineBuilder};
+use crankcase_engine::{Backoff, Engine, EngineBuilder, Policy};
 
 /// Returns the builder of an engine for tests: no jitter, and the seed 0.
 ///
@@ -29,5 +29,21 @@ use crankcase_engine::{Backoff, Engine, EngineBuilder};
 /// # Ok(()) }
 /// ```
 pub fn test_engine() -> EngineBuilder {
-    Engine::builder().backoff(Backoff { jitter: 0.0, ..Backoff::default() }).seed(0)
+    Engine::builder().policy(test_policy()).seed(0)
+}
+
+/// Returns the policy of [`test_engine`]: the default one without jitter.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use crankcase_engine::Policy;
+/// use crankcase_testing::{test_engine, test_policy};
+///
+/// let builder = test_engine().policy(Policy { grace: Duration::from_secs(1), ..test_policy() });
+/// # drop(builder);
+/// ```
+pub fn test_policy() -> Policy {
+    Policy { backoff: Backoff { jitter: 0.0, ..Backoff::default() }, ..Policy::default() }
 }

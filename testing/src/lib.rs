@@ -113,7 +113,7 @@ mod watcher;
 
 pub use bare::Bare;
 pub use conformance::{Conformance, Installed};
-pub use engine::test_engine;
+pub use engine::{test_engine, test_policy};
 pub use failure::Failure;
 pub use harness::Harness;
 pub use input::Input;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Name};
+use crankcase_engine::{Change, Engine, Name, Policy};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -70,7 +70,10 @@ async fn wave(engine: &Engine, root: &Arc<Notify>, started: &Count, count: usize
 }
 
 async fn chain(count: usize, delay: Duration) -> Duration {
-    let engine = Engine::builder().bounce_delay(delay).build().unwrap();
+    let engine = Engine::builder()
+        .policy(Policy { bounce_delay: delay, ..Policy::default() })
+        .build()
+        .unwrap();
     let _events = engine.events();
     let (names, root, started) = (names(count), Arc::new(Notify::new()), Count::new(count));
     let mut change = Change::new().install(names[0].clone(), bouncing(&root, &started));

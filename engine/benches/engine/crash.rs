@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crankcase_engine::{Backoff, Engine, Manifold, Name};
+use crankcase_engine::{Backoff, Engine, Manifold, Name, Policy};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -37,7 +37,10 @@ pub(crate) fn measure(table: &Table) {
 
 async fn crash(marks: Marks) {
     let done = Arc::new(Notify::new());
-    let engine = Engine::builder().backoff(Backoff::none()).build().unwrap();
+    let engine = Engine::builder()
+        .policy(Policy { backoff: Backoff::none(), ..Policy::default() })
+        .build()
+        .unwrap();
     let _events = engine.events();
     engine.install(Name::<()>::new("crash"), crashing(&marks, &done)).await.unwrap();
     done.notified().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Change, Engine, Manifold, Name};
+use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, Policy};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
@@ -30,7 +30,10 @@ pub(crate) fn measure(table: &Table) {
 
 /// Parks workers one after another while all others fail and are started again at once.
 async fn longest_wait() -> Duration {
-    let engine = Engine::builder().backoff(Backoff::none()).build().unwrap();
+    let engine = Engine::builder()
+        .policy(Policy { backoff: Backoff::none(), ..Policy::default() })
+        .build()
+        .unwrap();
     let _events = engine.events();
     let started = Count::new(INPUTS + CRASHING);
     let mut names = names(INPUTS + CRASHING);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crankcase_engine::{Engine, Exit, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_engine::{Engine, Exit, Manifold, Name, Outcome, Policy, Stop, Worker};
 use tokio::sync::Notify;
 
 /// Tells when a number of workers has started.
@@ -102,7 +102,10 @@ pub(crate) fn names(count: usize) -> Vec<Name<usize>> {
 
 /// Begins an engine whose events are followed by a subscriber that never reads.
 pub(crate) fn engine() -> (Engine, crankcase_engine::Events) {
-    let engine = Engine::builder().bounce_delay(std::time::Duration::ZERO).build().unwrap();
+    let engine = Engine::builder()
+        .policy(Policy { bounce_delay: std::time::Duration::ZERO, ..Policy::default() })
+        .build()
+        .unwrap();
     let events = engine.events();
     (engine, events)
 }

@@ -16,7 +16,6 @@ use crate::supervisor::last_report::LastReport;
 use crate::supervisor::life::Life;
 use crate::supervisor::turns::LoopTask;
 use crate::supervisor::{Beginning, EventLoop, Shared};
-use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::clock::{Clock, Wall};
 use crate::vocabulary::error::ConfigError;
 use crate::vocabulary::exit::{Exit, Outcome};
@@ -88,32 +87,18 @@ impl EngineBuilder {
     }
 
     /// Sets how all manifolds are treated that do not say otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use crankcase_engine::{Engine, Policy};
+    ///
+    /// let policy = Policy { grace: Duration::from_secs(5), ..Policy::default() };
+    /// let builder = Engine::builder().policy(policy);
+    /// ```
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
-        self
-    }
-
-    /// Sets the wait after a failure; a field of the policy.
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.policy.backoff = backoff;
-        self
-    }
-
-    /// Sets the wait before a restart that is no failure; a field of the policy.
-    pub fn bounce_delay(mut self, delay: Duration) -> Self {
-        self.policy.bounce_delay = delay;
-        self
-    }
-
-    /// Sets how long a worker that was told to stop has; a field of the policy.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.policy.grace = grace;
-        self
-    }
-
-    /// Sets how many failures park a worker; a field of the policy.
-    pub fn intensity(mut self, intensity: Intensity) -> Self {
-        self.policy.intensity = Some(intensity);
         self
     }
 

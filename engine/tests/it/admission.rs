@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, BoxError, EventKind, Exit, Live, Manifold, Name, Outcome, Stop, Worker, WorkerState,
+    BoxError, EventKind, Exit, Live, Manifold, Name, Outcome, Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::sync::{Notify, watch};
 
-use crate::{A, B, C, TestResult, add_one, stop_all};
+use crate::{A, B, C, TestResult, add_one, stop_all, with_grace};
 
 const OPEN: Name<bool> = Name::new("open");
 
@@ -226,7 +226,7 @@ async fn a_live_input_that_the_check_requires_bounces_and_its_view_stays_open() 
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_panics_is_a_panic_of_the_worker() -> TestResult {
-    let engine = test_engine().backoff(Backoff { jitter: 0.0, ..Backoff::default() }).build()?;
+    let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
 
     let manifold = Journal::new().manifold(());
@@ -279,7 +279,8 @@ async fn dependents_of_who_is_not_admitted_are_told_why() -> TestResult {
 
 #[tokio::test]
 async fn a_pass_is_held_while_blocking_work_of_the_worker_goes_on() -> TestResult {
-    let (engine, journal) = (test_engine().grace(Duration::ZERO).build()?, Journal::new());
+    let (engine, journal) =
+        (test_engine().policy(with_grace(Duration::ZERO)).build()?, Journal::new());
     let (begun, (go, going)) = (Arc::new(Notify::new()), std::sync::mpsc::channel::<()>());
     let going = Arc::new(parking_lot::Mutex::new(Some(going)));
     let config = (journal.clone(), Arc::clone(&begun), going);

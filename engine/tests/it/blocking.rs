@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::threads::{Idle, SHORT, WorkerRuntime};
-use crate::{A, B, Spans, TestResult, state, stop_all};
+use crate::{A, B, Spans, TestResult, state, stop_all, with_grace};
 
 /// Returns a blocking manifold that notes the name of its thread and when it ends.
 fn blocking(journal: &Journal) -> Manifold {
@@ -38,7 +38,7 @@ async fn a_blocking_worker_has_a_thread_of_its_name() -> TestResult {
 
 #[tokio::test]
 async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult {
-    let engine = test_engine().grace(SHORT).build()?;
+    let engine = test_engine().policy(with_grace(SHORT)).build()?;
     let (release, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let deaf = Manifold::builder().offers::<(u32,)>().run_blocking(move |(), up| {

@@ -14,7 +14,7 @@ use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine,
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{A, B, C, TestResult, stop_all};
+use crate::{A, B, C, TestResult, stop_all, with_grace};
 
 const SITE: Name<Engine> = Name::new("site");
 const FACT: Name<u32> = Name::new("fact");
@@ -95,7 +95,7 @@ async fn a_bounce_inside_during_a_kill_waits_for_the_users_outside() -> TestResu
 
 #[tokio::test]
 async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
-    let engine = test_engine().grace(Duration::from_millis(20)).build()?;
+    let engine = test_engine().policy(with_grace(Duration::from_millis(20))).build()?;
     let (release, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     engine.install(A, idle()).await?;
@@ -112,7 +112,7 @@ async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
 #[tokio::test]
 async fn a_nested_engine_that_is_stuck_keeps_no_kill_from_its_end() -> TestResult {
     let short = Duration::from_millis(20);
-    let engine = test_engine().grace(short).build()?;
+    let engine = test_engine().policy(with_grace(short)).build()?;
     let (release, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let site = one(PAGE, &deaf(&held)).manifold(move |site| site.abort_grace(short));
@@ -135,12 +135,14 @@ fn a_kill_ends_though_all_threads_of_the_workers_are_taken() -> TestResult {
         let driver = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = workers.handle().clone();
         let ended = driver.block_on(async {
-            let engine =
-                test_engine().workers_on(handle).grace(Duration::from_millis(20)).build()?;
+            let engine = test_engine()
+                .workers_on(handle)
+                .policy(with_grace(Duration::from_millis(20)))
+                .build()?;
             engine.install(A, idle()).await?;
             if with_nested {
                 let site = one(PAGE, &idle())
-                    .engine(|_| test_engine().grace(Duration::from_millis(20)))
+                    .engine(|_| test_engine().policy(with_grace(Duration::from_millis(20))))
                     .import_live(A, FACT)
                     .manifold(Manifold::beside_engine);
                 engine.install_nested(SITE, site).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, WorkerState};
 use crankcase_testing::{Journal, test_engine};
 
-use crate::{A, B, TestResult, state};
+use crate::{A, B, TestResult, state, with_bounce_delay};
 
 /// How many workers fail without an end.
 const LOOPS: usize = 300;
@@ -58,7 +58,8 @@ async fn a_group_parks_all_workers_that_fail_without_an_end() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_wave_elsewhere_delays_no_answer() -> TestResult {
     const USERS: usize = 5_000;
-    let (engine, journal) = (test_engine().bounce_delay(Duration::ZERO).build()?, Journal::new());
+    let (engine, journal) =
+        (test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?, Journal::new());
     engine.provide(A, 1).await?;
     let user = || {
         Manifold::builder().inputs(A).run(|_, up| async {

@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
-use crate::{TestResult, stop_all};
+use crate::{TestResult, stop_all, with_bounce_delay};
 
 const SOURCES: usize = 2;
 const COUNT: usize = 9;
@@ -165,7 +165,7 @@ async fn reached(
 async fn converges(seed: u64) -> TestResult {
     let mut random = SmallRng::seed_from_u64(seed);
     let world = World::new(&mut random);
-    let engine = test_engine().bounce_delay(Duration::ZERO).seed(seed).build()?;
+    let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).seed(seed).build()?;
     engine.apply((0..COUNT).fold(Change::new(), |all, at| world.install(all, at, true))).await?;
     for _ in 0..random.random_range(0..60) {
         match random.random_range(0..8) {

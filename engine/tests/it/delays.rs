@@ -6,7 +6,7 @@ use crankcase_engine::{Backoff, Engine, EventKind, Exit, Manifold, Name, WorkerS
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
 
-use crate::{A, B, C, TestResult, add_one, state};
+use crate::{A, B, C, TestResult, add_one, state, with_bounce_delay};
 
 /// Returns the waits of a worker that the recorder has seen.
 pub(crate) fn waits(events: &EventRecorder) -> Vec<Duration> {
@@ -140,7 +140,7 @@ async fn a_manifolds_backoff_takes_the_place_of_the_engines() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_waits_for_one_bounce_delay() -> TestResult {
-    let engine = test_engine().bounce_delay(Duration::from_secs(1)).build()?;
+    let engine = test_engine().policy(with_bounce_delay(Duration::from_secs(1))).build()?;
     let script = Script::new();
     engine.install(A, script.manifold(())).await?;
     engine.install(B, add_one(A)).await?;
@@ -180,7 +180,7 @@ async fn a_wave_starts_each_worker_once() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_input_change_does_not_shorten_a_bounce_delay() -> TestResult {
-    let engine = test_engine().bounce_delay(Duration::from_secs(1)).build()?;
+    let engine = test_engine().policy(with_bounce_delay(Duration::from_secs(1))).build()?;
     let script = Script::new();
     engine.install(B, script.manifold(A.optional())).await?;
     engine.running(&B).await?;

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::threads::{SHORT, WorkerRuntime};
-use crate::{A, Idle, TestResult, state, stop_all};
+use crate::{A, Idle, TestResult, state, stop_all, with_bounce_delay};
 
 /// Counts how many of its kind there are.
 struct Counted(Arc<AtomicUsize>);
@@ -37,7 +37,7 @@ impl Drop for Counted {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_worker_offered_is_dropped_before_the_next_generation_starts() -> TestResult {
     const HOLDS: Name<Arc<Counted>> = Name::new("holds");
-    let engine = test_engine().bounce_delay(Duration::ZERO).build()?;
+    let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
     let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let config = (Arc::clone(&alive), Arc::clone(&most));
     let holds = Manifold::builder().offers::<(Arc<Counted>,)>().run_with(
@@ -62,7 +62,7 @@ async fn what_a_worker_offered_is_dropped_before_the_next_generation_starts() ->
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_can_be_bound_again_at_every_bounce() -> TestResult {
     const WEB: Name<Arc<std::net::TcpListener>> = Name::new("web");
-    let engine = test_engine().bounce_delay(Duration::ZERO).build()?;
+    let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let web = Manifold::builder().offers::<(Arc<std::net::TcpListener>,)>().run(
         move |(), up| async move {

@@ -5,16 +5,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, Severity, WorkerState,
+    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, Policy, Severity,
+    WorkerState,
 };
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{
+    EventRecorder, Journal, Script, clean_kill, test_engine, test_policy, wait_for_state,
+};
 use tokio::time::Instant;
 
-use crate::{A, B, C, Idle, TestResult, add_one, stop_all};
+use crate::{A, B, C, Idle, TestResult, add_one, stop_all, with_bounce_delay};
 
 #[tokio::test(start_paused = true)]
 async fn a_first_bounce_waits_the_whole_bounce_delay() -> TestResult {
-    let engine = test_engine().bounce_delay(Duration::from_millis(500)).build()?;
+    let engine = test_engine().policy(with_bounce_delay(Duration::from_millis(500))).build()?;
     let script = Script::new();
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(())).await?;
@@ -79,7 +82,9 @@ async fn an_uninstall_during_a_bounce_removes_the_worker() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_of_any_length_keeps_nothing() -> TestResult {
-    let engine = test_engine().backoff(crankcase_engine::Backoff::none()).build()?;
+    let engine = test_engine()
+        .policy(Policy { backoff: crankcase_engine::Backoff::none(), ..test_policy() })
+        .build()?;
     let (config, starts) = (Arc::new(()), Arc::new(AtomicU32::new(0)));
     let count = Arc::clone(&starts);
     let crashing = Manifold::builder().offers::<(Arc<()>,)>().run_with(

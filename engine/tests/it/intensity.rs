@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{EventKind, Exit, Intensity, WorkerState};
-use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_engine::{EventKind, Exit, Intensity, Policy, WorkerState};
+use crankcase_testing::{
+    EventRecorder, Script, clean_kill, test_engine, test_policy, wait_for_state,
+};
 
 use crate::{A, B, TestResult};
 
 #[tokio::test(start_paused = true)]
 async fn more_failures_than_the_intensity_bears_park_a_worker() -> TestResult {
     let intensity = Intensity { failures: 2, within: Duration::from_secs(60) };
-    let engine = test_engine().intensity(intensity).build()?;
+    let engine =
+        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
     let script = Script::new();
     (0..3).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
@@ -26,7 +29,8 @@ async fn more_failures_than_the_intensity_bears_park_a_worker() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_intensity_counts_any_number_of_failures() -> TestResult {
     let intensity = Intensity { failures: 100, within: Duration::from_secs(1_000_000) };
-    let engine = test_engine().intensity(intensity).build()?;
+    let engine =
+        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
     let script = Script::new();
     (0..200).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
@@ -41,7 +45,8 @@ async fn an_intensity_counts_any_number_of_failures() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
     let intensity = Intensity { failures: 2, within: Duration::from_secs(2) };
-    let engine = test_engine().intensity(intensity).build()?;
+    let engine =
+        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
     let script = Script::new();
     (0..6).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
@@ -54,7 +59,8 @@ async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_input_change_starts_a_spent_worker_again() -> TestResult {
     let intensity = Intensity { failures: 0, within: Duration::from_secs(60) };
-    let engine = test_engine().intensity(intensity).build()?;
+    let engine =
+        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
     let script = Script::new();
     script.fail_start(Exit::failed("no luck"));
     engine.provide(A, 1).await?;

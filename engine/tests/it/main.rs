@@ -44,7 +44,10 @@ mod turns;
 mod why;
 mod wrapping;
 
-use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker, WorkerState};
+use std::time::Duration;
+
+use crankcase_engine::{Engine, Manifold, Name, Outcome, Policy, Stop, Worker, WorkerState};
+use crankcase_testing::test_policy;
 use tracing::{Metadata, Subscriber, span};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -106,6 +109,16 @@ impl<F: Fn(SpanStep) + Send + Sync + 'static> Subscriber for Spans<F> {
 /// all the same.
 async fn stop_all(engine: &Engine) -> TestResult {
     Ok(engine.stop().await?)
+}
+
+/// Returns the policy of a test's engine with another grace.
+fn with_grace(grace: Duration) -> Policy {
+    Policy { grace, ..test_policy() }
+}
+
+/// Returns the policy of a test's engine with another bounce delay.
+fn with_bounce_delay(bounce_delay: Duration) -> Policy {
+    Policy { bounce_delay, ..test_policy() }
 }
 
 /// Returns what a worker is doing now.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{
     Backoff, ChangeError, Context, Detail, Engine, EngineBuilder, EngineError, EngineState,
-    EventKind, Exit, Manifold, Metrics, Name, Report, WorkerState,
+    EventKind, Exit, Manifold, Metrics, Name, Policy, Report, WorkerState,
 };
 use crankcase_testing::{
-    EventRecorder, Failure, Journal, Script, clean_kill, test_engine, wait_for_state,
+    EventRecorder, Failure, Journal, Script, clean_kill, test_engine, test_policy, wait_for_state,
 };
 use parking_lot::Mutex;
 
-use crate::{A, Idle, TestResult};
+use crate::{A, Idle, TestResult, with_grace};
 
 const SITE: Name<Engine> = Name::new("site");
 const PAGE: Name<u32> = Name::new("page");
@@ -187,7 +187,7 @@ const SHORT: Duration = Duration::from_millis(20);
 /// Returns a manifold of an engine that runs `page`, with short graces in it and around it.
 fn hasty_site(page: &Script) -> Manifold {
     let start = |page: Manifold, (), ctx: Context| async move {
-        let engine = test_engine().grace(SHORT).build_nested(&ctx)?;
+        let engine = test_engine().policy(with_grace(SHORT)).build_nested(&ctx)?;
         engine.install(PAGE, page).await?;
         engine.running(&PAGE).await?;
         Ok::<NestedEngine, Exit>(engine)
@@ -346,7 +346,10 @@ async fn a_nested_engines_workers_are_counted_by_the_outer_metrics() -> TestResu
 #[tokio::test(start_paused = true)]
 async fn a_nested_engine_has_a_policy_of_its_own() -> TestResult {
     let patient = Backoff { initial: Duration::from_secs(60), ..Backoff::none() };
-    let (engine, disk) = (test_engine().backoff(patient).build()?, Script::new());
+    let (engine, disk) = (
+        test_engine().policy(Policy { backoff: patient, ..test_policy() }).build()?,
+        Script::new(),
+    );
     let mut events = EventRecorder::new(&engine);
     disk.fail_start("not yet".into());
 

@@ -15,7 +15,7 @@ use crankcase_testing::{EventRecorder, Failure, Script, clean_kill, test_engine,
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use crate::{A, Idle, TestResult, stop_all};
+use crate::{A, Idle, TestResult, stop_all, with_grace};
 
 /// Waits until `/a` has panicked, and returns the error's text; the engine lives on.
 async fn panic_of(engine: &Engine, manifold: Manifold) -> Result<String, Failure> {
@@ -273,7 +273,7 @@ async fn a_changing_value_whose_drop_panics_is_its_workers_own_failure() -> Test
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_whose_drop_panics_when_it_is_dropped_after_its_grace_is_over() -> TestResult {
-    let engine = test_engine().grace(Duration::from_secs(1)).build()?;
+    let engine = test_engine().policy(with_grace(Duration::from_secs(1))).build()?;
     let closure = Manifold::builder().offers::<(u32,)>().run(|(), up| async move {
         let bomb = Bomb;
         drop(up.ready((1,)));

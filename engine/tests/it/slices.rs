@@ -13,7 +13,7 @@ use crankcase_engine::{
 };
 use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 
-use crate::{A, B, C, TestResult, state, stop_all};
+use crate::{A, B, C, TestResult, state, stop_all, with_grace};
 
 /// Takes many slices to be checked, and many to be applied.
 const MANY: usize = 20_000;
@@ -268,7 +268,8 @@ fn many_that_hang() -> Result<Change, crankcase_engine::NameError> {
 
 #[tokio::test]
 async fn many_deadlines_that_end_at_once_are_met_in_slices() -> TestResult {
-    let engine = test_engine().event_capacity(8 * MANY).grace(Duration::ZERO).build()?;
+    let engine =
+        test_engine().event_capacity(8 * MANY).policy(with_grace(Duration::ZERO)).build()?;
     engine.apply(many_that_hang()?).await?;
     let mut events = engine.events();
 

@@ -8,14 +8,15 @@ use std::task::{Context as TaskContext, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, Stop, WorkerState,
+    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, Policy, Stop,
+    WorkerState,
 };
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, test_policy};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::{A, B, TestResult, state};
+use crate::{A, B, TestResult, state, with_grace};
 
 pub(crate) const SHORT: Duration = Duration::from_millis(20);
 
@@ -44,7 +45,7 @@ impl Drop for WorkerRuntime {
 #[tokio::test]
 async fn workers_that_never_yield_on_every_thread_are_named_and_left_behind() -> TestResult {
     let workers = WorkerRuntime::new(2)?;
-    let engine = test_engine().workers_on(workers.handle()?).grace(SHORT).build()?;
+    let engine = test_engine().workers_on(workers.handle()?).policy(with_grace(SHORT)).build()?;
     let scripts = [Script::new(), Script::new()];
     for (name, script) in [A, B].into_iter().zip(&scripts) {
         let manifold = script.manifold(()).grace(SHORT).abort_grace(SHORT);
@@ -264,7 +265,9 @@ fn an_engine_whose_runtime_is_dropped_restarts_nothing() -> TestResult {
     let journal = Journal::new();
     let engine = runtime.block_on(async {
         let backoff = crankcase_engine::Backoff::none();
-        let engine = Engine::builder().backoff(backoff).bounce_delay(Duration::ZERO).build()?;
+        let engine = Engine::builder()
+            .policy(Policy { backoff, bounce_delay: Duration::ZERO, ..Policy::default() })
+            .build()?;
         engine.install(A, journal.manifold(())).await?;
         engine.running(&A).await?;
         Ok::<_, Box<dyn std::error::Error>>(engine)
@@ -344,7 +347,8 @@ fn an_engine_whose_runtime_is_dropped_tells_everyone_though_wakers_panic() -> Te
 async fn an_engine_whose_workers_runtime_is_gone_ends_with_an_error() -> TestResult {
     let workers = WorkerRuntime::new(1)?;
     let backoff = crankcase_engine::Backoff::none();
-    let engine = test_engine().backoff(backoff).bounce_delay(Duration::ZERO);
+    let engine =
+        test_engine().policy(Policy { backoff, bounce_delay: Duration::ZERO, ..test_policy() });
     let engine = engine.workers_on(workers.handle()?).build()?;
     let journal = Journal::new();
     engine.install(A, journal.manifold(())).await?;
@@ -455,8 +459,8 @@ async fn a_value_whose_drop_panics_harms_no_engine_whose_workers_runtime_is_gone
 async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestResult {
     const SITE: Name<Engine> = Name::new("site");
     let (workers, journal) = (WorkerRuntime::new(2)?, Journal::new());
-    let engine = test_engine().workers_on(workers.handle()?).grace(SHORT);
-    let engine = engine.bounce_delay(Duration::ZERO).build()?;
+    let policy = Policy { grace: SHORT, bounce_delay: Duration::ZERO, ..test_policy() };
+    let engine = test_engine().workers_on(workers.handle()?).policy(policy).build()?;
     let mut events = EventRecorder::new(&engine);
     let (release, held) = mpsc::channel::<()>();
     let (begun, mut begins) = unbounded_channel();

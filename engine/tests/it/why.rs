@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::{A, B, C, TestResult, add_one, stop_all};
+use crate::{A, B, C, TestResult, add_one, stop_all, with_bounce_delay};
 
 #[tokio::test(start_paused = true)]
 async fn why_leads_to_the_root_cause() -> TestResult {
@@ -67,7 +67,7 @@ async fn who_has_parked_a_worker_and_why_is_told_while_it_is_parked() -> TestRes
 #[tokio::test(start_paused = true)]
 async fn why_gives_no_error_of_the_past_as_the_cause() -> TestResult {
     let (engine, script) =
-        (test_engine().bounce_delay(Duration::from_secs(1)).build()?, Script::new());
+        (test_engine().policy(with_bounce_delay(Duration::from_secs(1))).build()?, Script::new());
     script.fail_start(Exit::missing("a licence"));
     engine.install(A, script.manifold(())).await?;
     engine.install(B, add_one(A)).await?;

@@ -10,7 +10,7 @@ use crankcase_engine::{Context, EndKind, Engine, EventKind, Manifold, Metrics, N
 use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
 use parking_lot::Mutex;
 
-use crate::{TestResult, stop_all};
+use crate::{TestResult, stop_all, with_grace};
 
 const BASE: Name<u32> = Name::new("base");
 const TOP: Name<u32> = Name::new("top");
@@ -272,7 +272,8 @@ impl Metrics for Armed {
 async fn what_stands_around_a_worker_whose_drop_panics_is_dropped_before_its_end_is_told()
 -> TestResult {
     for ends_by_itself in [true, false] {
-        let (journal, engine) = (Journal::new(), test_engine().grace(Duration::from_secs(1)));
+        let (journal, engine) =
+            (Journal::new(), test_engine().policy(with_grace(Duration::from_secs(1))));
         let engine = engine.wrap(Arc::new(Armed(journal.clone())));
         let engine = engine.metrics(Arc::new(Armed(journal.clone()))).build()?;
         let mut events = EventRecorder::new(&engine);

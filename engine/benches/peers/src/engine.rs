@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Change, Engine, Events, Manifold, Name};
+use crankcase_engine::{Backoff, Change, Engine, Events, Manifold, Name, Policy};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -48,8 +48,9 @@ pub(crate) async fn restart_failed(others: usize) -> Duration {
 
 /// Returns an engine without delays in which the others run, and a subscriber that never reads.
 async fn engine(others: usize) -> (Engine, Events) {
-    let builder = Engine::builder().backoff(Backoff::none()).bounce_delay(Duration::ZERO);
-    let engine = builder.build().unwrap();
+    let policy =
+        Policy { backoff: Backoff::none(), bounce_delay: Duration::ZERO, ..Policy::default() };
+    let engine = Engine::builder().policy(policy).build().unwrap();
     let events = engine.events();
     let running = Count::new(others);
     let change = names(others)

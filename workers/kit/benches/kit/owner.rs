@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crankcase_engine::{Change, Engine, Events, Manifold, Name, Outcome, Stop, Stopper, Worker};
+use crankcase_engine::{
+    Change, Engine, Events, Manifold, Name, Outcome, Policy, Stop, Stopper, Worker,
+};
 use crankcase_workers::{Catacomb, CatacombConfig, ChildSpec, Runner, RunnerConfig};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
@@ -76,7 +78,10 @@ fn idle(started: &Count) -> Manifold {
 
 /// An engine whose events are followed by a subscriber that never reads.
 fn engine() -> (Engine, Events) {
-    let engine = Engine::builder().bounce_delay(std::time::Duration::ZERO).build().unwrap();
+    let engine = Engine::builder()
+        .policy(Policy { bounce_delay: std::time::Duration::ZERO, ..Policy::default() })
+        .build()
+        .unwrap();
     let events = engine.events();
     (engine, events)
 }
