@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crankcase_engine::{Change, Engine, Manifold, Name, Nested, OutputWatch};
+use crankcase_engine::{Change, Engine, Live, Manifold, Name, Nested};
 
 /// In the outer engine.
 const DOMAIN: Name<String> = Name::new("domain");
@@ -36,7 +36,7 @@ fn tenant(page: Name<String>) -> Nested {
 }
 
 /// Waits until the text has such a part, and returns it.
-async fn text_with(page: &mut OutputWatch<String>, part: &str) -> Result<String, Box<dyn Error>> {
+async fn text_with(page: &mut Live<String>, part: &str) -> Result<String, Box<dyn Error>> {
     loop {
         match page.get() {
             Some(text) if text.contains(part) => return Ok(text),

@@ -62,7 +62,7 @@ pub use engine::Engine;
 pub use engine::builder::EngineBuilder;
 pub use engine::error::EngineError;
 pub use engine::input::EngineInput;
-pub use engine::output::{OutputRequest, OutputWatch};
+pub use engine::output::OutputRequest;
 #[cfg(feature = "bare-machine")]
 #[doc(hidden)]
 pub use machine::bare::drive_bare_machine;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Change, Changing, ConfigError, Engine, EngineInput, Manifold, Name, Nested, Outcome,
-    OutputWatch, Stop, Worker,
+    Backoff, Change, Changing, ConfigError, Engine, EngineInput, Live, Manifold, Name, Nested,
+    Outcome, Stop, Worker,
 };
 use crankcase_manifolds::{Agent, Housing, config_file, file_watch, gate};
 use crankcase_status::StateDir;
@@ -172,10 +172,7 @@ fn front() -> Manifold {
 }
 
 /// Waits until a text is this.
-async fn shown(
-    texts: &mut OutputWatch<String>,
-    wanted: &str,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn shown(texts: &mut Live<String>, wanted: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
     while texts.get().is_none_or(|text| text != wanted) {
         texts.changed().await?;
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crankcase_engine::owner;
 use crankcase_engine::{
-    ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Manifold, Outcome, OutputWatch,
+    ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Live, Manifold, Outcome,
 };
 use lives::Lives;
 use tokio::time::timeout;
@@ -174,7 +174,7 @@ impl Started {
     /// # Errors
     ///
     /// When the manifold does not offer the type, or the engine has ended.
-    pub async fn follow<T>(&self) -> Result<OutputWatch<T>, Failure>
+    pub async fn follow<T>(&self) -> Result<Live<T>, Failure>
     where
         T: Clone + Send + Sync + 'static,
     {

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use super::Engine;
 use crate::change::ChangeError;
-use crate::supervisor::call::{Pinned, Question};
+use crate::supervisor::call::Question;
 use crate::supervisor::life::Life;
 use crate::vocabulary::live::{EngineGone, Live};
 use crate::vocabulary::name::Name;
@@ -42,11 +42,11 @@ impl<T: Clone + Send + Sync + 'static> OutputRequest<T> {
     ///
     /// When the engine has ended, and when a manifold is installed under the name that does not
     /// offer the type.
-    pub async fn follow(self) -> Result<OutputWatch<T>, ChangeError> {
+    pub async fn follow(self) -> Result<Live<T>, ChangeError> {
         let name = self.name.into_text();
         let question = |reply| Question::Follow(name, Kind::of::<T>(), reply);
         let followed = self.engine.ask(question).await.unwrap_or(Err(ChangeError::Stopped))?;
-        Ok(OutputWatch { live: Live::new(followed.receiver), _pinned: followed.pinned })
+        Ok(Live::new(followed.receiver).pinned(followed.pinned))
     }
 }
 
@@ -57,12 +57,12 @@ impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut life = self.engine.shared.life.clone();
-            let mut watch = self.follow().await?;
+            let mut live = self.follow().await?;
             tokio::select! {
                 biased;
                 // What is not up when the engine is killed will never be.
                 _ = life.wait_for(|life| !matches!(life, Life::Running)) => Err(ChangeError::Stopped),
-                value = watch.value() => value.map_err(|EngineGone| ChangeError::Stopped),
+                value = live.value() => value.map_err(|EngineGone| ChangeError::Stopped),
             }
         })
     }
@@ -71,46 +71,5 @@ impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
 impl<T> fmt::Debug for OutputRequest<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OutputRequest").field(&self.name).finish()
-    }
-}
-
-/// Follows the value behind a name from outside the engine.
-#[derive(Debug)]
-pub struct OutputWatch<T> {
-    live: Live<T>,
-    _pinned: Pinned,
-}
-
-impl<T: Clone + 'static> OutputWatch<T> {
-    /// Returns the present value and counts it as seen.
-    pub fn get(&mut self) -> Option<T> {
-        self.live.get()
-    }
-
-    /// Waits until there is another value than the last seen, or none any more, and returns that;
-    /// see [`Live::changed`].
-    ///
-    /// # Errors
-    ///
-    /// When the engine is gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn changed(&mut self) -> Result<Option<T>, EngineGone> {
-        self.live.changed().await
-    }
-
-    /// Waits until there is a value; see [`Live::value`].
-    ///
-    /// # Errors
-    ///
-    /// When the engine is gone.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn value(&mut self) -> Result<T, EngineGone> {
-        self.live.value().await
     }
 }

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use crate::vocabulary::follow;
 use crate::vocabulary::value::{Value, downcast};
@@ -17,16 +18,24 @@ impl fmt::Debug for EngineGone {
 
 /// Follows the value behind a name: `None` while no worker offers it.
 ///
-/// A `Live` keeps no worker and no engine alive. A slow reader may miss values, but never the last
-/// one.
+/// A worker gets one for a live input. Outside the engine,
+/// [`OutputRequest::follow`](crate::OutputRequest::follow) returns one. A `Live` keeps no worker and
+/// no engine alive. A slow reader may miss values, but never the last one.
 pub struct Live<T> {
     receiver: follow::Receiver<Option<Value>>,
     value: PhantomData<fn() -> T>,
+    /// Keeps the name in an engine that nobody in it follows.
+    pin: Option<Arc<dyn Send + Sync>>,
 }
 
 impl<T: Clone + 'static> Live<T> {
     pub(crate) fn new(receiver: follow::Receiver<Option<Value>>) -> Self {
-        Self { receiver, value: PhantomData }
+        Self { receiver, value: PhantomData, pin: None }
+    }
+
+    /// Keeps the pin for as long as this and its clones live.
+    pub(crate) fn pinned(self, pin: impl Send + Sync + 'static) -> Self {
+        Self { pin: Some(Arc::new(pin)), ..self }
     }
 
     /// Returns the current value and counts it as seen.
@@ -70,7 +79,7 @@ impl<T: Clone + 'static> Live<T> {
 
 impl<T> Clone for Live<T> {
     fn clone(&self) -> Self {
-        Self { receiver: self.receiver.clone(), value: PhantomData }
+        Self { receiver: self.receiver.clone(), value: PhantomData, pin: self.pin.clone() }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Changing, Engine, Exit, Live, Manifold, Name, Nested, OutputWatch};
+use crankcase_engine::{Change, Changing, Engine, Exit, Live, Manifold, Name, Nested};
 use crankcase_testing::test_engine;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -143,7 +143,7 @@ impl World {
 /// Waits until all values are as expected at one moment, and still are at rest.
 async fn reached(
     engine: &Engine,
-    values: &mut [OutputWatch<u64>],
+    values: &mut [Live<u64>],
     expected: &[Option<u64>],
 ) -> TestResult {
     let mut is_at_rest = false;
@@ -186,7 +186,7 @@ async fn converges(seed: u64) -> TestResult {
     let expected = world.expected();
     let waited = tokio::time::timeout(HANGS, reached(&engine, &mut values, &expected)).await;
     if waited.is_err() {
-        let got: Vec<_> = values.iter_mut().map(OutputWatch::get).collect();
+        let got: Vec<_> = values.iter_mut().map(Live::get).collect();
         let (shapes, report) = (&world.shapes, engine.report().await);
         let text = format!("seed {seed}: {got:?}, not {expected:?}\n{shapes:?}\n{report}");
         return Err(text.into());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Changing, Engine, EventKind, Exit, Manifold, Outcome, OutputWatch, Stop, Worker, WorkerState,
+    Changing, Engine, EventKind, Exit, Live, Manifold, Outcome, Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::sync::{Notify, watch};
@@ -105,7 +105,7 @@ async fn a_changed_output_is_news_only_to_those_who_follow_its_type() -> TestRes
 /// Returns an engine with a poller that closes for 20 s once it is to stop, and what follows its load.
 async fn slowly_used(
     load: &watch::Sender<u32>,
-) -> Result<(Engine, OutputWatch<u32>), Box<dyn std::error::Error>> {
+) -> Result<(Engine, Live<u32>), Box<dyn std::error::Error>> {
     let (engine, slow) = (test_engine().build()?, Script::new());
     slow.stop_after(Duration::from_secs(20));
     engine.install(A, poller(load)).await?;

@@ -107,6 +107,22 @@ async fn a_name_that_is_no_longer_followed_is_forgotten() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_name_is_kept_while_a_clone_follows_it() -> TestResult {
+    let engine = test_engine().build()?;
+    let first = engine.output(A).follow().await?;
+    let second = first.clone();
+
+    drop(first);
+    engine.settled().await?;
+    assert_eq!(engine.graph().await.ok_or("it ended")?.nodes.len(), 1);
+    drop(second);
+    engine.settled().await?;
+
+    assert!(engine.graph().await.ok_or("it ended")?.nodes.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_that_is_given_up_leaves_no_name_behind() -> TestResult {
     let (engine, b) = (test_engine().build()?, B);
 
