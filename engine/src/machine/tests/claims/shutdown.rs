@@ -1,8 +1,8 @@
 //! The kill (P6).
 
 use super::{failed, installed, live_on, on, optionally_on, running, stopped};
-use crate::machine::{Command, Scope};
 use crate::machine::tests::world::{Checked, Event};
+use crate::machine::{Command, Scope};
 
 #[test]
 fn b9_a_kill_stops_users_before_what_they_use_live_ones_too() -> Checked {
