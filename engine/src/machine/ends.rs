@@ -110,7 +110,12 @@ impl Machine {
             self.commands.push_back(Command::Removed(id));
         }
         if let Some(delay) = delay {
-            self.arm(id, delay);
+            if self.is_killed {
+                // Nothing starts after a kill, so nothing waits.
+                self.graph[id].rest = Rest::Ready;
+            } else {
+                self.arm(id, delay);
+            }
         }
         self.touch(id);
         self.act_on(id);

@@ -80,8 +80,7 @@ impl Machine {
         let node = &mut self.graph[id];
         if node.is_active() && !node.is_marked {
             node.is_marked = true;
-            // Nothing restarts after a kill, so nothing waits for a delay.
-            node.is_root = is_root && !self.is_killed;
+            node.is_root = is_root;
             // After a kill, a worker waits for its followers too, like those that the sweep marks.
             node.is_swept = self.is_killed && !self.is_sweep_due;
             self.touch(id);

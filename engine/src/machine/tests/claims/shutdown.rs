@@ -1,8 +1,10 @@
 //! The kill (P6).
 
+use std::time::Duration;
+
 use super::{failed, installed, live_on, on, optionally_on, running, stopped};
 use crate::machine::tests::world::{Checked, Event};
-use crate::machine::{Command, Scope};
+use crate::machine::{Command, EndKind, Scope};
 
 #[test]
 fn b9_a_kill_stops_users_before_what_they_use_live_ones_too() -> Checked {
@@ -56,6 +58,18 @@ fn p4_a_worker_that_must_stop_after_a_kill_has_no_bounce_delay() -> Checked {
     world.apply_to(Scope::Marks, &Event::Kill)?;
 
     world.apply_all(&[Event::Started(1), stopped(1), stopped(0)])?;
+
+    assert!(world.is_finished);
+    Ok(())
+}
+
+#[test]
+fn s10_a_worker_that_is_gone_after_a_kill_has_no_backoff() -> Checked {
+    let mut world = running(&[&[]])?;
+    let lingers = Event::Lingers(0, EndKind::Failed, Duration::ZERO, None);
+    world.apply_all(&[lingers, Event::Kill])?;
+
+    world.apply(&Event::Gone(0))?;
 
     assert!(world.is_finished);
     Ok(())

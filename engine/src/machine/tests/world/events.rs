@@ -192,16 +192,17 @@ impl World {
     /// Nothing is left of a worker.
     fn gone(&mut self, place: usize) {
         self.drop_timer(place);
-        let now = self.now;
+        let (now, is_killed) = (self.now, self.is_killed);
         let seat = &mut self.seats[place];
         let worker = seat.worker.take().expect("it has ended");
         if worker.is_obsolete && seat.arrows.is_none() {
             seat.removals += 1;
         }
         let (since, wait) = seat.wait;
-        if matches!(seat.rest, Rest::Delay | Rest::Backoff) && now > since {
-            seat.wait.1 = wait.saturating_sub(now - since);
-            if seat.wait.1.is_zero() {
+        if matches!(seat.rest, Rest::Delay | Rest::Backoff) && (now > since || is_killed) {
+            seat.wait.1 = wait.saturating_sub(now.saturating_sub(since));
+            // Nothing starts after a kill, so nothing waits.
+            if seat.wait.1.is_zero() || is_killed {
                 seat.rest = Rest::Ready;
             }
         }
