@@ -1,3 +1,5 @@
+//! Groups of control calls, what they would do, and why they are refused.
+
 use std::fmt;
 
 use smallvec::SmallVec;
@@ -7,9 +9,9 @@ use crate::vocabulary::error::{ConfigError, WithCauses};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::value::{Kind, without_modules};
 
-/// A group of changes that is checked as a whole, and applied as one wave or refused as a whole.
+/// A group of changes that is checked as a whole. It is applied as one wave or refused as a whole.
 ///
-/// The order in which it is written does not matter; each name stands in it once.
+/// The order of the changes does not matter. Each name may appear once.
 ///
 /// # Examples
 ///
@@ -31,10 +33,10 @@ pub struct Change {
     ops: Vec<Op>,
 }
 
-/// The ops of a change that is asked for. Most are about one name.
+/// The ops of a change. Most changes have one op.
 pub(crate) type Ops = SmallVec<[Op; 1]>;
 
-/// What a change does to one name.
+/// The part of a change that concerns one name.
 #[derive(Debug)]
 pub(crate) struct Op {
     pub(crate) name: Text,
@@ -50,7 +52,7 @@ impl Op {
         Self::put_part(Part { name: name.into_text(), kind: Kind::of::<T>(), manifold }, mode)
     }
 
-    /// Hands in a value under a name.
+    /// Provides a value from outside under a name.
     pub(crate) fn provide<T>(name: Name<T>, value: T) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -58,25 +60,25 @@ impl Op {
         Self::put(name, Manifold::provided(value), Mode::Provided)
     }
 
-    /// Does something with what is under a name.
+    /// Returns an op that needs no manifold, such as a bounce.
     pub(crate) fn about<T>(name: &Name<T>, action: Action) -> Self {
         Self { name: name.text().clone(), action }
     }
 
-    /// Puts a manifold that belongs to a nested engine under its name.
+    /// Puts a part of a nested engine under its name.
     fn put_part(part: Part, mode: Mode) -> Self {
         let Part { name, kind, manifold } = part;
         let action = Action::Install { manifold: Some(manifold), expected: kind, mode };
         Self { name, action }
     }
 
-    /// Whether a manifold is in it that was not installed.
+    /// Whether the op still holds a manifold, because the op was not applied.
     pub(crate) fn has_manifold(&self) -> bool {
         matches!(self.action, Action::Install { manifold: Some(_), .. })
     }
 }
 
-/// A manifold that belongs to a nested engine, and where it is installed.
+/// A manifold that belongs to a nested engine, with its name and the kind that its users expect.
 pub(crate) struct Part {
     pub(crate) name: Text,
     pub(crate) kind: &'static Kind,
@@ -85,7 +87,8 @@ pub(crate) struct Part {
 
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// Puts a manifold under a name whose users expect this kind. It is taken when it is applied.
+    /// Puts a manifold under a name. Its users expect the kind `expected`. The manifold is taken
+    /// out of the op when the op is applied.
     Install {
         manifold: Option<Manifold>,
         expected: &'static Kind,
@@ -105,31 +108,31 @@ pub(crate) enum Mode {
     Nothing,
     Something,
     Anything,
-    /// Nothing, or what belongs to the same nested engine.
+    /// Nothing, or a part of the same nested engine.
     Part,
-    /// Nothing but a value that was handed in from outside.
+    /// Nothing, or a value that was provided from outside.
     Provided,
 }
 
 impl Change {
-    /// Returns a change that changes nothing.
+    /// Returns an empty change.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns what is to be done, in the order it was asked for.
+    /// Returns the ops, in the order of the calls.
     pub(crate) fn into_ops(self) -> Ops {
         self.ops.into()
     }
 
-    // A change in parts is moved from call to call, unless these are one.
+    // Inlined, because each call would otherwise move the whole change.
     #[inline]
     fn with(mut self, op: Op) -> Self {
         self.ops.push(op);
         self
     }
 
-    /// Adds a manifold that belongs to a nested engine.
+    /// Adds a part of a nested engine.
     pub(crate) fn add(self, part: Part, mode: Mode) -> Self {
         self.with(Op::put_part(part, mode))
     }
@@ -142,7 +145,7 @@ impl Change {
         self.with(Op::put(name, manifold, Mode::Nothing))
     }
 
-    /// Replaces the manifold under a name; dependents bounce.
+    /// Replaces the manifold under a name. Its dependents bounce.
     pub fn replace<T>(self, name: Name<T>, manifold: Manifold) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -158,7 +161,7 @@ impl Change {
         self.with(Op::put(name, manifold, Mode::Anything))
     }
 
-    /// Hands in a value from outside, under a name of its own; see
+    /// Provides a value from outside under a name of its own; see
     /// [`Engine::provide`](crate::Engine::provide).
     pub fn provide<T>(self, name: Name<T>, value: T) -> Self
     where
@@ -167,19 +170,19 @@ impl Change {
         self.with(Op::provide(name, value))
     }
 
-    /// Takes a manifold out; its dependents lose their input and wait for it. A nested engine's
-    /// imports and exports go with it.
+    /// Uninstalls a manifold. Its dependents lose their input and wait for it. The imports and
+    /// exports of a nested engine are uninstalled with it.
     pub fn uninstall<T>(self, name: &Name<T>) -> Self {
         self.with(Op::about(name, Action::Uninstall { with_dependents: false }))
     }
 
-    /// Takes a manifold out with all that depend on it, through any number of others.
+    /// Uninstalls a manifold and all manifolds that depend on it, directly or indirectly.
     pub fn uninstall_with_dependents<T>(self, name: &Name<T>) -> Self {
         self.with(Op::about(name, Action::Uninstall { with_dependents: true }))
     }
 
-    /// Stops a worker and starts it again with fresh inputs; ends a backoff and every other wait
-    /// but a bounce delay.
+    /// Stops a worker and starts it again with fresh inputs. Ends a backoff and every other wait
+    /// except a bounce delay.
     pub fn bounce<T>(self, name: &Name<T>) -> Self {
         self.with(Op::about(name, Action::Bounce))
     }
@@ -195,55 +198,56 @@ impl Change {
     }
 }
 
-/// What a change would do, if it were applied now.
+/// What a change would do if it were applied now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preview {
-    /// The paths whose workers would be stopped and started again, sorted. Those that run without
-    /// an optional input that would come are among them: they are bounced when it is up.
+    /// The paths whose workers would be stopped and started again, sorted. This includes workers
+    /// that run without an optional input that would come: they bounce when the input is up.
     pub bounced: Vec<String>,
     /// The paths whose workers would be stopped and could not start again, sorted.
     pub stopped: Vec<String>,
     /// The paths of manifolds that would be installed, sorted.
     pub installed: Vec<String>,
-    /// The paths of manifolds that would be taken out, sorted.
+    /// The paths of manifolds that would be uninstalled, sorted.
     pub uninstalled: Vec<String>,
 }
 
-/// Why a change was refused: nothing has changed then. Or why it is not over: [`Self::Stuck`].
+/// Why a change was refused, or why it is not complete. A refused change has changed nothing. A
+/// change with [`Self::Stuck`] is in force but not complete.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The engine has been killed or has ended.
     #[error("cannot change the engine: it is stopping or has stopped")]
     Stopped,
-    /// The change is in force, but a worker that it stops is stuck: it has outlived its graces and
-    /// has not ended. When it does, the change goes on as it should.
+    /// The change is in force, but a worker that it stops is stuck: it has not ended within both
+    /// graces. When the worker ends, the change goes on.
     #[error("the change stands, but the worker of {name:?} is stuck and has not ended")]
     Stuck {
         /// The worker's name.
         name: String,
     },
-    /// Install on a name that has a manifold: use replace.
+    /// A manifold was to be installed under a name that already has one. Use replace.
     #[error("cannot install manifold {name:?}: already installed")]
     AlreadyInstalled {
         /// The name.
         name: String,
     },
-    /// A value was handed in under a name that has a manifold: uninstall that first, or use another
-    /// name.
+    /// A value was provided under a name that has a manifold. Uninstall the manifold first, or use
+    /// another name.
     #[error("cannot provide {name:?}: a manifold is installed there")]
     NotProvided {
         /// The name.
         name: String,
     },
-    /// Replace, uninstall, bounce, park or unpark of a name without a manifold.
+    /// The name has no manifold to replace, uninstall, bounce, park or unpark.
     #[error("cannot {action} manifold {name:?}: not installed{}", did_you_mean(nearest))]
     NotInstalled {
-        /// What was asked for.
+        /// The requested action.
         action: &'static str,
         /// The name.
         name: String,
-        /// An installed name that is much like it.
+        /// An installed name that is similar.
         nearest: Option<String>,
     },
     /// A group names a manifold twice.
@@ -252,8 +256,8 @@ pub enum ChangeError {
         /// The name.
         name: String,
     },
-    /// The worker that passes a value over a nested engine's border has a name that is made of others,
-    /// and this one cannot be used: give the nested engine or the value another name.
+    /// A worker that passes a value across the border of a nested engine gets its name from other
+    /// names. This name cannot be used. Give the nested engine or the value another name.
     #[error(
         "cannot install nested engine {nested:?}: a worker that passes a value over its border would \
          be {name:?}, which is {fault}"
@@ -261,12 +265,12 @@ pub enum ChangeError {
     BorderName {
         /// The nested engine's name.
         nested: String,
-        /// The name that was made.
+        /// The name of that worker.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with the name.
         fault: &'static str,
     },
-    /// A manifold declares the same output of the same name twice.
+    /// A manifold declares the same input, with the same type, twice.
     #[error(
         "cannot install manifold {name:?}: it declares its input {input:?} ({}) twice",
         without_modules(kind)
@@ -276,10 +280,10 @@ pub enum ChangeError {
         name: String,
         /// The input's name.
         input: String,
-        /// The type asked for.
+        /// The type that is asked for.
         kind: &'static str,
     },
-    /// A manifold offers two outputs of one type: give one a type of its own.
+    /// A manifold offers two outputs of one type. Give one of them another type.
     #[error("cannot install manifold {name:?}: it offers {} twice", without_modules(kind))]
     DuplicateOutput {
         /// The manifold's name.
@@ -298,7 +302,7 @@ pub enum ChangeError {
         name: String,
         /// The name's type.
         asked: &'static str,
-        /// The types on offer.
+        /// The types that are offered.
         offered: Vec<&'static str>,
     },
     /// An input asks for a type that the manifold under its name does not offer.
@@ -309,18 +313,18 @@ pub enum ChangeError {
         list(asked, offered)
     )]
     InputMismatch {
-        /// The manifold that was to be installed: either side.
+        /// The manifold that was to be installed: either `user` or `input`.
         name: String,
         /// The manifold that declares the input.
         user: String,
         /// The input's name.
         input: String,
-        /// The type asked for.
+        /// The type that is asked for.
         asked: &'static str,
-        /// The types on offer.
+        /// The types that are offered.
         offered: Vec<&'static str>,
     },
-    /// A value is asked for from outside that the manifold under its name does not offer.
+    /// A caller follows an output with a type that the manifold under its name does not offer.
     #[error(
         "cannot follow {name:?} as {}: it offers {}",
         one(asked, offered),
@@ -329,15 +333,15 @@ pub enum ChangeError {
     OutputMismatch {
         /// The name.
         name: String,
-        /// The type asked for.
+        /// The type that is asked for.
         asked: &'static str,
-        /// The types on offer.
+        /// The types that are offered.
         offered: Vec<&'static str>,
     },
-    /// The change would make manifolds depend on themselves.
+    /// The change would make a manifold depend on itself.
     #[error("cannot install manifold {:?}: it would depend on itself: {}", path[0], arrows(path))]
     Cycle {
-        /// The names on the cycle, each depending on the next, and the last on the first.
+        /// The names on the cycle. Each depends on the next, and the last on the first.
         path: Vec<String>,
     },
     /// A manifold has a setting that cannot be used.
@@ -345,41 +349,41 @@ pub enum ChangeError {
     Settings {
         /// The manifold's name.
         name: String,
-        /// The setting.
+        /// The setting and what is wrong with it.
         #[source]
         source: ConfigError,
     },
-    /// A worker asked for a change and would have waited for its own end: let it end with
+    /// A worker asked for a change and would wait for its own end. Let the worker end with
     /// [`Exit::Bounce`](crate::Exit::Bounce) or [`Exit::Uninstall`](crate::Exit::Uninstall), or ask
     /// from a task that is not the worker's.
     #[error(
         "cannot {action} manifold {name:?}: {asker:?} asks for it and would wait for its own end"
     )]
     OwnEnd {
-        /// What was asked for.
+        /// The requested action.
         action: &'static str,
         /// The name.
         name: String,
         /// The worker that asks.
         asker: String,
     },
-    /// More than one thing is wrong.
+    /// The change has more than one fault.
     #[error("cannot apply the change: {}", all(errors, *more))]
     Several {
-        /// The first 64: what is wrong with each name by itself, in the order of the change, then
-        /// types that do not fit together, then one cycle.
+        /// The first 64 faults: first the faults of each name, in the order of the change, then
+        /// types that do not fit, then one cycle.
         errors: Vec<Self>,
-        /// How many others there are.
+        /// The number of other faults.
         more: usize,
     },
 }
 
-/// Names the type that is asked for among those on offer.
+/// Returns the type that is asked for, as text to stand beside the offered types.
 fn one(asked: &str, offered: &[&'static str]) -> String {
     if is_clear(asked, offered) { without_modules(asked) } else { asked.to_owned() }
 }
 
-/// Names the types on offer.
+/// Returns the offered types as text.
 fn list(asked: &str, offered: &[&'static str]) -> String {
     if offered.is_empty() {
         return "nothing".to_owned();
@@ -391,7 +395,7 @@ fn list(asked: &str, offered: &[&'static str]) -> String {
     short.join(", ")
 }
 
-/// Returns whether the types can be told apart without the paths of their modules.
+/// Whether the types differ without their module paths.
 fn is_clear(asked: &str, offered: &[&'static str]) -> bool {
     let mut short: Vec<_> = offered.iter().map(|kind| without_modules(kind)).collect();
     short.push(without_modules(asked));
@@ -399,7 +403,7 @@ fn is_clear(asked: &str, offered: &[&'static str]) -> bool {
     short.windows(2).all(|pair| pair[0] != pair[1])
 }
 
-/// Says how many things are wrong, and each with its causes on a line of its own.
+/// Returns a text with the number of faults, and with each fault and its causes on its own line.
 fn all(errors: &[ChangeError], more: usize) -> String {
     let mut text = format!("{} things are wrong:", errors.len() + more);
     for error in errors {

@@ -1,3 +1,5 @@
+//! The handle on an engine: changes, questions, and how to stop it.
+
 pub(crate) mod builder;
 mod chain;
 pub(crate) mod error;
@@ -30,11 +32,11 @@ use crate::vocabulary::policy::LONG;
 use crate::worker::host::Identity;
 use error::EngineError;
 
-/// A handle on an engine: cheap to clone, and harmless to drop.
+/// A handle on an engine. It is cheap to clone, and dropping it stops nothing.
 ///
 /// An engine owns installed manifolds. It starts each worker when its inputs are there, bounces it
-/// when they change, restarts it after a failure, and stops all in order. It runs until it is
-/// killed or a worker has a fatal error.
+/// when they change, restarts it after a failure, and stops all workers in order. It runs until it
+/// is killed or a worker has a fatal error.
 ///
 /// # Examples
 ///
@@ -63,15 +65,15 @@ use error::EngineError;
 ///
 /// # Where calls are carried out
 ///
-/// While the engine is idle, a call on a thread of its runtime is carried out right there. A group is
-/// applied for a tenth of a millisecond; what is left of it is done by the engine's own task. What is
-/// one walk is not divided: the check for cycles, and a chain of causes. That task does all else:
-/// what is asked while it is busy or from other threads, previews, pings and kills.
+/// While the engine is idle, a call from a thread of its runtime is carried out on that thread. It
+/// works on a group for about 0.1 ms; the engine's own task does the rest. Two steps are not split:
+/// the check for cycles and the chain of causes. The engine's own task also does previews, pings
+/// and kills, and all calls that come while the engine is busy or from other threads.
 ///
 /// # Cancel safety
 ///
-/// A change is on its way when the call that asks for it returns: dropping the [`Applied`] stops
-/// waiting for it, and what was asked for happens all the same.
+/// A change is on its way when its call returns. Dropping the [`Applied`] ends the wait, but the
+/// change still happens.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -84,7 +86,8 @@ impl Engine {
         Self { shared: Shared::of(identity), caller: Caller { origin: None, asker } }
     }
 
-    /// Returns a handle whose calls carry who asks and why into the events; each is cut after 64 KiB.
+    /// Returns a handle that adds the caller and its reason to the events of its calls. Each text
+    /// is cut after 64 KiB.
     #[must_use]
     pub fn asked_by(&self, who: impl Into<String>, why: impl Into<String>) -> Self {
         let origin = Origin { who: who.into(), why: why.into() }.cut();
@@ -92,17 +95,17 @@ impl Engine {
         Self { shared: Arc::clone(&self.shared), caller }
     }
 
-    /// Returns the engine's path, `/` for one without a name.
+    /// Returns the engine's path. An engine without a name has the path `/`.
     pub fn path(&self) -> &str {
         self.shared.environment.own_path()
     }
 
-    /// Returns the seed of the order of starts and the jitter; see [`EngineBuilder::seed`].
+    /// Returns the seed for the order of starts and the jitter; see [`EngineBuilder::seed`].
     pub fn seed(&self) -> u64 {
         self.shared.environment.seed
     }
 
-    /// Returns this engine and those nested in it at any depth, by path.
+    /// Returns this engine and all engines nested in it, at any depth, sorted by path.
     pub fn engines(&self) -> Vec<Self> {
         let engines = self.shared.tree.all().into_iter();
         engines
@@ -111,14 +114,14 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the engine with this path, if it is this one or nested in it.
+    /// Returns the engine with this path, if it is this engine or nested in it.
     pub fn engine_at(&self, path: &str) -> Option<Self> {
         let path = if path == "/" { "" } else { path };
         let engine = self.shared.tree.find(path).filter(|_| self.holds(path))?;
         Some(self.beside(engine))
     }
 
-    /// Returns whether a path is this engine's or one of something in it.
+    /// Whether a path belongs to this engine or to something in it.
     fn holds(&self, path: &str) -> bool {
         let rest = path.strip_prefix(&*self.shared.environment.path);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -133,18 +136,18 @@ impl Engine {
 
     /// Applies a group of changes as one wave.
     ///
-    /// It is over when the group stands in the graph, what could start was told to, and every worker
-    /// that the group itself bounced, replaced, parked or took out is gone.
+    /// Complete when three things hold: the group is in the graph, every worker that can start was
+    /// told to start, and every worker that the group itself bounced, replaced, parked or
+    /// uninstalled is gone.
     ///
     /// # Errors
     ///
-    /// When the group was refused as a whole; nothing has changed then. The error tells all that is
-    /// wrong.
+    /// If the group is refused as a whole. Then nothing has changed. The error lists all faults.
     pub fn apply(&self, change: Change) -> Applied {
         self.carry_out(change.into_ops())
     }
 
-    /// Applies a group of one.
+    /// Applies a group with one change.
     fn apply_one(&self, op: Op) -> Applied {
         self.carry_out(smallvec![op])
     }
@@ -157,19 +160,21 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When the group would be refused.
+    /// If the group would be refused.
     pub async fn preview(&self, change: Change) -> Result<Preview, ChangeError> {
-        // It is one walk, which may be long.
+        // A preview is one walk that is not split, and it may be long.
         self.ask_task(|reply| Question::Preview(change.into_ops(), reply))
             .await
             .unwrap_or(Err(ChangeError::Stopped))
     }
 
-    /// Installs a manifold; over when it stands in the graph and was started if it could be.
+    /// Installs a manifold. Complete when it is in the graph and, if possible, its worker was told
+    /// to start.
     ///
     /// # Errors
     ///
-    /// When the name has a manifold already, a type does not fit, or it would depend on itself.
+    /// If the name already has a manifold, if a type does not fit, or if the manifold would depend
+    /// on itself.
     pub fn install<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
     where
         T: Clone + Send + Sync + 'static,
@@ -177,11 +182,12 @@ impl Engine {
         self.apply_one(Op::put(name, manifold, Mode::Nothing))
     }
 
-    /// Replaces a manifold; over when the new one is in force and the old worker gone.
+    /// Replaces a manifold. Complete when the new one is in force and the old worker is gone.
     ///
     /// # Errors
     ///
-    /// When the name has no manifold, a type does not fit, or it would depend on itself.
+    /// If the name has no manifold, if a type does not fit, or if the manifold would depend on
+    /// itself.
     pub fn replace<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
     where
         T: Clone + Send + Sync + 'static,
@@ -189,12 +195,12 @@ impl Engine {
         self.apply_one(Op::put(name, manifold, Mode::Something))
     }
 
-    /// Installs a manifold, or replaces the one that is there; over when the new one is in force and
-    /// an old worker gone.
+    /// Installs a manifold, or replaces the one that is there. Complete when the new one is in
+    /// force and any old worker is gone.
     ///
     /// # Errors
     ///
-    /// When a type does not fit, or it would depend on itself.
+    /// If a type does not fit, or if the manifold would depend on itself.
     pub fn install_or_replace<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
     where
         T: Clone + Send + Sync + 'static,
@@ -202,39 +208,39 @@ impl Engine {
         self.apply_one(Op::put(name, manifold, Mode::Anything))
     }
 
-    /// Takes a manifold out; over when it and its worker are gone.
+    /// Uninstalls a manifold. Complete when the manifold and its worker are gone.
     ///
     /// # Errors
     ///
-    /// When the name has no manifold.
+    /// If the name has no manifold.
     pub fn uninstall<T>(&self, name: &Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Uninstall { with_dependents: false }))
     }
 
-    /// Takes a manifold out with all that depend on it, through any number of others; over when they
-    /// and their workers are gone.
+    /// Uninstalls a manifold and all manifolds that depend on it, directly or indirectly. Complete
+    /// when they and their workers are gone.
     ///
     /// # Errors
     ///
-    /// When the name has no manifold.
+    /// If the name has no manifold.
     pub fn uninstall_with_dependents<T>(&self, name: &Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Uninstall { with_dependents: true }))
     }
 
-    /// Bounces a worker; over when the old one is gone.
+    /// Bounces a worker. Complete when the old worker is gone.
     ///
     /// # Errors
     ///
-    /// When the name has no manifold.
+    /// If the name has no manifold.
     pub fn bounce<T>(&self, name: &Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Bounce))
     }
 
-    /// Parks a worker; over when it is gone.
+    /// Parks a worker. Complete when the worker is gone.
     ///
     /// # Errors
     ///
-    /// When the name has no manifold.
+    /// If the name has no manifold.
     pub fn park<T>(&self, name: &Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Park))
     }
@@ -243,18 +249,18 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When the name has no manifold.
+    /// If the name has no manifold.
     pub fn unpark<T>(&self, name: &Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Unpark))
     }
 
-    /// Hands in a value from outside, under a name of its own.
+    /// Provides a value from outside, under a name of its own.
     ///
-    /// A value that is handed in again replaces the one before, and bounces who uses it.
+    /// A second value under the same name replaces the first, and bounces its users.
     ///
     /// # Errors
     ///
-    /// When a manifold is installed under the name, and when those who use it ask for another type.
+    /// If a manifold is installed under the name, or if users of the name expect another type.
     pub fn provide<T>(&self, name: Name<T>, value: T) -> Applied
     where
         T: Clone + Send + Sync + 'static,
@@ -266,47 +272,48 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When the engine ends before.
+    /// If the engine ends before.
     pub async fn running<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
         // Every manifold offers `()` while it is up.
         self.output(name.output::<()>()).await
     }
 
-    /// Waits until nothing will happen without a further cause: no worker is starting or stopping,
-    /// and none waits out a bounce delay. Workers that back off do not count.
+    /// Waits until the engine is settled: no worker is starting or stopping, and no worker waits
+    /// for a bounce delay. A worker in backoff does not count.
     ///
     /// # Errors
     ///
-    /// When the engine ends before.
+    /// If the engine ends before.
     pub async fn settled(&self) -> Result<(), ChangeError> {
         self.ask(Question::Settled).await.ok_or(ChangeError::Stopped)
     }
 
-    /// Waits for a turn of the engine's own task, for watchdogs.
+    /// Waits until the engine's own task has run, for watchdogs.
     ///
-    /// While the engine is idle other calls are served in the caller's thread, so that they say nothing
-    /// of the thread that the engine runs on: something that never yields may have taken it.
+    /// While the engine is idle, other calls run on the caller's thread. So they do not show
+    /// whether the engine's own thread is blocked, for example by a task that never yields.
     ///
     /// # Errors
     ///
-    /// When the engine has ended.
+    /// If the engine has ended.
     pub async fn ping(&self) -> Result<(), ChangeError> {
         self.ask_task(Question::Turn).await.ok_or(ChangeError::Stopped)
     }
 
-    /// Returns what the engine and its workers are doing; after its end, what they did last.
+    /// Returns what the engine and its workers are doing. After the engine's end, returns what they
+    /// did last.
     ///
-    /// Of more than 256 workers not all are seen at the same moment: so many are looked at in one
-    /// turn of the engine, and what happens meanwhile goes on.
+    /// The engine looks at 256 workers in one turn, and its work goes on between turns. So a report
+    /// on more workers does not show a single moment.
     ///
-    /// It takes no longer than the reporters' deadlines. A reporter that does not answer in time is
-    /// named, and asked no second time while it owes an answer. Any thread may ask, also one without a
-    /// runtime.
+    /// Takes no longer than the reporters' deadlines. The report names a reporter that does not
+    /// answer in time. Such a reporter is not asked again before it has answered. Any thread may
+    /// call this, even one without a runtime.
     pub async fn report(&self) -> Report {
         reporters::report(self, LONG).await
     }
 
-    /// Returns a function that reports this engine as a part of another's report.
+    /// Returns a reporter that makes this engine's report a part of another engine's report.
     pub fn reporter(
         &self,
     ) -> impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Detail> + Send>> + Send + Sync + use<>
@@ -319,12 +326,12 @@ impl Engine {
         }
     }
 
-    /// Returns the chain from a worker to the root of why it does not run, or is degraded; `None`
-    /// if nothing has the name. A path, such as a report has, leads to a worker of this engine or of
-    /// one nested in it.
+    /// Returns the chain from a worker that is not running, or is degraded, to the root cause.
+    /// `None` if nothing has the name. `name` may be a path, as in a report: then it leads to a
+    /// worker of this engine or of an engine nested in it.
     ///
-    /// Where a nested engine misses what it imports, the chain goes on in the outer engine, and where
-    /// it does not export what it should, in the nested one.
+    /// If a nested engine misses an import, the chain goes on in the outer engine. If a nested
+    /// engine does not offer an export, the chain goes on in the nested engine.
     pub async fn why(&self, name: &str) -> Option<Why> {
         match name.rsplit_once('/') {
             None => chain::why(self, name).await,
@@ -332,16 +339,16 @@ impl Engine {
         }
     }
 
-    /// Returns the dependency graph with its states; `None` after the engine's end. Like a report, a
-    /// large one does not show a single moment.
+    /// Returns the dependency graph with the workers' states. `None` after the engine's end. Like a
+    /// report, a large graph does not show a single moment.
     pub async fn graph(&self) -> Option<Graph> {
         let mut graph = self.ask(Question::Graph).await?;
         graph.sort();
         Some(graph)
     }
 
-    /// Follows the events of the tree of engines that this one belongs to, from now on until the
-    /// outermost has ended; [`Event::engine`](crate::Event::engine) tells whose an event is.
+    /// Follows the events of all engines in this engine's tree, from now until the outermost engine
+    /// has ended. [`Event::engine`](crate::Event::engine) is the engine of an event.
     pub fn events(&self) -> Events {
         self.shared.environment.log.subscribe()
     }
@@ -352,14 +359,14 @@ impl Engine {
         self.shared.inbox.call(Call::Kill(self.caller.origin.clone()));
     }
 
-    /// Waits until the engine begins to stop, because it is killed or a worker has a fatal error.
+    /// Waits until the engine begins to stop: it is killed, or a worker has a fatal error.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn stopping(&self) {
         let mut life = self.shared.life.clone();
-        // A loop that is gone has said so.
+        // If the loop is gone, the engine has stopped too.
         let _gone = life.wait_for(|life| !matches!(life, Life::Running)).await;
     }
 
@@ -367,9 +374,11 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// The gravest fatal error, if there was one; else [`EngineError::LeftBehind`] if workers were left
-    /// behind, which names them. After a fatal error the report names them. Refused at once to a worker
-    /// of this engine that asks through the handle it was given: it would wait for its own end.
+    /// Returns the gravest fatal error, if there was one. Otherwise returns
+    /// [`EngineError::LeftBehind`] with the names of the workers that were left behind, if there
+    /// are any. After a fatal error only the report names those workers. Refuses the call at once
+    /// if it comes from a worker of this engine through the worker's own handle: the worker would
+    /// wait for its own end.
     pub async fn wait(&self) -> Result<(), EngineError> {
         if let Some((node, generation)) = self.caller.asker
             && let Some(Some(asker)) =
@@ -401,20 +410,21 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`wait`](Self::wait).
+    /// The same as for [`wait`](Self::wait).
     pub async fn stop(&self) -> Result<(), EngineError> {
         self.kill();
         self.wait().await
     }
 
-    /// Asks the loop's task; `None` if it has ended.
+    /// Sends a question to the loop's task. `None` if the loop has ended.
     async fn ask_task<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.shared.inbox.call(Call::Ask(Box::new(question(reply))));
         answer.await.ok()
     }
 
-    /// Asks the loop; `None` if it has ended.
+    /// Sends a question to the loop, and may answer it on this thread. `None` if the loop has
+    /// ended.
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.shared.call(Call::Ask(Box::new(question(reply))));

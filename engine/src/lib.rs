@@ -1,9 +1,9 @@
 //! A supervised dependency-injection worker engine.
 //!
-//! `inputs -> start -> outputs`: a *manifold* declares what a worker needs, how it is started and
-//! what it offers. An *engine* starts each worker when its typed inputs are there, bounces it when
-//! they change, restarts it with jittered backoff when it fails, stops everything in order, and
-//! explains what it does.
+//! `inputs -> start -> outputs`: a *manifold* declares the inputs that a worker needs, how to start
+//! it and the outputs it offers. An *engine* starts each worker when its typed inputs are there,
+//! and bounces it when they change. It restarts a failed worker with jittered backoff, stops all
+//! workers in order, and explains what it does.
 //!
 //! ```
 //! use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
@@ -40,10 +40,10 @@
 //!
 //! # What it will not do
 //!
-//! - Start independent workers in a fixed order: the order is shuffled, so that dependencies that
-//!   were not declared show early.
-//! - Let a worker reach what it has not declared as an input.
-//! - Retry inside a worker: a worker ends with an error, and the engine decides.
+//! - Start independent workers in a fixed order. The order is random, so that a dependency that is
+//!   not declared shows early.
+//! - Let a worker use anything that it did not declare as an input.
+//! - Retry inside a worker. A worker ends with an error, and the engine decides.
 //! - Run on anything but tokio.
 
 mod change;
@@ -90,21 +90,21 @@ pub use worker::context::{Context, Health, Journal};
 pub use worker::metrics::Metrics;
 pub use worker::stop::{Stop, Stopper};
 
-/// What the builders of manifolds return and ask for.
+/// The builders of manifolds, and the traits that their methods ask for.
 pub mod manifold {
     pub use crate::manifolds::builder::{Builder, OfferingBuilder};
     pub use crate::manifolds::closure::{Offers, Up};
     pub use crate::manifolds::staged::{StagedBuilder, Start};
 }
 
-/// What can be declared as an input, and how types of one's own are.
+/// The kinds of inputs, and the trait for input types of your own.
 pub mod input {
     pub use crate::manifolds::input::{
         Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput,
     };
 }
 
-/// What tests put around the workers of an engine.
+/// The interface that tests use to observe and disturb all workers of an engine.
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use crate::worker::wrap::{Wrap, WrapPoint, Wrapped, WrappedInput};
@@ -120,7 +120,7 @@ struct Guide;
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
-/// Compiles and runs the examples of the pages for those who come from something else.
+/// Compiles and runs the examples of the pages for users of other systems.
 #[cfg(doctest)]
 mod coming_from {
     #[doc = include_str!("../../docs/coming-from-tokio.md")]

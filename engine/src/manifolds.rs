@@ -1,3 +1,5 @@
+//! The manifold: its inputs, its start, its outputs and its settings.
+
 mod admission;
 pub(crate) mod builder;
 pub(crate) mod closure;
@@ -22,7 +24,7 @@ use crate::worker::launch::{Blueprint, Declaration, Launch};
 
 /// How to get a worker: its inputs, its start and its outputs.
 ///
-/// A manifold has no name of its own; it gets one when it is installed in an
+/// A manifold has no name of its own. It gets a name when it is installed in an
 /// [`Engine`](crate::Engine). It is cheap to clone, and may be installed under several names.
 ///
 /// # Examples
@@ -66,23 +68,23 @@ pub struct Manifold {
     pub(crate) settings: Option<Arc<Settings>>,
 }
 
-/// The types of a manifold's outputs. Few have more than one.
+/// The types of a manifold's outputs. Most manifolds have at most one.
 type Kinds = SmallVec<[&'static Kind; 1]>;
 
-/// What a manifold declares and offers, and what starts its workers.
+/// The inputs and outputs of a manifold, and the part that starts its workers.
 struct Definition<B> {
     declared: Box<[Declaration]>,
     offers: Kinds,
     body: B,
 }
 
-/// The way a kind of manifold starts its workers.
+/// The part of a manifold that starts its workers. Each kind of manifold has its own.
 trait Body: Sized + Send + Sync + 'static {
     type Inputs: Inputs;
 
     fn inputs(&self) -> &Self::Inputs;
 
-    /// Starts a worker in a task or thread of its own; see [`Blueprint::launch`].
+    /// Starts a worker in a task or on a thread of its own; see [`Blueprint::launch`].
     fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle>;
 }
 
@@ -114,23 +116,25 @@ impl Manifold {
         self
     }
 
-    /// Says which nested engine it belongs to.
+    /// Sets the nested engine that the manifold belongs to.
     pub(crate) fn part_of(self, nested: Text) -> Self {
         self.set(|settings| settings.part_of = Some(nested))
     }
 
-    /// Returns the nested engine that it was installed with; its own name if it is that.
+    /// Returns the name of the nested engine that the manifold belongs to. For a nested engine
+    /// itself, this is its own name.
     pub(crate) fn owner(&self) -> Option<&Text> {
         self.settings.as_ref()?.part_of.as_ref()
     }
 
-    /// Whether it was installed with the nested engine of this name, or is that.
+    /// Whether the manifold belongs to the nested engine of this name, or is that engine.
     pub(crate) fn belongs_to(&self, nested: &Text) -> bool {
         self.owner().is_some_and(|owner| owner.as_str() == nested.as_str())
     }
 
-    /// Returns the nested engine over whose border it passes a value, if it does, and what the worker
-    /// is called that hands the value over: as this one, or in the nested engine.
+    /// Returns a nested engine and the worker that passes a value across its border, if the
+    /// manifold is one of the border's workers. An import is passed by this manifold, an export by
+    /// a worker in the nested engine.
     pub(crate) fn border<'a>(&'a self, name: &'a Text) -> Option<(&'a Text, &'a Text)> {
         let settings = self.settings.as_ref()?;
         let nested = settings.part_of.as_ref()?;
@@ -141,73 +145,77 @@ impl Manifold {
         }
     }
 
-    /// Says which worker in another engine hands over what it offers.
+    /// Sets the worker of another engine that passes the output to this one.
     pub(crate) fn handed_by(self, worker: HandedBy) -> Self {
         self.set(|settings| settings.handed_by = Some(worker))
     }
 
-    /// Sets the wait after a failure. Default: the engine's.
+    /// Sets the wait after a failure. Default: the engine's backoff.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         self.set(|settings| settings.backoff = Some(backoff))
     }
 
-    /// Sets the wait before a restart that is no failure. Default: the engine's.
+    /// Sets the wait before a restart that is not a failure. Default: the engine's bounce delay.
     #[must_use]
     pub fn bounce_delay(self, delay: Duration) -> Self {
         self.set(|settings| settings.bounce_delay = Some(delay))
     }
 
-    /// Sets how long a start may take. Default: the engine's.
+    /// Sets how long a start may take. Default: the engine's start timeout.
     #[must_use]
     pub fn start_timeout(self, timeout: Duration) -> Self {
         self.set(|settings| settings.start_timeout = Some(timeout))
     }
 
-    /// Sets how long a worker that was told to stop has. Default: the engine's.
+    /// Sets how long a worker has to end after it was told to stop. Default: the engine's grace.
     #[must_use]
     pub fn grace(self, grace: Duration) -> Self {
         self.set(|settings| settings.grace = Some(grace))
     }
 
-    /// Sets how long a worker whose future is to be dropped is waited for. Default: the engine's.
+    /// Sets how long the engine waits for a worker after it has dropped the worker's future.
+    /// Default: the engine's second grace.
     #[must_use]
     pub fn abort_grace(self, grace: Duration) -> Self {
         self.set(|settings| settings.abort_grace = Some(grace))
     }
 
-    /// Sets how long the reporter has to answer. Default: the engine's.
+    /// Sets how long the reporter has to answer. Default: the engine's report deadline.
     #[must_use]
     pub fn report_deadline(self, deadline: Duration) -> Self {
         self.set(|settings| settings.report_deadline = Some(deadline))
     }
 
-    /// Sets how many failures park the worker. Default: the engine's.
+    /// Sets how many failures, within which time, park the worker. Default: the engine's intensity.
     #[must_use]
     pub fn intensity(self, intensity: Intensity) -> Self {
         self.set(|settings| settings.intensity = Some(intensity))
     }
 
-    /// Says that the engine is not in good health while this worker does not run well.
+    /// Marks the worker as essential: the engine is not healthy while this worker does not run
+    /// well.
     #[must_use]
     pub fn essential(self) -> Self {
         self.set(|settings| settings.is_essential = true)
     }
 
-    /// Runs the worker and its reporter on the engine's own runtime, not on that of the workers.
+    /// Runs the worker and its reporter on the engine's own runtime instead of the workers'
+    /// runtime.
     ///
-    /// It is for what must go on when every thread of the workers' runtime is taken, such as a
-    /// nested engine. Such a worker delays the engine itself whenever it does not yield.
+    /// Use it for a worker that must go on when other workers block every thread of their runtime,
+    /// such as a nested engine. If such a worker does not yield, it delays the engine itself.
     #[must_use]
     pub fn beside_engine(self) -> Self {
         self.set(|settings| settings.is_beside_engine = true)
     }
 
-    /// Maps the errors of the worker to what they mean, before the engine's own filter does.
+    /// Maps the errors of the worker to what they mean. Runs before the engine's own filter.
     ///
-    /// It runs in the worker's task, before its end is told, for errors only: not for `Missing`,
-    /// `Bounce` or `Uninstall`, and not for a worker that ends well. If it panics, the worker has
-    /// panicked. A filter that is set twice runs twice, the first one first.
+    /// Runs in the worker's task, before the engine learns of the end. Called for errors only: not
+    /// for `Missing`, `Bounce` or `Uninstall`, and not for a worker that ends well. If the filter
+    /// panics, the worker has panicked. If two filters are set, both run, in the order in which
+    /// they were set.
     #[must_use]
     pub fn filter(self, filter: impl Fn(Exit) -> Outcome + Send + Sync + 'static) -> Self {
         self.set(|settings| {
@@ -221,9 +229,10 @@ impl Manifold {
         })
     }
 
-    /// Says which errors of the worker stop the engine, instead of the engine's own classifier.
+    /// Sets which errors of the worker stop the engine. Replaces the engine's classifier for this
+    /// worker.
     ///
-    /// It runs in the worker's task, for errors that the filters have left.
+    /// Runs in the worker's task, for errors that remain after the filters.
     #[must_use]
     pub fn classifier(self, classify: impl Fn(&Exit) -> Severity + Send + Sync + 'static) -> Self {
         self.set(|settings| settings.classifier = Some(Arc::new(classify)))

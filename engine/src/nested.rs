@@ -1,4 +1,4 @@
-//! Nested engines that import from the engine around them, and export to it.
+//! Nested engines, with their imports from the outer engine and their exports to it.
 
 mod border;
 
@@ -22,33 +22,36 @@ use crate::vocabulary::value::Kind;
 use crate::worker::context::Context;
 use border::{Border, Crossing, Direction};
 
-/// A nested engine that is installed, replaced and taken out as one, with what it imports from the
-/// engine around it and exports to it.
+/// A nested engine with its imports and exports. It is installed, replaced and uninstalled as a
+/// whole.
 ///
 /// | | what it does | what a change of the value bounces |
 /// | --- | --- | --- |
-/// | [`import`](Self::import) | the value is an input of the whole nested engine | the nested engine, whole |
-/// | [`import_live`](Self::import_live) | the value is offered in the nested engine while it is there | the workers in it that use it |
-/// | [`export`](Self::export) | a value of a worker in it is offered outside while it is there | the workers outside that use it |
+/// | [`import`](Self::import) | the value is an input of the whole nested engine | the whole nested engine |
+/// | [`import_live`](Self::import_live) | the value is offered in the nested engine while the outer engine has it | the workers in the nested engine that use it |
+/// | [`export`](Self::export) | a value of a worker in the nested engine is offered in the outer engine while the worker offers it | the workers in the outer engine that use it |
 ///
-/// Names are typed, and compared at install like all others: those outside when the nested engine is
-/// installed, those inside at each of its starts. So are cycles, also those that lead out of the
-/// nested engine and back in: what it exports depends on it, and it on what it imports. Across a
-/// border as within one engine, users stop before what they use, and are told at once when it ends
-/// by itself.
+/// Types are compared at install, as for all names: those of outer names when the nested engine is
+/// installed, those of inner names at each start of the nested engine. Cycles are checked too, even
+/// if they lead out of the nested engine and back: its exports depend on it, and it depends on its
+/// imports. Across a border, as within one engine, users stop before the worker that they use, and
+/// learn at once when it ends by itself.
 ///
-/// Each live import has a worker beside the nested engine, named after it and the name inside:
-/// `site.facts` hands over what is `facts` in the nested engine `site`. Each export has one in the
-/// nested engine, named after the name outside: `out.site-page` hands over what is `site-page`
-/// there. They come and go with it; a name of your own that is the same is refused.
+/// Each live import has a worker beside the nested engine. Its name is made of the nested engine's
+/// name and the inner name: `site.facts` hands over the value that is `facts` in the nested engine
+/// `site`. Each export has a worker in the nested engine. Its name is made of the outer name:
+/// `out.site-page` hands over the value that is `site-page` in the outer engine. These workers are
+/// installed and uninstalled with the nested engine. You cannot install a manifold of your own
+/// under such a name.
 ///
-/// What a border does not pass on:
+/// A border has these limits:
 ///
-/// - A live import or an export that is still coming counts as absent: who takes it as an optional
-///   input starts without it, and is bounced when it comes.
-/// - A new value of a changing output goes and comes at the border: who follows it there sees `None`
-///   in between.
-/// - A preview, and the check that a worker does not wait for its own end, look at one engine.
+/// - A live import or an export that is still coming counts as absent. A worker with it as an
+///   optional input starts without it, and is bounced when it comes.
+/// - A new value of a changing output first takes the old value away from the border. A worker that
+///   follows the value there sees `None` in between.
+/// - A preview looks at one engine only. So does the check that a worker does not wait for its own
+///   end.
 ///
 /// # Examples
 ///
@@ -96,10 +99,12 @@ pub struct Nested {
 }
 
 impl Nested {
-    /// Returns a nested engine with these manifolds: the change is applied at each of its starts.
+    /// Returns a nested engine with the manifolds of this change. The change is made and applied at
+    /// each start.
     ///
-    /// `contents` runs where the workers do, and always to its end: one that is stopped meanwhile has
-    /// not ended before, and is stuck after the engine's graces.
+    /// `contents` runs on the workers' runtime, and always to its end. If the nested engine is
+    /// stopped meanwhile, it has not ended before `contents` has. After the engine's graces it is
+    /// stuck.
     pub fn new(contents: impl Fn() -> Change + Send + Sync + 'static) -> Self {
         Self {
             contents: Arc::new(contents),
@@ -110,8 +115,8 @@ impl Nested {
         }
     }
 
-    /// Sets the policy and all else of the engine itself. Default: as
-    /// [`Engine::builder`](Engine::builder) has it.
+    /// Sets the policy and all other settings of the nested engine. Default: the settings of
+    /// [`Engine::builder`](Engine::builder).
     pub fn engine(
         mut self,
         set: impl Fn(EngineBuilder) -> EngineBuilder + Send + Sync + 'static,
@@ -120,15 +125,17 @@ impl Nested {
         self
     }
 
-    /// Sets how the outer engine treats this one: its backoff, its filter and so on. Default: as the
-    /// outer engine's policy has it, but for the grace, which the nested workers' own bound.
+    /// Sets how the outer engine treats the nested engine: its backoff, its filter and so on.
+    /// Default: the outer engine's policy, except for the grace. The graces of the nested workers
+    /// limit how long the nested engine takes to stop.
     pub fn manifold(mut self, set: impl Fn(Manifold) -> Manifold + Send + Sync + 'static) -> Self {
         self.manifold = Arc::new(set);
         self
     }
 
-    /// Imports a value from the outer engine, where it is called `outer`, as an input of the whole:
-    /// the nested engine runs only while it is there, and is bounced when it changes.
+    /// Imports the value that the outer engine knows as `outer`, as an input of the whole nested
+    /// engine. The nested engine runs only while the value is there, and is bounced when it
+    /// changes.
     pub fn import<T>(mut self, outer: Name<T>, inner: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -137,8 +144,8 @@ impl Nested {
         self
     }
 
-    /// Imports a value from the outer engine, where it is called `outer`, for as long as it is
-    /// there: only the workers that use it are bounced when it comes, changes or goes.
+    /// Imports the value that the outer engine knows as `outer`, while the value is there. When the
+    /// value comes, changes or goes, only the workers that use it are bounced.
     pub fn import_live<T>(mut self, outer: Name<T>, inner: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -147,8 +154,8 @@ impl Nested {
         self
     }
 
-    /// Exports the value of a worker in the nested engine, where it is called `inner`, to the outer
-    /// one, for as long as it is there.
+    /// Exports the value that the nested engine knows as `inner` to the outer engine, while the
+    /// value is there.
     pub fn export<T>(mut self, inner: Name<T>, outer: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -157,8 +164,7 @@ impl Nested {
         self
     }
 
-    /// Returns what is installed in the outer engine: the nested engine itself, and the workers that
-    /// stand beside it.
+    /// Returns the parts for the outer engine: the nested engine itself, and the workers beside it.
     pub(crate) fn parts(self, site: &Text) -> (Manifold, Vec<Part>) {
         let Self { contents, engine, manifold, whole, borders } = self;
         let beside: Vec<_> = borders.iter().map(|border| outside(border, site)).collect();
@@ -169,12 +175,14 @@ impl Nested {
         let start = move |(seeds, outer): (Vec<AddImport>, Engine), ctx: Context| {
             let (engine, contents) = (Arc::clone(&engine), Arc::clone(&contents));
             let linger = ctx.stop().linger();
-            // The year that it has itself is for its workers, and not for what is left after them.
+            // The long grace of the nested engine is for its workers, not for what lingers after
+            // them.
             ctx.stop().set_linger_grace(ctx.identity().environment().policy.grace);
-            // The worker runs beside the engine, and what users wrote does not.
+            // The nested engine's worker runs on the engine's runtime. User code does not.
             let built = Building::begin(&ctx, async move {
                 let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
-                // Last: who is stopped meanwhile has not ended before all of it is dropped.
+                // `linger` comes last: the nested engine has not ended until the other values are
+                // dropped.
                 (engine(Engine::builder()), change, linger)
             });
             let (borders, own) = (borders.clone(), own.clone());
@@ -213,18 +221,18 @@ impl fmt::Debug for Nested {
     }
 }
 
-/// Returns what the worker is called that hands a value to the nested engine of this name, by what it is
-/// called there.
+/// Returns the name of the worker that hands over the import that the nested engine knows as
+/// `sink`.
 fn name_of_import(nested: &Text, sink: &Text) -> Text {
     Text::new(format!("{}.{}", nested.as_str(), sink.as_str()))
 }
 
-/// Returns what the worker is called that hands a value out of its engine, by what it is called outside.
+/// Returns the name of the worker that hands over the export that the outer engine knows as `sink`.
 fn name_of_export(sink: &Text) -> Text {
     Text::new(format!("out.{}", sink.as_str()))
 }
 
-/// Returns the worker of a border that stands beside the nested engine.
+/// Returns the worker of a border in the outer engine.
 fn outside(border: &Arc<dyn Crossing>, site: &Text) -> Part {
     let sink = border.sink_text();
     let part = match border.direction() {
@@ -244,7 +252,7 @@ fn outside(border: &Arc<dyn Crossing>, site: &Text) -> Part {
     Part { manifold: part.manifold.part_of(site.clone()), ..part }
 }
 
-/// Returns the worker of a border that is in the nested engine.
+/// Returns the worker of a border in the nested engine.
 fn inside(border: &Arc<dyn Crossing>, site: &Text, nested: &Engine, outer: &Engine) -> Part {
     let sink = border.sink_text();
     match border.direction() {
@@ -274,8 +282,8 @@ impl Change {
             .fold(self.install(name, manifold), |change, part| change.add(part, Mode::Nothing))
     }
 
-    /// Replaces a nested engine, or any manifold, by a nested engine. Imports and exports that only
-    /// the former had go with it.
+    /// Replaces a nested engine, or any manifold, with a nested engine. Imports and exports that
+    /// only the old one had are uninstalled.
     pub fn replace_nested<T>(self, name: Name<T>, nested: Nested) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -288,12 +296,12 @@ impl Change {
 }
 
 impl Engine {
-    /// Installs a nested engine with its imports and exports; over when it stands in the graph and was
-    /// started if it could be.
+    /// Installs a nested engine with its imports and exports. Complete when it is in the graph and,
+    /// if possible, was told to start.
     ///
     /// # Errors
     ///
-    /// As [`install`](Self::install), for it and for what it exports.
+    /// The same as for [`install`](Self::install), for the nested engine and its exports.
     pub fn install_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
     where
         T: Clone + Send + Sync + 'static,
@@ -301,12 +309,12 @@ impl Engine {
         self.apply(Change::new().install_nested(name, nested))
     }
 
-    /// Replaces a manifold by a nested engine; over when the new one is in force and the old one
-    /// gone.
+    /// Replaces a manifold with a nested engine. Complete when the new one is in force and the old
+    /// one is gone.
     ///
     /// # Errors
     ///
-    /// As [`replace`](Self::replace), for it and for what it exports.
+    /// The same as for [`replace`](Self::replace), for the nested engine and its exports.
     pub fn replace_nested<T>(&self, name: Name<T>, nested: Nested) -> Applied
     where
         T: Clone + Send + Sync + 'static,
@@ -315,13 +323,13 @@ impl Engine {
     }
 }
 
-/// What users wrote for a nested engine, while it is run for one of its starts.
+/// The task that runs user code for one start of a nested engine.
 struct Building<T> {
     task: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Building<T> {
-    /// Begins to run it where the workers run.
+    /// Starts the task on the workers' runtime.
     fn begin(ctx: &Context, work: impl Future<Output = T> + Send + 'static) -> Self {
         Self { task: ctx.identity().environment().workers.spawn(work) }
     }
@@ -337,7 +345,7 @@ impl<T> Drop for Building<T> {
     }
 }
 
-/// Why what users wrote for a nested engine did not come to its end.
+/// Returns the exit for a task that panicked or was cancelled.
 fn exit_of(error: JoinError) -> Exit {
     match error.try_into_panic() {
         Ok(payload) => Exit::failed(Panicked::from_payload(payload)),
@@ -345,10 +353,10 @@ fn exit_of(error: JoinError) -> Exit {
     }
 }
 
-/// Adds an imported value to what a nested engine starts with.
+/// Adds an imported value to the first change of a nested engine.
 type AddImport = Box<dyn FnOnce(Change) -> Change + Send>;
 
-/// A whole import, its type erased.
+/// An import of the whole nested engine, with its type erased.
 trait WholeImport: Send + Sync {
     fn declare(&self, declared: &mut Declared);
 
@@ -371,8 +379,8 @@ impl<T: Clone + Send + Sync + 'static> WholeImport for Import<T> {
     }
 }
 
-/// The inputs of a nested engine. It follows the workers that hand it its live imports, so that at
-/// shutdown they outlive it.
+/// The inputs of a nested engine. It follows the workers that hand over its live imports, so that
+/// at shutdown it stops before them.
 struct Imports {
     whole: Vec<Box<dyn WholeImport>>,
     handed: Vec<Name<()>>,

@@ -1,7 +1,7 @@
-//! What a worker needs that runs workers of its own, besides what every worker has.
+//! Functions for a worker that runs workers of its own (an owner).
 //!
-//! An owner tells its workers to stop and of lost inputs, passes on how they end, and is not gone
-//! before they are. [`Nested`](crate::Nested) does all of that for an engine in an engine.
+//! An owner tells its workers to stop, tells them of lost inputs, and passes on how they end. It is
+//! gone only after they are gone. [`Nested`](crate::Nested) does all of this for a nested engine.
 
 use std::any::Any;
 
@@ -11,18 +11,18 @@ use crate::worker::stop::{Stop, Stopper};
 pub use crate::engine::nested::NestedEngine;
 pub use crate::worker::stop::cell::Linger;
 
-/// Runs `at_end` when nothing of the worker lingers any more, which may be at once.
+/// Runs `at_end` when nothing of the worker lingers. If nothing lingers now, runs it at once.
 ///
-/// Call it once the worker's future has been dropped. The functions of several calls run in the
-/// order of the calls.
+/// Call it after the worker's future was dropped. Several functions run in the order of their
+/// calls.
 pub fn once_gone(stop: &Stop, at_end: impl FnOnce() + Send + 'static) {
     stop.once_gone(at_end);
 }
 
-/// Waits until an input of the worker has ended by itself, whether the worker was told to stop or
-/// not; for ever if none does.
+/// Waits until an input of the worker has ended by itself, even if the worker was told to stop.
+/// Waits forever if no input ends.
 ///
-/// An input may also be lost while a worker stops. An owner passes the loss on by [`lose_input`]
+/// An input may be lost while the worker stops. An owner passes the loss on with [`lose_input`]
 /// until the last of its workers has ended.
 ///
 /// # Cancel safety
@@ -37,7 +37,7 @@ pub fn lose_input(stopper: &Stopper) {
     stopper.lose_input();
 }
 
-/// Returns the panic behind the payload that [`std::panic::catch_unwind`] caught.
+/// Returns the panic for a payload that [`std::panic::catch_unwind`] caught.
 pub fn panic_of(payload: Box<dyn Any + Send>) -> Panicked {
     Panicked::from_payload(payload)
 }

@@ -1,4 +1,4 @@
-//! One worker's life, and what it sees of its engine.
+//! The `Worker` trait, and the modules that run one worker and give it access to its engine.
 
 pub(crate) mod context;
 pub(crate) mod finish;
@@ -25,21 +25,21 @@ use crate::worker::stop::Stop;
 
 /// Something that runs until it is told to stop, or ends by itself with an outcome.
 ///
-/// Write `run` as a plain `async fn`. A worker knows neither its name nor the engine: it gets
-/// what it needs when it is made, and its end tells the engine what to do next.
+/// Write `run` as a plain `async fn`. A worker does not know its name or its engine. It gets what
+/// it needs when it is made, and its outcome tells the engine what to do next.
 ///
 /// # Guarantees
 ///
-/// - `run` is called at most once, after `start` returned the worker and its outputs were taken.
-/// - `stop` is told once when the engine wants the worker to end. From then on the worker has its
-///   grace period (30 s by default); after that its future is dropped at its next `.await`.
-/// - Two workers of one manifold never run at once.
+/// - `run` is called at most once, after `start` returned the worker and the engine took its
+///   outputs.
+/// - `stop` is set once, when the engine wants the worker to end. From then on the worker has its
+///   grace (30 s by default). After the grace its future is dropped at its next `.await`.
+/// - Two workers of one manifold never run at the same time.
 ///
 /// # Requirements
 ///
-/// - Return soon after `stop` is told: with `Ok(())`, or with the error that kept it from ending
-///   well.
-/// - Do not retry, back off or reconnect in `run`: return the error, and the engine starts a fresh
+/// - Return soon after `stop` is set: with `Ok(())`, or with the error that prevented a good end.
+/// - Do not retry, back off or reconnect in `run`. Return the error, and the engine starts a new
 ///   worker with fresh inputs.
 /// - Do not block the thread: use [`Stop::blocking`], or a blocking manifold.
 ///

@@ -1,3 +1,5 @@
+//! The settings of an engine, and how it begins.
+
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
@@ -44,10 +46,10 @@ pub struct EngineBuilder {
     kill_deadline: Option<Duration>,
 }
 
-/// How many events a slow subscriber may be behind.
+/// By default, a subscriber may be this many events behind.
 const EVENT_CAPACITY: usize = 4096;
 
-/// The worker that the engine is, in another engine.
+/// The outer engine, and the worker there that the new engine is.
 struct Outer {
     shared: Arc<Shared>,
     ctx: Context,
@@ -79,14 +81,14 @@ impl Engine {
 }
 
 impl EngineBuilder {
-    /// Names the engine: its path is `/name`, and its workers' paths begin with it. Default: no
-    /// name.
+    /// Sets the engine's name. Its path is `/name`, and its workers' paths begin with it. Default:
+    /// no name.
     pub fn name(mut self, name: &Name<()>) -> Self {
         self.name = Some(name.clone());
         self
     }
 
-    /// Sets how all manifolds are treated that do not say otherwise.
+    /// Sets the policy for all manifolds that do not set their own.
     ///
     /// # Examples
     ///
@@ -102,15 +104,15 @@ impl EngineBuilder {
         self
     }
 
-    /// Maps the errors of all workers to what they mean, after a manifold's own filter.
+    /// Maps the errors of all workers to what they mean. Runs after a manifold's own filter.
     pub fn filter(mut self, filter: impl Fn(Exit) -> Outcome + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(filter));
         self
     }
 
-    /// Says which errors stop the engine. Default: [`Exit::Fatal`] only.
+    /// Sets which errors stop the engine. Default: [`Exit::Fatal`] only.
     ///
-    /// It is asked about errors only, in the task of the worker that failed.
+    /// Called for errors only, in the task of the worker that failed.
     pub fn classifier(
         mut self,
         classify: impl Fn(&Exit) -> Severity + Send + Sync + 'static,
@@ -119,61 +121,64 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets what counts and times the workers. Default: nothing does.
+    /// Sets the metrics for the workers. Default: none.
     pub fn metrics(mut self, metrics: Arc<dyn Metrics>) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// Puts something around all workers, also those of nested engines, to see and disturb them in
-    /// tests. Default: nothing. It needs the feature `testing`.
+    /// Sets a hook around all workers, also those of nested engines. Tests use it to observe and
+    /// disturb workers. Default: none. Needs the feature `testing`.
     #[cfg(feature = "testing")]
     pub fn wrap(mut self, wrap: Arc<dyn Wrap>) -> Self {
         self.wrap = Some(wrap);
         self
     }
 
-    /// Runs the workers on another runtime than the engine's own loop.
+    /// Runs the workers on another runtime than the engine's own loop. Default: the runtime on
+    /// which `build` is called.
     ///
-    /// Then as many workers that never yield as that runtime has threads do not keep the engine
-    /// from naming them and ending. Default: the runtime that `build` is called on.
+    /// Then the engine can still name its workers and end, even if workers that never yield block
+    /// all threads of their runtime.
     pub fn workers_on(mut self, runtime: Handle) -> Self {
         self.workers = Some(runtime);
         self
     }
 
-    /// Seeds the order of starts and the jitter, so that they are the same again. Default: another
-    /// one each time, so that engines that have lost the same thing do not come back to it in step;
-    /// a nested engine's follows from the outer one's, its path and its generation.
+    /// Sets the seed for the order of starts and the jitter, to make them repeatable. Default: a
+    /// random seed, so that engines that lost the same thing do not all retry it at the same
+    /// moment. The default of a nested engine comes from the outer engine's seed, the nested
+    /// engine's name and its generation.
     ///
-    /// Each engine logs its own at level debug, and [`Engine::seed`] returns it.
+    /// Each engine logs its seed at level debug, and [`Engine::seed`] returns it.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets how many events a slow subscriber may be behind before it misses some. Default 4096.
+    /// Sets how many events a subscriber may be behind before it misses some. Default: 4096. Must
+    /// be above zero.
     pub fn event_capacity(mut self, events: usize) -> Self {
         self.event_capacity = Some(events);
         self
     }
 
-    /// Bounds how long a kill takes; what has not stopped by then is left behind, and
-    /// [`Engine::wait`] names it. Default: no bound besides each worker's own graces.
+    /// Sets how long a kill may take. A worker that has not stopped by then is left behind, and
+    /// [`Engine::wait`] names it. Default: no limit except each worker's own graces.
     pub fn kill_deadline(mut self, deadline: Duration) -> Self {
         self.kill_deadline = Some(deadline);
         self
     }
 
-    /// Begins an engine on the present runtime.
+    /// Starts an engine on the current runtime.
     ///
     /// # Errors
     ///
-    /// When a setting cannot be used; it is named with its value.
+    /// If a setting cannot be used. The error names the setting and its value.
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime with time enabled.
+    /// If called outside a tokio runtime with time enabled.
     pub fn build(self) -> Result<Engine, ConfigError> {
         self.policy.validate()?;
         let event_capacity = self.event_capacity.unwrap_or(EVENT_CAPACITY);
@@ -182,7 +187,8 @@ impl EngineBuilder {
         }
         let (life, life_receiver) = watch::channel(Life::Running);
         let current = || {
-            // The loop's task would be the first to find that its runtime has no timers.
+            // Panics here if the runtime has no timers. Otherwise the loop's task would panic
+            // later.
             drop(sleep(Duration::ZERO));
             Handle::current()
         };
@@ -232,20 +238,21 @@ impl EngineBuilder {
         Ok(Engine { shared, caller: Caller::default() })
     }
 
-    /// Begins an engine that is a worker of another: its path is that worker's, and its events and
-    /// the runtime of its loop are the other engine's.
+    /// Starts an engine that is a worker of another engine. The new engine has that worker's path.
+    /// It shares the outer engine's events and the runtime of its loop.
     ///
-    /// [`Nested`](crate::Nested) is the way to nest an engine. This is for workers that build theirs by
+    /// Prefer [`Nested`](crate::Nested). This function is for workers that build their engine by
     /// hand.
     ///
-    /// The workers' runtime and the metrics are the outer engine's unless they are set, and the seed
-    /// follows from the outer one's. All else is this engine's own, with the same defaults as any
-    /// engine's: policy, filter, classifier and kill deadline.
+    /// The workers' runtime, the metrics and the test hook are the outer engine's unless they are
+    /// set. The default seed comes from the outer engine's seed. The policy, filter, classifier and
+    /// kill deadline are the new engine's own, with the usual defaults.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), and when a name or an event capacity is set: its path is that of its
-    /// worker, and the events are the outer engine's. Also when the worker is an engine already.
+    /// The same as for [`build`](Self::build). Also if a name or an event capacity is set, because
+    /// the path comes from the worker and the events belong to the outer engine. Also if the worker
+    /// already has an engine.
     pub fn build_nested(mut self, ctx: &Context) -> Result<NestedEngine, ConfigError> {
         if let Some(capacity) = self.event_capacity {
             let expected = "none for a nested engine, whose events are the outer one's";
@@ -276,7 +283,7 @@ impl fmt::Debug for EngineBuilder {
     }
 }
 
-/// Returns a seed that is another one each time.
+/// Returns a random seed.
 fn any_seed() -> u64 {
     RandomState::new().hash_one(0)
 }

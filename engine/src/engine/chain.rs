@@ -1,25 +1,26 @@
-//! The chain to a root cause, through any number of engines.
+//! Finds the chain to a root cause, across any number of engines.
 
 use super::Engine;
 use crate::seen::report::WorkerState;
 use crate::seen::why::Why;
 use crate::supervisor::call::{Chain, Question};
 
-/// Returns the chain from a worker to the root cause. It leads from user to what is used, which
-/// makes no circle across engines either, so it ends.
+/// Returns the chain from a worker to the root cause. Each step goes from a user to one of its
+/// inputs. This makes no cycle, even across engines, so the chain ends.
 pub(super) async fn why(engine: &Engine, name: &str) -> Option<Why> {
     let Chain { mut steps, mut handed_by } = ask(engine, name).await?;
     let mut shared = engine.shared.clone();
     while let Some(worker) = handed_by {
         let (path, name) = worker.place(&shared.environment.path);
-        // An engine that is gone has no more to say than that it misses something.
+        // If the engine is gone, the chain ends with the missing value.
         let Some(next) = engine.shared.tree.find(&path) else { break };
         let Some(chain) = ask(&engine.beside(next.clone()), name.as_str()).await else { break };
         match &*chain.steps {
-            // It has handed the value over meanwhile.
+            // The worker has handed the value over in the meantime.
             [only] if only.state == WorkerState::Running => break,
             [_] => steps.extend(chain.steps),
-            // What hands over is of interest only if it is the cause itself.
+            // The step of the worker that hands the value over is shown only if it is itself the
+            // cause.
             _ => steps.extend(chain.steps.into_iter().skip(1)),
         }
         (shared, handed_by) = (next, chain.handed_by);

@@ -1,10 +1,12 @@
+//! The input through which a worker gets a handle on its own engine.
+
 use super::Engine;
 use crate::manifolds::input::{Declared, Given, Inputs};
 
-/// The engine as an input of its own workers, to install and look at others.
+/// The engine as an input of its own workers, to install manifolds and ask about other workers.
 ///
-/// The handle keeps nothing alive. It knows which worker it was given to: a call through it that
-/// would wait for that worker's own end is refused.
+/// The handle does not keep the engine running. It knows its worker, and refuses a call in which
+/// that worker would wait for its own end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EngineInput;
 

@@ -1,3 +1,5 @@
+//! An engine that is a worker of another engine, built by hand.
+
 use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
@@ -8,15 +10,15 @@ use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::stop::Stop;
 
-/// An engine that is a worker of another, built by hand with
+/// An engine that is a worker of another engine. Built by hand with
 /// [`EngineBuilder::build_nested`](crate::EngineBuilder::build_nested).
 ///
-/// It is stopped like any worker, and killed when it is dropped. The outer engine does not take it
-/// for gone before its last worker is, also one that is stuck: with such a worker it is stuck
-/// itself, and is not started again before that worker really ends. When the outermost engine ends,
-/// what is stuck is left behind, and its `stop` names that. A fatal error in it, or workers that it
-/// leaves behind, is an ordinary failure to the outer engine. Give its manifold a grace that is
-/// longer than those of its workers together.
+/// A nested engine is stopped like any worker, and killed when it is dropped. To the outer engine
+/// it is gone only after its last worker is gone. While one of its workers is stuck, the nested
+/// engine is stuck too, and is not started again before that worker has ended. When the outermost
+/// engine ends, stuck workers are left behind, and its `stop` names them. A fatal error in a nested
+/// engine, or workers that it leaves behind, are an ordinary failure to the outer engine. Set a
+/// grace for its manifold that is longer than the graces of its workers together.
 ///
 /// # Examples
 ///
@@ -84,7 +86,7 @@ impl Worker for NestedEngine {
         let left_behind = shared.left_behind();
         if let (Some(outer), false) = (&shared.outer, left_behind.is_empty()) {
             outer.leave_inside(left_behind);
-            // Its own loop has given its workers all the time they had.
+            // The nested engine's loop has already waited for its workers as long as they may take.
             stop.set_linger_grace(Duration::ZERO);
         }
         ended.map_err(|error: EngineError| Exit::failed(error))

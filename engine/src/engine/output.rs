@@ -1,3 +1,5 @@
+//! A request for the value behind a name, to await or to follow.
+
 use std::fmt;
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -11,11 +13,12 @@ use crate::vocabulary::name::Name;
 use crate::vocabulary::value::Kind;
 
 impl Engine {
-    /// Asks for the value behind a name: await it, or [`follow`](OutputRequest::follow) it.
+    /// Requests the value behind a name. Await the request to get the value once, or call
+    /// [`follow`](OutputRequest::follow) to see each change.
     ///
-    /// Awaiting waits until a worker is up that offers it, however long that takes; the name need
-    /// not be installed. Who installs a manifold there later that offers something else does not end
-    /// the wait: what offers it may still come.
+    /// Awaiting waits until a worker offers the value, however long that takes. The name need not
+    /// be installed. If a manifold without this output is installed during the wait, the wait goes
+    /// on, because another manifold may still offer the value.
     pub fn output<T>(&self, name: Name<T>) -> OutputRequest<T>
     where
         T: Clone + Send + Sync + 'static,
@@ -24,7 +27,7 @@ impl Engine {
     }
 }
 
-/// A question for the value behind a name; made by [`Engine::output`].
+/// A request for the value behind a name; made by [`Engine::output`].
 #[must_use = "a request does nothing until it is awaited or followed"]
 pub struct OutputRequest<T> {
     engine: Engine,
@@ -36,12 +39,12 @@ impl<T: Clone + Send + Sync + 'static> OutputRequest<T> {
         Self { engine, name }
     }
 
-    /// Follows the value: it is `None` while no worker offers it.
+    /// Follows the value. It is `None` while no worker offers it.
     ///
     /// # Errors
     ///
-    /// When the engine has ended, and when a manifold is installed under the name that does not
-    /// offer the type.
+    /// If the engine has ended, or if a manifold is installed under the name and does not offer the
+    /// type.
     pub async fn follow(self) -> Result<Live<T>, ChangeError> {
         let name = self.name.into_text();
         let question = |reply| Question::Follow(name, Kind::of::<T>(), reply);
@@ -60,7 +63,7 @@ impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
             let mut live = self.follow().await?;
             tokio::select! {
                 biased;
-                // What is not up when the engine is killed will never be.
+                // A worker that is not up when the engine is killed never comes up.
                 _ = life.wait_for(|life| !matches!(life, Life::Running)) => Err(ChangeError::Stopped),
                 value = live.value() => value.map_err(|EngineGone| ChangeError::Stopped),
             }

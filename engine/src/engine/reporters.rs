@@ -1,7 +1,7 @@
-//! Asks the workers for their own reports, outside the engine's loop.
+//! Asks the workers' reporters for their reports, outside the engine's loop.
 //!
-//! Each reporter runs in a task of its own, owes at most one answer, and is dropped with its worker:
-//! there are never more such tasks than workers.
+//! Each reporter runs in a task of its own, owes at most one answer, and is dropped with its
+//! worker. So there are never more such tasks than workers.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -25,32 +25,32 @@ use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
 use crate::worker::stop::cell::Linger;
 
-/// What comes of a question.
+/// The answer of a reporter.
 enum Answer {
     Detail(Detail),
-    /// Its text.
+    /// The text of the panic.
     Panicked(String),
-    /// Nothing: it has ended with its worker or its runtime.
+    /// No answer: the reporter has ended with its worker or its runtime.
     Gone,
 }
 
-/// What is said of a reporter that has ended.
+/// The text in the report for a reporter that has ended.
 const GONE: &str = "ended before it answered";
 
 tokio::task_local! {
-    /// How long the reporter that runs has to answer.
+    /// How long the current reporter may take to answer.
     static LIMIT: Duration;
 }
 
-/// Returns how long the reporters of an engine have that is reported as a part of another: less
-/// than it has itself, so that it can say which of them did not answer.
+/// Returns how long the reporters of a nested engine may take to answer. This is less than the
+/// nested engine's own deadline, so its report can still name the reporters that did not answer.
 pub(super) fn inner_limit(engine: &Engine) -> Duration {
     let outer =
         LIMIT.try_with(|limit| *limit).unwrap_or(engine.shared.environment.policy.report_deadline);
     outer / 10 * 9
 }
 
-/// Takes a report; no reporter is waited for longer than the limit.
+/// Returns a report. Waits for no reporter longer than the limit.
 pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
     let Some(snapshot) = engine.ask(Question::Snapshot).await else {
         return last_report(engine).await;
@@ -63,11 +63,11 @@ pub(super) async fn report(engine: &Engine, limit: Duration) -> Report {
     report
 }
 
-/// Asks the reporters of workers, and waits for their answers as long as that may take.
+/// Asks the reporters, and waits for each answer until its deadline.
 ///
-/// The caller may be on no runtime: the deadlines are tasks on the engine's own.
+/// The caller may have no runtime, so the deadlines are tasks on the engine's own runtime.
 async fn ask_all(driver: &Handle, report: &mut Report, asks: &[Asking], limit: Duration) {
-    // How many owe an answer until when.
+    // For each deadline, how many reporters still owe an answer.
     let mut owing: BTreeMap<Duration, usize> = BTreeMap::new();
     let (sender, mut answers) = mpsc::unbounded_channel();
     for (index, asking) in asks.iter().enumerate() {
@@ -100,7 +100,7 @@ async fn ask_all(driver: &Handle, report: &mut Report, asks: &[Asking], limit: D
             biased;
             Some(answer) = answers.recv() => answer,
             over = deadlines.join_next() => {
-                // Without its runtime the engine has ended: nobody is waited for any more.
+                // The runtime is gone, so the engine has ended: stop waiting.
                 let Some(Ok(deadline)) = over else { return };
                 owing.remove(&deadline);
                 continue;
@@ -126,8 +126,8 @@ async fn ask_all(driver: &Handle, report: &mut Report, asks: &[Asking], limit: D
     }
 }
 
-/// Adds what nested engines show from outside that gave no report of their own: the same but for
-/// the reports of their workers, so that nobody is waited for once more at any depth.
+/// Adds reports for nested engines that gave no report of their own. They leave out the reports of
+/// the nested workers, so no level adds another wait.
 async fn look_into(engine: &Engine, report: &mut Report) {
     for nested in engine.shared.tree.nested_in(&engine.shared.environment.path) {
         let name = nested.environment.path.rsplit_once('/').map_or("", |(_, name)| name);
@@ -152,7 +152,7 @@ fn is_unwell(detail: &Detail) -> bool {
 }
 
 async fn last_report(engine: &Engine) -> Report {
-    // What it is made of is there before the verdict is.
+    // The data for the last report is stored before the verdict.
     drop(engine.wait().await);
     engine
         .shared
@@ -171,7 +171,7 @@ async fn last_report(engine: &Engine) -> Report {
         })
 }
 
-/// Asks one reporter. Its code may panic when it is called and whenever it is polled.
+/// Asks one reporter. Its code may panic in the call and in each poll.
 async fn answer(owing: Owing, limit: Duration) {
     let ask = || LIMIT.sync_scope(limit, || (owing.asked.0)());
     let called = catch_unwind(AssertUnwindSafe(ask));
@@ -194,13 +194,13 @@ fn panicked(payload: Box<dyn Any + Send>) -> Answer {
     Answer::Panicked(text::written(&Panicked::from_payload(payload)))
 }
 
-/// An answer that is owed; dropping it says that there will be none.
+/// An answer that a reporter owes. Dropping it sends [`Answer::Gone`].
 struct Owing {
     ask: Arc<Ask>,
     index: usize,
-    /// None once it is owed no longer.
+    /// `None` once the answer was sent.
     sender: Option<mpsc::UnboundedSender<(usize, Answer)>>,
-    /// The reporter is dropped before its worker counts as gone.
+    /// The reporter and the guard of its worker. The reporter is dropped first.
     asked: (Reporter, Linger),
 }
 
@@ -211,9 +211,9 @@ impl Owing {
 
     fn send(&mut self, answer: Answer) {
         if let Some(sender) = self.sender.take() {
-            // First: who gets the answer may ask again.
+            // This comes first: the receiver of the answer may ask again at once.
             self.ask.is_owing.store(false, Ordering::Release);
-            // An answer that comes too late is dropped.
+            // If the answer is too late, nobody receives it.
             drop(sender.send((self.index, answer)));
         }
     }

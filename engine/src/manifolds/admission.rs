@@ -1,10 +1,10 @@
-//! What a worker must pass before it is started: a check with inputs of its own, put around a
-//! manifold.
+//! Admission: a check around a manifold, with its own inputs, that each worker must pass before it
+//! is started.
 //!
 //! Invariants:
-//! 1. The wrapped manifold is given exactly the inputs that it declares, each as it declares it.
-//! 2. A pass is dropped after the worker's future, all that lingers of it and what it offered, and
-//!    before the worker is gone.
+//! 1. The wrapped manifold gets exactly the inputs that it declares, each as it declares it.
+//! 2. A pass is dropped after the worker's future, its lingering parts and its outputs, and before
+//!    the worker is gone.
 
 use std::sync::Arc;
 
@@ -20,18 +20,19 @@ use crate::worker::context::Context;
 use crate::worker::launch::{Blueprint, Declaration, InputValue, Launch, Outermost};
 
 impl Manifold {
-    /// Admits each worker by a check on further inputs, before it is started.
+    /// Adds a check that each worker must pass before it is started. The check has its own inputs.
     ///
-    /// It is how a manifold is wrapped: its inputs, start, outputs, reporter and settings stay as
-    /// they are. `admit` is called in the worker's task with the values of `inputs`; with an error
-    /// the worker ends by it before its start is called, and what `Ok` holds is kept for as long as
-    /// the worker lives, its blocking work included. `admit` should decide at once: say
-    /// [`Exit::Missing`] rather than wait, and the next change of one of its inputs asks again.
+    /// Use it to wrap a manifold: its inputs, start, outputs, reporter and settings stay as they
+    /// are. `admit` is called in the worker's task with the values of `inputs`. If it returns an
+    /// error, the worker ends with that error, and its start is not called. A value in `Ok` is kept
+    /// until the worker is gone, so also during its blocking work. `admit` should decide at once:
+    /// it should return [`Exit::Missing`] instead of waiting. The next change of one of its inputs
+    /// calls it again.
     ///
-    /// A manifold may be admitted several times; the last check that was added is asked first. An
-    /// input that the manifold declares itself is shared. If the two declare it differently, the
-    /// worker is started and bounced as the stricter of them asks, and a live view then keeps its
-    /// first value, because any other one bounces the worker.
+    /// A manifold may have several checks. The check that was added last is called first. If the
+    /// manifold already declares one of the inputs, both share it. If they declare it differently,
+    /// the stricter declaration decides when the worker is started and bounced. A live view of such
+    /// an input keeps its first value, because each new value bounces the worker.
     ///
     /// # Examples
     ///
@@ -73,14 +74,15 @@ impl Manifold {
     }
 }
 
-/// The manifold around another one.
+/// A manifold with a check around another manifold.
 struct Admission<I, A> {
     inner: Arc<dyn Blueprint>,
     inputs: I,
     admit: A,
-    /// The inner manifold's inputs and then those of the check, each once.
+    /// The inner manifold's inputs, then those of the check. An input that both declare appears
+    /// once.
     declared: Box<[Declaration]>,
-    /// Where the inputs of the check are among them, and how it declares them.
+    /// For each input of the check: its index in `declared`, and its own need.
     own: Box<[(usize, Need)]>,
 }
 
@@ -95,7 +97,7 @@ impl<I: Inputs, A> Admission<I, A> {
     }
 }
 
-/// Returns where an input is among those declared, and adds it if it is new.
+/// Returns the index of an input in `declared`. Adds the input if it is new.
 fn place(declared: &mut Vec<Declaration>, input: &Declaration) -> usize {
     let is_same = |other: &Declaration| {
         other.name.as_str() == input.name.as_str() && other.kind.id() == input.kind.id()
@@ -109,7 +111,7 @@ fn place(declared: &mut Vec<Declaration>, input: &Declaration) -> usize {
     }
 }
 
-/// Returns the need that is met exactly when both are.
+/// Returns the need that is met exactly when both needs are met.
 fn stricter(one: Need, other: Need) -> Need {
     match (one.bounces() || other.bounces(), one.gates() || other.gates()) {
         (true, true) => Need::Required,
@@ -119,7 +121,7 @@ fn stricter(one: Need, other: Need) -> Need {
     }
 }
 
-/// Gives of what was given for all inputs what one declaration asks for.
+/// Returns the value of one input in the form that one of its declarations asks for.
 fn share(
     input_value: &InputValue,
     need: Need,
@@ -135,7 +137,7 @@ fn share(
             let value =
                 if let InputValue::Value(value) = fixed { Some(Arc::clone(value)) } else { None };
             let (sender, receiver) = follow::channel(value);
-            // While it lives the view is not closed, which would say that the engine is gone.
+            // Keep the sender. Without it the live view would report that the engine is gone.
             kept.push(sender);
             InputValue::Live(receiver)
         }

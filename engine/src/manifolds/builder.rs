@@ -1,3 +1,5 @@
+//! The builders of manifolds.
+
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -9,7 +11,7 @@ use crate::vocabulary::exit::{Exit, Outcome};
 use crate::worker::Worker;
 use crate::worker::context::Context;
 
-/// Builds a [`Manifold`]: first its inputs, then how it starts, then what it offers.
+/// Builds a [`Manifold`]: first its inputs, then its start, then its outputs.
 #[must_use = "a builder does nothing until `build` or `run`"]
 pub struct Builder<I> {
     inputs: I,
@@ -27,7 +29,7 @@ impl Builder<()> {
         Self { inputs: () }
     }
 
-    /// Declares the inputs. `start` gets their values, and reaches nothing else.
+    /// Declares the inputs. `start` gets their values, and can use no other worker's output.
     pub fn inputs<I: Inputs>(self, inputs: I) -> Builder<I::Owned> {
         Builder { inputs: inputs.into_owned() }
     }
@@ -36,8 +38,8 @@ impl Builder<()> {
 impl<I: Inputs + Send + Sync + 'static> Builder<I> {
     /// Starts a worker with the inputs' values.
     ///
-    /// `start` is called once for every generation. It should return soon: its future is dropped
-    /// when the worker is to stop, and has failed when the start timeout is over.
+    /// `start` is called once for each generation. It should return soon. Its future is dropped
+    /// when the worker is told to stop. The worker fails when the start timeout is over.
     pub fn start<S, F, W>(self, start: S) -> StagedBuilder<I, impl Start<I::Values, W>, W>
     where
         S: Fn(I::Values, Context) -> F + Send + Sync + 'static,
@@ -62,10 +64,11 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
         self.start(move |values, ctx| start(config.clone(), values, ctx))
     }
 
-    /// Starts a worker by a function that blocks, on a thread for such work.
+    /// Starts a worker with a function that blocks, on a thread of tokio's blocking pool.
     ///
-    /// A stop while it runs has to wait for its end, as for any other worker's: told, grace, then
-    /// reported as stuck. [`Context::stop`] tells it.
+    /// The function cannot be stopped from outside. A stop during the function waits for its end,
+    /// with the usual steps: request to stop, grace, report as stuck. The function can check
+    /// [`Context::stop`].
     pub fn start_blocking<S, W>(self, start: S) -> StagedBuilder<I, impl Start<I::Values, W>, W>
     where
         S: Fn(I::Values, &Context) -> Result<W, Exit> + Send + Sync + 'static,
@@ -81,12 +84,12 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
         })
     }
 
-    /// Says what a closure worker offers: a tuple of values.
+    /// Declares the outputs of a closure worker: a tuple of values.
     pub fn offers<O: Offers>(self) -> OfferingBuilder<I, O> {
         OfferingBuilder { inputs: self.inputs, offers: PhantomData }
     }
 
-    /// Makes a worker of a closure that offers nothing; see [`OfferingBuilder::run`].
+    /// Makes a worker from a closure that offers nothing; see [`OfferingBuilder::run`].
     pub fn run<S, F>(self, run: S) -> Manifold
     where
         S: Fn(I::Values, Up<()>) -> F + Send + Sync + 'static,
@@ -95,7 +98,7 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
         self.offers::<()>().run(run)
     }
 
-    /// Makes a worker of a function with a thread of its own; see
+    /// Makes a worker from a blocking function that has a thread of its own; see
     /// [`OfferingBuilder::run_blocking`].
     pub fn run_blocking<S>(self, run: S) -> Manifold
     where
@@ -111,7 +114,7 @@ impl<I> fmt::Debug for Builder<I> {
     }
 }
 
-/// Builds a [`Manifold`] of a closure; made by [`Builder::offers`].
+/// Builds a [`Manifold`] from a closure; made by [`Builder::offers`].
 #[must_use = "a builder does nothing until `run`"]
 pub struct OfferingBuilder<I, O> {
     inputs: I,
@@ -119,10 +122,11 @@ pub struct OfferingBuilder<I, O> {
 }
 
 impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
-    /// Makes a worker of a closure.
+    /// Makes a worker from a closure.
     ///
-    /// It is up when it calls [`Up::ready`] with what it offers, and gets its [`Stop`](crate::Stop)
-    /// in return. Its future is one: a stop that comes before is told like any other.
+    /// The worker is up when it calls [`Up::ready`] with its outputs. The call returns its
+    /// [`Stop`](crate::Stop). The start and the run are one future. So a stop before `ready` does
+    /// not drop the future at once: the engine waits for the worker's end as usual.
     ///
     /// # Examples
     ///
@@ -146,7 +150,7 @@ impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
         Closure::manifold(self.inputs, run)
     }
 
-    /// Makes a worker of a closure that gets a clone of the config for each generation.
+    /// Makes a worker from a closure that gets a clone of the config for each generation.
     pub fn run_with<C, S, F>(self, config: C, run: S) -> Manifold
     where
         C: Clone + Send + Sync + 'static,
@@ -156,10 +160,11 @@ impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
         self.run(move |values, up| run(config.clone(), values, up))
     }
 
-    /// Makes a worker of a function that blocks for long, on a thread of its own.
+    /// Makes a worker from a function that blocks for long, on a thread of its own.
     ///
-    /// It must look at its [`Stop`](crate::Stop): nothing can end it from outside. One that
-    /// outlives its grace is reported as stuck, and is not started again before it really ends.
+    /// The function must check its [`Stop`](crate::Stop), because nothing can end it from outside.
+    /// A worker that outlives its grace is reported as stuck, and is not started again before the
+    /// function has returned.
     pub fn run_blocking<S>(self, run: S) -> Manifold
     where
         S: Fn(I::Values, Up<O>) -> Outcome + Send + Sync + 'static,

@@ -1,4 +1,5 @@
-//! Workers that are closures: they say what they offer, and are up when they hand it over.
+//! Closure workers: one function is the whole worker, and calls `ready` with its outputs when it is
+//! up.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -27,11 +28,11 @@ use crate::worker::publish::{Changes, Forwarder, Handoff};
 use crate::worker::stop::Stop;
 use crate::worker::task::{Callbacks, NEVER_UP, Offered, TaskState};
 
-/// What a closure worker offers: a tuple of up to eight values, each of another type.
+/// The outputs of a closure worker: a tuple of up to eight values, each of a different type.
 ///
-/// A value is a type that is `Clone + Send + Sync`; a [`Changing`] value may stand in its place.
+/// Each value is `Clone + Send + Sync`, or is a [`Changing`] value.
 pub trait Offers: Sized + Send + 'static {
-    /// Whether any of the values changes.
+    /// Whether any of the values is a [`Changing`] value.
     #[doc(hidden)]
     const CHANGES: bool;
 
@@ -42,7 +43,7 @@ pub trait Offers: Sized + Send + 'static {
     fn hand_over(self, handed: &mut Handed<'_>);
 }
 
-/// Collects what a closure worker hands over.
+/// Collects the outputs of a closure worker.
 #[doc(hidden)]
 #[expect(missing_debug_implementations, reason = "it cannot be reached from outside")]
 pub struct Handed<'a> {
@@ -51,7 +52,7 @@ pub struct Handed<'a> {
     changes: Changes,
 }
 
-/// One element of what a closure worker offers.
+/// One output of a closure worker.
 pub trait Offer: Send + 'static {
     #[doc(hidden)]
     const CHANGES: bool = false;
@@ -73,10 +74,10 @@ impl<T: Clone + Send + Sync + 'static> Offer for T {
     }
 }
 
-/// A value that is offered as it was given, without a clone.
+/// A value that is offered without a clone.
 pub(crate) struct Passed<T>(pub(crate) Arc<T>);
 
-// `Passed` is not `Clone`, so it is no plain value.
+// `Passed` is not `Clone`, so this does not overlap with the impl for plain values.
 impl<T: Clone + Send + Sync + 'static> Offer for Passed<T> {
     fn kind() -> &'static Kind {
         Kind::of::<T>()
@@ -87,14 +88,14 @@ impl<T: Clone + Send + Sync + 'static> Offer for Passed<T> {
     }
 }
 
-/// An output of a closure worker that changes while it runs.
+/// An output of a closure worker that changes while the worker runs.
 ///
-/// It offers the values' type, not itself. Every new value that is not equal to the one before is
-/// an input change to those who required it.
+/// The output's type is `T`. Each new value that differs from the one before is an input change for
+/// users that require it.
 pub struct Changing<T>(watch::Receiver<T>);
 
 impl<T> Changing<T> {
-    /// Offers the values of a watch.
+    /// Offers the values of a `watch` channel.
     pub fn new(receiver: watch::Receiver<T>) -> Self {
         Self(receiver)
     }
@@ -106,7 +107,7 @@ impl<T> fmt::Debug for Changing<T> {
     }
 }
 
-// `Changing` is not `Clone`, so it is no plain value.
+// `Changing` is not `Clone`, so this does not overlap with the impl for plain values.
 impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
     const CHANGES: bool = true;
 
@@ -155,12 +156,12 @@ offers!(A 0 B 1 C 2 D 3 E 4 F 5);
 offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6);
 offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
 
-/// What a worker that is a closure or a blocking function says when it is up.
+/// The handle with which a closure or a blocking function reports that it is up.
 ///
-/// A worker that ends without a call of `ready` was never up. One that drops this and goes on can
-/// never come up: its health says so, at once if it was dropped in another task or thread than the
-/// worker's own, and a second later if the worker is a blocking function that has not returned by
-/// then.
+/// A worker that ends without a call of `ready` was never up. A worker that drops this handle and
+/// goes on can never come up, and its health says so. The health changes at once if the handle is
+/// dropped outside the worker's own task or thread. It changes a second later if a blocking
+/// function drops the handle on its own thread and has not returned by then.
 #[must_use = "the worker is up when `ready` is called"]
 pub struct Up<O> {
     ctx: Context,
@@ -170,17 +171,17 @@ pub struct Up<O> {
     offers: PhantomData<fn(O)>,
 }
 
-/// What passes on the values of changing outputs, and where the worker runs.
+/// Where the worker runs, and how new values of its changing outputs reach the engine.
 enum Follower {
-    /// The worker's own task.
+    /// The worker's own task polls the changing outputs.
     Task(Handoff, Option<task::Id>),
-    /// A task for a worker that blocks a thread; it ends when this place is emptied, which is when the
-    /// function returns.
+    /// A separate task polls them, because the worker blocks a thread. The task ends when the place
+    /// is emptied, after the function has returned.
     Beside(Arc<Mutex<Option<Forwarder>>>, ThreadId),
 }
 
-/// How long a blocking function may take to return after it has dropped its `Up`: mostly that is
-/// how it returns.
+/// How long a blocking function may take to return after it has dropped its `Up`. Most functions
+/// drop it by returning.
 const TIME_TO_RETURN: Duration = Duration::from_secs(1);
 
 impl<O: Offers> Up<O> {
@@ -188,10 +189,11 @@ impl<O: Offers> Up<O> {
         Self { ctx, follower, reporter: None, is_ready: false, offers: PhantomData }
     }
 
-    /// Takes the worker's own report from an asynchronous function, from when it is up on.
+    /// Sets the asynchronous function that returns the worker's own report. It is used from when
+    /// the worker is up.
     ///
-    /// It runs in a task of its own. One that does not answer within the report deadline is named
-    /// in the report, and is not asked again before it has answered.
+    /// The reporter runs in a task of its own. The report names a reporter that does not answer
+    /// within the report deadline. Such a reporter is not asked again before it has answered.
     pub fn report<P, F, D>(mut self, reporter: P) -> Self
     where
         P: Fn() -> F + Send + Sync + 'static,
@@ -202,10 +204,10 @@ impl<O: Offers> Up<O> {
         self
     }
 
-    /// Says that the worker is up, and hands over what it offers.
+    /// Reports that the worker is up, with its outputs.
     ///
-    /// Returns the request to stop, which may have been told already: a closure awaits
-    /// [`Stop::wait`], a blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
+    /// Returns the request to stop, which may be set already. A closure awaits [`Stop::wait`]. A
+    /// blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
     pub fn ready(mut self, offers: O) -> Stop {
         self.is_ready = true;
         let identity = self.ctx.identity();
@@ -216,7 +218,8 @@ impl<O: Offers> Up<O> {
         }
         let (outputs, reporter) = (handed.values.into_iter().collect(), self.reporter.take());
         let offered = Offered { outputs, reporter };
-        // Told first: a change of a worker that is not known to be up would be lost.
+        // This message comes first, because the loop ignores changes of a worker that it does not
+        // know as up.
         offered.tell(self.ctx.stop());
         let stop = self.ctx.stop().clone();
         match &self.follower {
@@ -228,7 +231,7 @@ impl<O: Offers> Up<O> {
         stop
     }
 
-    /// Returns what the closure is told of the worker it is.
+    /// Returns the worker's name, path and other facts about it.
     pub fn context(&self) -> &Context {
         &self.ctx
     }
@@ -241,7 +244,8 @@ impl<O> Drop for Up<O> {
             return;
         }
         match &self.follower {
-            // The task looks at it after this poll: a worker that ends now says nothing besides.
+            // The task checks this after its current poll. A worker that ends in this poll does not
+            // become degraded.
             Follower::Task(_, id) if *id == task::try_id() => stop.set_unready(),
             Follower::Beside(place, id) if *id == thread::current().id() => {
                 let (stop, driver) = (stop.clone(), &self.ctx.identity().environment().driver);
@@ -264,7 +268,7 @@ impl<O> fmt::Debug for Up<O> {
     }
 }
 
-/// The body of the manifold of a closure worker.
+/// The body of a closure worker's manifold.
 pub(super) struct Closure<I, S, O> {
     inputs: I,
     run: S,
@@ -322,7 +326,7 @@ where
     }
 }
 
-/// The body of the manifold of a worker that blocks a thread of its own.
+/// The body of a blocking worker's manifold.
 pub(super) struct Blocking<I, S, O> {
     inputs: I,
     run: S,
@@ -356,7 +360,7 @@ where
         launch.spawn_thread(
             Arc::clone(&definition) as Arc<dyn Blueprint>,
             move |input_values, ctx| {
-                // The forwarder ends with the function, before the worker's end is told.
+                // The forwarder ends when the function returns, before the worker's end is sent.
                 let forwarder = Arc::new(Mutex::new(None));
                 let mut given = Given::new(input_values, ctx);
                 let values = definition.body.inputs.take(&mut given);

@@ -1,3 +1,5 @@
+//! The kinds of inputs that a manifold can declare.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use crate::vocabulary::value::{Kind, downcast};
 use crate::worker::context::Context;
 use crate::worker::launch::{Declaration, InputValue, InputValues};
 
-/// The inputs of a manifold, and the values that its `start` is given for them.
+/// The inputs of a manifold, and the values that its `start` gets for them.
 ///
 /// | input | value |
 /// | --- | --- |
@@ -24,12 +26,12 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// | `Vec<I>` | `Vec` of the values, in the same order |
 /// | `BTreeMap<K, I>` | a map from the same keys |
 ///
-/// They nest, so a tuple may hold a vector of inputs that is made at run time.
+/// Inputs nest: a tuple may hold a vector of inputs that is made at run time.
 ///
 /// # Implementing it
 ///
-/// A struct of inputs is an input too: implement each method by calling it on every field, in the
-/// same order.
+/// A struct of inputs can be an input too. Implement each method by calling it on every field, in
+/// the same order.
 ///
 /// ```
 /// use crankcase_engine::Name;
@@ -68,7 +70,7 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
             listed at `crankcase_engine::input::Inputs`"
 )]
 pub trait Inputs {
-    /// What `start` is given.
+    /// The type of the values that `start` gets.
     type Values: Send + 'static;
     /// The same inputs without borrows.
     type Owned: Inputs<Values = Self::Values> + Send + Sync + 'static;
@@ -76,10 +78,10 @@ pub trait Inputs {
     /// Declares every input, in order.
     fn declare(&self, declared: &mut Declared);
 
-    /// Takes the values, in the order in which [`declare`](Self::declare) declares the inputs.
+    /// Takes the values, in the order in which [`declare`](Self::declare) declares their inputs.
     fn take(&self, given: &mut Given) -> Self::Values;
 
-    /// Gives up the borrows.
+    /// Converts to inputs without borrows.
     fn into_owned(self) -> Self::Owned;
 }
 
@@ -95,7 +97,7 @@ impl Declared {
     }
 }
 
-/// The values that one start is given, in the order of its inputs.
+/// The values for one start, in the order of its inputs.
 pub struct Given {
     input_values: smallvec::IntoIter<[InputValue; 1]>,
     ctx: Context,
@@ -110,7 +112,7 @@ impl Given {
         &self.ctx
     }
 
-    /// Gives the context back, when all was taken.
+    /// Returns the context after all values were taken.
     pub(crate) fn into_context(self) -> Context {
         self.ctx
     }
@@ -125,7 +127,8 @@ impl Given {
     fn live<T: Clone + 'static>(&mut self) -> Live<T> {
         match self.input_values.next() {
             Some(InputValue::Live(receiver)) => Live::new(receiver),
-            // Only a `take` that does not follow its `declare` comes here: nothing will ever come.
+            // Only a `take` that does not match its `declare` gets here. The view never gets a
+            // value.
             _ => Live::new(follow::channel(None).1),
         }
     }
@@ -154,7 +157,7 @@ impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
     }
 }
 
-/// A required input that is taken as it is, without a clone.
+/// A required input whose value is taken without a clone.
 #[derive(Debug)]
 pub(crate) struct SharedInput<T>(pub(crate) Name<T>);
 
@@ -196,10 +199,10 @@ impl<I: Inputs + Clone> Inputs for &I {
     }
 }
 
-/// An input whose absence is no obstacle; made by [`Name::optional`].
+/// An input that may be absent; made by [`Name::optional`].
 ///
-/// Its coming and its going each bounce the worker. A start waits while the input is coming; one
-/// that failed, is done, parked or not installed is not.
+/// The worker is bounced when the input comes and when it goes. A start waits while the input is
+/// coming. A start does not wait for an input that failed, is done, is parked or is not installed.
 #[derive(Debug, Clone)]
 pub struct OptionalInput<T> {
     name: Name<T>,
@@ -210,7 +213,7 @@ impl<T> OptionalInput<T> {
         Self { name }
     }
 
-    /// Gives a default in place of an absent value.
+    /// Sets a default to use while the value is absent.
     #[must_use]
     pub fn or(self, default: T) -> DefaultedInput<T> {
         DefaultedInput { name: self.name, default }
@@ -258,10 +261,11 @@ impl<T: Clone + Send + Sync + 'static> Inputs for DefaultedInput<T> {
     }
 }
 
-/// An input that is followed; made by [`Name::live`].
+/// An input that the worker follows; made by [`Name::live`].
 ///
-/// It never bounces the worker and never delays it. At shutdown the worker stops before the input
-/// does; when the input alone is bounced or taken out, the worker sees `None`.
+/// A live input never bounces the worker, and does not delay its start. At shutdown the worker
+/// stops before the input's worker. If only the input is bounced or uninstalled, the worker sees
+/// `None`.
 #[derive(Debug, Clone)]
 pub struct LiveInput<T> {
     name: Name<T>,
@@ -273,7 +277,7 @@ impl<T> LiveInput<T> {
         Self { name, need: Need::Live }
     }
 
-    /// Delays the start until the input has a first value.
+    /// Makes the start wait until the input has a first value.
     #[must_use]
     pub fn required(self) -> Self {
         Self { need: Need::LiveRequired, ..self }
@@ -298,13 +302,15 @@ impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
 }
 
 impl<T> Name<T> {
-    /// Makes this an optional input: `None` when it is not there, and a bounce when that changes.
+    /// Makes an optional input from the name: `None` while it is absent. A change bounces the
+    /// worker.
     #[must_use]
     pub fn optional(&self) -> OptionalInput<T> {
         OptionalInput::new(self.clone())
     }
 
-    /// Makes this a live input: a [`Live`](crate::Live) to follow, which never bounces the worker.
+    /// Makes a live input from the name: a [`Live`](crate::Live) to follow. A change never bounces
+    /// the worker.
     #[must_use]
     pub fn live(&self) -> LiveInput<T> {
         LiveInput::new(self.clone())

@@ -1,3 +1,5 @@
+//! The manifold for a value that is provided from outside.
+
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
@@ -6,7 +8,7 @@ use super::Manifold;
 use crate::vocabulary::value::Kind;
 use crate::worker::launch::{Blueprint, Declaration, Launch};
 
-/// A manifold that only hands in a value from outside.
+/// A manifold that only provides a value from outside.
 struct Provided(Arc<dyn Blueprint>);
 
 impl Blueprint for Provided {
@@ -28,7 +30,7 @@ impl Blueprint for Provided {
 }
 
 impl Manifold {
-    /// Returns a manifold that hands in a value from outside.
+    /// Returns a manifold that provides a value from outside.
     pub(crate) fn provided<T: Clone + Send + Sync + 'static>(value: T) -> Self {
         let provider = Self::builder().offers::<(T,)>().run_with(value, |value, (), up| async {
             up.ready((value,)).wait().await;

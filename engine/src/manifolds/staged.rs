@@ -1,3 +1,5 @@
+//! Staged workers: `start` returns the worker, and the worker then runs.
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -20,7 +22,7 @@ use crate::worker::publish::{Changes, Handoff};
 use crate::worker::stop::Stop;
 use crate::worker::task::{Callbacks, Offered, TaskState};
 
-/// A function that starts workers; every `async` closure with the right types is one.
+/// A function that starts a worker. Every function or closure that returns such a future is one.
 pub trait Start<V, W>: Send + Sync + 'static {
     /// The future of a start.
     type Future: Future<Output = Result<W, Exit>> + Send + 'static;
@@ -41,7 +43,7 @@ where
     }
 }
 
-/// Builds a [`Manifold`] whose workers are started in one step and run in another; made by
+/// Builds a [`Manifold`] with separate steps to start and to run a worker; made by
 /// [`Builder::start`](super::Builder::start).
 ///
 /// Outputs and the reporter are taken from the worker after its start and before its run.
@@ -64,9 +66,9 @@ where
         Self { staged, offers: SmallVec::new() }
     }
 
-    /// Offers a value under the manifold's name. Each output has a type of its own.
+    /// Offers a value under the manifold's name. Each output must have a different type.
     ///
-    /// The value belongs to one generation. It is cloned for each user: make it cheap to clone.
+    /// The value belongs to one generation. It is cloned for each user, so make it cheap to clone.
     #[inline]
     pub fn output<T>(self, output: impl Fn(&W) -> T + Send + Sync + 'static) -> Self
     where
@@ -79,9 +81,9 @@ where
 
     /// Offers a value that changes while the worker runs.
     ///
-    /// A value that is not equal to the one before bounces those who require it, and is simply the
-    /// next value for those who follow it. Values that come faster than they can be passed on are
-    /// skipped, but never the last.
+    /// A new value that differs from the one before bounces the users that require it. Users that
+    /// follow it see it as the next value. If values come too fast, some are skipped, but never the
+    /// last.
     pub fn changing<T>(
         self,
         output: impl Fn(&W) -> watch::Receiver<T> + Send + Sync + 'static,
@@ -96,11 +98,11 @@ where
         self.offer::<T>(Box::new(followed))
     }
 
-    /// Takes the worker's own report from an asynchronous function, which is made before `run`
-    /// consumes the worker.
+    /// Sets a function that makes the worker's reporter from the worker before `run` takes the
+    /// worker. The reporter is an asynchronous function that returns the worker's own report.
     ///
-    /// It runs in a task of its own. One that does not answer within the report deadline is named
-    /// in the report, and is not asked again before it has answered.
+    /// The reporter runs in a task of its own. The report names a reporter that does not answer
+    /// within the report deadline. Such a reporter is not asked again before it has answered.
     pub fn report<P, F, D>(mut self, reporter: impl Fn(&W) -> P + Send + Sync + 'static) -> Self
     where
         P: Fn() -> F + Send + Sync + 'static,
@@ -134,7 +136,7 @@ impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
 type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
 type Output<W> = Box<dyn Fn(&W, &Identity, &mut Changes) -> Value + Send + Sync>;
 
-/// The body of the manifold that a [`StagedBuilder`] builds. Few have more than one output.
+/// The body of a staged worker's manifold. Most have at most one output.
 struct Staged<I, S, W> {
     inputs: I,
     start: S,

@@ -1,18 +1,19 @@
-//! One value that passes from one engine of a tree into another.
+//! Passes one value from one engine of a tree into another.
 //!
-//! A border has two workers. The *source* stands beside the manifold that offers the value, and
-//! depends on it. The *sink* offers the value in the other engine, under the name that is used
-//! there. Both run beside the engine, and neither clones the value: what takes all threads of the
-//! workers holds up no border.
+//! A border has two workers. The *source* is in the engine of the manifold that offers the value,
+//! and depends on it. The *sink* offers the value in the other engine, under the name that is used
+//! there. Both run on the engine's runtime, and neither clones the value. So a border works even if
+//! workers block all threads of their runtime.
 //!
 //! Invariants:
 //! 1. The sink offers a value only while the source holds it.
-//! 2. A source ends after every sink that offers its value has, and a sink after all who use it: so
-//!    on the engines' initiative users stop before what they use, across the border too.
-//! 3. When the source's value is lost the sink ends by itself, and its users are told at once.
-//! 4. The sink is asked to bounce only if it had looked at the border when the value changed, and a
+//! 2. A source ends after every sink that offers its value, and a sink ends after all its users. So
+//!    when the engines stop workers, users stop before what they use, even across the border.
+//! 3. When the source's value is lost, the sink ends by itself, and its users learn of it at once.
+//! 4. The sink is asked to bounce only if it has looked at the border before the value changes. One
 //!    change asks once.
-//! 5. The other engine is called without the lock: a call may take a whole turn of its loop.
+//! 5. The other engine is never called under the lock, because a call may take a whole turn of its
+//!    loop.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -31,16 +32,16 @@ use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;
 use crate::vocabulary::value::Kind;
 
-/// Which way a value passes.
+/// The direction in which a value passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     /// Into the nested engine.
     In,
-    /// Out of it.
+    /// Out of the nested engine.
     Out,
 }
 
-/// A border, its type erased.
+/// A border with its type erased.
 pub(super) trait Crossing: Send + Sync {
     fn direction(&self) -> Direction;
 
@@ -50,39 +51,39 @@ pub(super) trait Crossing: Send + Sync {
 
     fn sink_kind(&self) -> &'static Kind;
 
-    /// Says which engine the sink is in from now on. It has no worker there yet.
+    /// Sets the engine that holds the sink from now on. The sink has no worker there yet.
     fn lead_to(&self, engine: Engine);
 
-    /// Returns the manifold of the worker that hands the value over.
+    /// Returns the manifold of the source, which hands the value over.
     fn source(self: Arc<Self>) -> Manifold;
 
-    /// Returns the manifold of the worker that offers the value while these names are up.
+    /// Returns the manifold of the sink, which offers the value while the names in `needs` are up.
     fn sink(self: Arc<Self>, needs: Vec<Name<()>>) -> Manifold;
 }
 
-/// What the two workers of a border share.
+/// The state that the two workers of a border share.
 pub(super) struct Border<T> {
-    /// What the value is called where it comes from.
+    /// The value's name in the source's engine.
     source: Name<T>,
-    /// What it is called where it goes.
+    /// The value's name in the sink's engine.
     sink: Name<T>,
     direction: Direction,
     state: Mutex<BorderState<T>>,
-    /// Tells that the value was lost, or that no sink offers it any more.
+    /// Notifies that the value was lost, or that a sink has stopped offering it.
     changed: Notify,
 }
 
 struct BorderState<T> {
-    /// Shared, so that nothing of the user's is cloned or dropped under the lock.
+    /// Shared, so that no user code is cloned or dropped under the lock.
     value: Option<Arc<T>>,
-    /// The engine that the sink is in now.
+    /// The current engine of the sink.
     engine: Option<Engine>,
-    /// Whether the sink has seen the present value, or that there is none.
+    /// Whether the sink has looked at the current value, or has seen that there is none.
     has_looked: bool,
-    /// How often what offered the value has ended by itself. A count: a sink that looks after the
-    /// value is back must see the loss.
+    /// How often the value was lost because its worker ended by itself. This is a count, because a
+    /// sink that looks after the value is back must still see the loss.
     losses: u64,
-    /// Sinks that offer a value; one that is replaced may not have ended yet.
+    /// The number of sinks that offer a value. A sink that was replaced may not have ended yet.
     offering: usize,
 }
 
@@ -101,7 +102,7 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         Exit::missing(format!("{:?} of the {whose} engine", self.source.as_str()))
     }
 
-    /// Returns the value for a sink that is going to offer it.
+    /// Returns the value for a sink that will offer it.
     fn look(self: &Arc<Self>) -> Result<(Arc<T>, Offering<T>), Exit> {
         let mut state = self.state.lock();
         state.has_looked = true;
@@ -111,7 +112,8 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         Ok((value, Offering { border: Arc::clone(self), losses }))
     }
 
-    /// Changes the value, and bounces the sink if it has seen the one before, which is returned.
+    /// Changes the value, and returns the value before. Bounces the sink if it has looked since the
+    /// last change.
     fn set(&self, value: Option<Arc<T>>) -> Option<Arc<T>> {
         let mut state = self.state.lock();
         if value.is_none() && state.value.is_none() {
@@ -123,13 +125,13 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         let engine = if has_looked { state.engine.clone() } else { None };
         drop(state);
         if let Some(engine) = engine {
-            // Whoever waits for the sink waits for its end, and not for this answer.
+            // Nobody waits for this answer: the source waits until no sink offers the value.
             drop(engine.asked_by(self.source.as_str(), why).bounce(&self.sink));
         }
         before
     }
 
-    /// Takes the value back because what offered it has ended by itself.
+    /// Takes the value back because its worker has ended by itself.
     fn lose(&self) -> Option<Arc<T>> {
         let mut state = self.state.lock();
         state.losses += 1;
@@ -150,10 +152,10 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
     }
 }
 
-/// A sink that offers a value. It is dropped when the sink's worker ends, after all who use it.
+/// A sink that offers a value. Dropped when the sink's worker ends, after all users of the value.
 struct Offering<T> {
     border: Arc<Border<T>>,
-    /// The losses that there had been when the sink looked.
+    /// The number of losses when the sink looked.
     losses: u64,
 }
 
@@ -194,7 +196,7 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
             let workers = up.context().identity().environment().workers.clone();
             let held = Held::new(&border, value, workers);
             let stop = up.ready(());
-            // Who uses the value may be told of its loss while they stop, too.
+            // Users may learn of the loss even while they stop.
             let passing_on = async {
                 stop.only_input_lost().await;
                 held.lose();
@@ -212,7 +214,7 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
             }
         };
         let source = Manifold::builder().inputs(SharedInput(self.source.clone())).offers::<()>();
-        // What is waited for has graces of its own.
+        // The users that the source waits for have their own graces.
         source.run_with(self, run).grace(LONG).beside_engine()
     }
 
@@ -233,10 +235,10 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
     }
 }
 
-/// A value that a source has handed over. Dropping it takes the value back without waiting.
+/// A value that a source hands over. Dropping this takes the value back without waiting.
 struct Held<'a, T: Clone + Send + Sync + 'static> {
     border: &'a Border<T>,
-    /// Where values are dropped, which is foreign code.
+    /// The runtime on which values are dropped, because a drop is foreign code.
     workers: Handle,
 }
 
@@ -251,7 +253,7 @@ impl<'a, T: Clone + Send + Sync + 'static> Held<'a, T> {
         self.discard(self.border.lose());
     }
 
-    /// Takes the value back, and waits until nobody uses it.
+    /// Takes the value back, and waits until no sink offers it.
     async fn take_back(&self) {
         self.discard(self.border.set(None));
         self.border.wait_until(|state| state.offering == 0).await;

@@ -1,3 +1,5 @@
+//! What a worker learns from its engine and tells it: its name and path, its health, its notes.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,10 +15,10 @@ use crate::seen::log::Record;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
 
-/// What a start is told of the worker it makes.
+/// What a start learns about the worker that it makes.
 #[derive(Clone)]
 pub struct Context {
-    /// Of a worker of an engine.
+    /// Belongs to a worker of an engine, so it has an identity.
     stop: Stop,
     observed: Option<Arc<Observed>>,
 }
@@ -26,7 +28,7 @@ impl Context {
         Self { stop, observed: None }
     }
 
-    /// Has the worker's start be seen.
+    /// Begins to observe the worker, if there is a span or metrics to observe it with.
     pub(crate) fn observe(&mut self) -> Option<Arc<Observed>> {
         self.observed = Observed::new(self.identity());
         self.observed.clone()
@@ -36,12 +38,13 @@ impl Context {
         self.observed.as_deref()
     }
 
-    /// Returns the name that the manifold is installed under.
+    /// Returns the name under which the manifold is installed.
     pub fn name(&self) -> &str {
         self.identity().name.as_str()
     }
 
-    /// Returns the path of the worker's engine; that of the outermost is empty.
+    /// Returns the path of the worker's engine. The path of an outermost engine without a name is
+    /// empty.
     pub fn engine(&self) -> &str {
         &self.identity().environment().path
     }
@@ -51,45 +54,46 @@ impl Context {
         self.identity().path()
     }
 
-    /// Returns how many workers the name has had, this one included.
+    /// Returns the generation: the number of this worker among all that the name has had. The first
+    /// is 1.
     pub fn generation(&self) -> u32 {
         let Identity { starts, .. } = self.identity();
         *starts
     }
 
-    /// Returns a seed for what the worker does at random: another one for each engine, name and
-    /// generation, and the same again with the same seed of the engine.
+    /// Returns a seed for the worker's random choices. It differs for each engine, name and
+    /// generation. It is the same again if the engine has the same seed.
     pub fn seed(&self) -> u64 {
         self.identity().seed()
     }
 
     /// Returns the worker's view of the request to stop.
     ///
-    /// A start needs not look at it: when the worker is to stop before its start has ended, the
-    /// start's future is dropped.
+    /// A start need not check it: if the worker is told to stop during the start, the start's
+    /// future is dropped.
     pub fn stop(&self) -> &Stop {
         &self.stop
     }
 
-    /// Returns the handle through which the worker says how well it runs.
+    /// Returns the handle with which the worker reports its health.
     pub fn health(&self) -> Health {
         Health::of(&self.stop)
     }
 
-    /// Returns the handle through which the worker says what it does.
+    /// Returns the handle with which the worker adds notes to the events.
     pub fn journal(&self) -> Journal {
         Journal { stop: self.stop.clone() }
     }
 
-    /// Runs short blocking work on a thread for such work; see [`Stop::blocking`].
+    /// Runs short blocking work on a thread of tokio's blocking pool; see [`Stop::blocking`].
     ///
     /// # Errors
     ///
-    /// When the work panics.
+    /// If the work panics.
     ///
     /// # Cancel safety
     ///
-    /// Cancelling stops waiting for the work, not the work.
+    /// Cancelling ends the wait. The work goes on.
     pub async fn blocking<T, F>(&self, work: F) -> Result<T, Panicked>
     where
         T: Send + 'static,
@@ -113,11 +117,11 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Says how well a running worker does its work.
+/// Reports how well a running worker does its work.
 ///
-/// A worker is in good health until it says otherwise. Being degraded changes nothing but what is
-/// reported; a new generation begins in good health. Of what is said faster than the engine takes
-/// it, the last counts, and nothing piles up.
+/// A new generation begins in good health. Being degraded only changes reports and events. If the
+/// worker reports faster than the engine reads, only the last report counts, and nothing
+/// accumulates.
 #[derive(Clone)]
 pub struct Health {
     stop: Stop,
@@ -128,22 +132,21 @@ impl Health {
         Self { stop: stop.clone() }
     }
 
-    /// Reports that the worker runs but does not do all it should, and why. The reason is cut after
-    /// 64 KiB.
+    /// Reports that the worker is degraded, and why. The reason is cut after 64 KiB.
     pub fn degraded(&self, reason: impl Into<String>) {
         self.send(Some(Degraded { reason: text::cut(reason.into()), next_try: None }));
     }
 
-    /// Reports that the worker runs but does not do all it should, why, and when it tries again. The
-    /// reason is cut after 64 KiB.
+    /// Reports that the worker is degraded, why, and when it tries again. The reason is cut after
+    /// 64 KiB.
     ///
-    /// Another moment for the same reason is no event.
+    /// A new time for the same reason makes no new event.
     pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
         self.send(Some(Degraded { reason, next_try: Some(next_try) }));
     }
 
-    /// Reports that all is well again.
+    /// Reports that the worker is in good health again.
     pub fn good(&self) {
         self.send(None);
     }
@@ -162,18 +165,18 @@ impl fmt::Debug for Health {
     }
 }
 
-/// Enters what a worker does of its own among the events, such as a repair.
+/// Adds notes of a worker to the events, for example about a repair.
 ///
-/// It changes nothing, and costs nothing while nobody follows the events.
+/// Has no effect on the engine, and costs almost nothing while nobody follows the events.
 #[derive(Clone)]
 pub struct Journal {
     stop: Stop,
 }
 
 impl Journal {
-    /// Notes what the worker has done, at whose wish and why; each text is cut after 64 KiB.
+    /// Notes what the worker has done, who asked for it and why. Each text is cut after 64 KiB.
     ///
-    /// A note does not wait for the engine: it may stand before what the engine notes of the same
+    /// A note does not wait for the loop. It may come before the engine's events of the same
     /// moment.
     pub fn note(&self, text: impl Into<String>, origin: Origin) {
         let identity = self.stop.identity();

@@ -6,20 +6,20 @@ use crate::vocabulary::error::SharedError;
 use crate::vocabulary::exit::{EndKind, Outcome};
 use crate::vocabulary::settings::Severity;
 
-/// A judged end.
+/// The end of a worker, after the filters and the classifier were applied.
 #[derive(Debug)]
 pub(crate) struct Finish {
     pub(crate) kind: EndKind,
-    /// Why, if there is anything to say.
+    /// The reason, if there is one.
     pub(crate) failure: Option<Box<Failure>>,
 }
 
-/// Why a worker ended otherwise than by being done.
+/// Why a worker ended with an error, with a panic, or because something is missing.
 pub(crate) struct Failure {
-    /// As it is kept: cut after 64 KiB.
+    /// The text of the error, cut after 64 KiB.
     pub(crate) text: String,
     pub(crate) is_panic: bool,
-    /// The error and how grave it is, if it stops the engine.
+    /// The error and its severity, if it stops the engine.
     pub(crate) fatal: Option<(Severity, SharedError)>,
 }
 
@@ -29,12 +29,12 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// How a worker's future, or its thread, has come to its end.
+/// How a worker's future or thread has ended.
 #[derive(Debug)]
 pub(crate) enum TaskEnd {
     Outcome(Outcome),
-    /// It was dropped.
+    /// The future was dropped.
     Dropped,
-    /// There is no thread for it.
+    /// The operating system gave no thread for the worker.
     NoThread,
 }

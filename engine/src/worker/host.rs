@@ -1,4 +1,4 @@
-//! What a worker sees of its engine.
+//! The interface through which a worker reaches its engine.
 
 use std::any::Any;
 use std::hash::BuildHasher;
@@ -16,17 +16,18 @@ use crate::vocabulary::name::Text;
 use crate::vocabulary::policy::Policy;
 use crate::vocabulary::settings::{Classifier, Filter, Settings};
 
-/// What all workers of an engine share.
+/// The settings and handles that all workers of an engine share.
 pub(crate) struct Environment {
-    /// The engine's path: empty for one that has no name.
+    /// The engine's path. Empty for an engine without a name.
     pub(crate) path: Arc<str>,
     pub(crate) policy: Arc<Policy>,
-    /// Of the order of starts and the jitter.
+    /// The seed for the order of starts, the jitter and the seeds of the workers.
     pub(crate) seed: u64,
     pub(crate) filter: Option<Filter>,
     pub(crate) classifier: Classifier,
     pub(crate) metrics: Option<Arc<dyn Metrics>>,
-    /// An `Arc<dyn Wrap>`. Its type is erased, because it is called with a context, which leads here.
+    /// An `Arc<dyn Wrap>`. Its type is erased because `Wrap` uses `Context`, and `Context` uses
+    /// this type.
     pub(crate) wrap: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) workers: Handle,
     pub(crate) driver: Handle,
@@ -35,7 +36,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Returns where a worker with these settings runs.
+    /// Returns the runtime for a worker with these settings.
     pub(crate) fn runtime_of(&self, settings: Option<&Settings>) -> &Handle {
         let is_beside = settings.is_some_and(|settings| settings.is_beside_engine);
         if is_beside { &self.driver } else { &self.workers }
@@ -45,33 +46,34 @@ impl Environment {
         [&*self.path, "/", name].concat()
     }
 
-    /// The engine's own path as it is shown.
+    /// Returns the engine's path for display: `/` if the engine has no name.
     pub(crate) fn own_path(&self) -> &str {
         if self.path.is_empty() { "/" } else { &self.path }
     }
 }
 
-/// A worker's way to its engine.
+/// The engine, as its workers see it.
 pub(crate) trait Host: Send + Sync {
     fn environment(&self) -> &Environment;
 
-    /// Sends a message to the loop. After the loop has ended nobody reads it.
+    /// Sends a message to the loop. After the loop has ended, the message is not read.
     fn send(&self, message: Message);
 
-    /// Keeps an outer engine from taking this one for gone while the returned guard lives.
+    /// Returns a guard that keeps this nested engine from counting as gone in its outer engine.
+    /// `None` for an outermost engine.
     fn linger_outside(&self) -> Option<Box<dyn Send>>;
 
-    /// Returns what the engine's handles share.
+    /// Returns the state that the engine's handles share.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
-/// Which worker something is about.
+/// One generation of a worker, with its engine.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) node: NodeId,
     pub(crate) generation: Generation,
-    /// How many workers the name has had, this one included.
+    /// The number of this worker among all that the name has had. The first is 1.
     pub(crate) starts: u32,
     pub(crate) name: Text,
 }

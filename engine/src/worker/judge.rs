@@ -1,4 +1,4 @@
-//! How the end of a worker is judged: in its own task, and nowhere else.
+//! Judges how a worker has ended. This always happens in the worker's own task or thread.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +13,8 @@ use crate::vocabulary::settings::{Settings, Severity};
 use crate::vocabulary::text;
 
 impl Finish {
-    /// Judges an end: applies the filters and the classifier to an outcome, and says what an end
-    /// means that the engine has asked for.
+    /// Judges an end. Applies the filters and the classifier to an error. Decides what an end means
+    /// that the engine asked for.
     pub(crate) fn judge(
         last: TaskEnd,
         stop: &Stop,
@@ -78,7 +78,7 @@ impl Finish {
     }
 
     fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
-        // An error whose text panics means what it means all the same.
+        // If the error's text panics, the end keeps its kind.
         let text =
             catch_unwind(AssertUnwindSafe(|| text::written(why))).unwrap_or_else(|payload| {
                 format!("the text of its error {}", Panicked::from_payload(payload))
@@ -87,7 +87,7 @@ impl Finish {
         Self { kind, failure: Some(Box::new(failure)) }
     }
 
-    /// The end of a worker whose filter or classifier panicked.
+    /// Returns the end of a worker whose filter or classifier panicked.
     pub(crate) fn of_panic(panic: &Panicked) -> Self {
         Self::because(EndKind::Failed, panic, true)
     }
@@ -97,7 +97,7 @@ impl Finish {
     }
 }
 
-/// Returns the error of a start that took too long.
+/// Returns the error text for a start that took too long.
 pub(crate) fn overdue(settings: Option<&Settings>, policy: &Policy) -> String {
     let own = settings.and_then(|settings| settings.start_timeout);
     let timeout = humantime::format_duration(own.unwrap_or(policy.start_timeout));

@@ -1,4 +1,4 @@
-//! The newest value of a changing output, between the worker that publishes it and the loop.
+//! The newest value of a changing output, on its way from the worker to the loop.
 
 use std::mem;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 
 use crate::vocabulary::value::Value;
 
-/// Passes values between the worker that publishes them and the engine.
+/// Passes values from the worker that publishes them to the engine.
 ///
-/// It holds the newest value until the engine takes it: however fast values come, one message is
-/// under way. And it takes back the values that were replaced: the publisher drops them, so that a
-/// `Drop` that blocks holds up who publishes, and nobody else.
+/// It holds the newest value until the engine takes it. So at most one message is on its way,
+/// however fast values come. It also returns replaced values to the publisher, which drops them. So
+/// a `Drop` that blocks delays only the publisher.
 #[derive(Default)]
 pub(crate) struct Latest {
     state: Mutex<Passing>,
@@ -32,7 +32,7 @@ impl Latest {
         self.state.lock().value.take()
     }
 
-    /// Gives values back to their publisher, or to the caller if it is gone.
+    /// Returns values to their publisher. Returns them to the caller if the publisher is gone.
     pub(crate) fn give_back(&self, used: Vec<Value>) -> Result<(), Vec<Value>> {
         if used.is_empty() {
             return Ok(());
@@ -48,20 +48,20 @@ impl Latest {
     }
 }
 
-/// The publisher's end of [`Latest`].
+/// The publisher's side of [`Latest`].
 #[derive(Default)]
 pub(super) struct Publisher {
     pub(super) latest: Arc<Latest>,
 }
 
 impl Publisher {
-    /// Returns whether nothing was waiting to be taken.
+    /// Stores the value. Returns whether no earlier value was waiting to be taken.
     pub(super) fn put(&self, value: Value) -> bool {
         let before = self.latest.state.lock().value.replace(value);
         before.is_none()
     }
 
-    /// Waits until values were given back, and drops them.
+    /// Waits until values were returned, and drops them.
     pub(super) async fn drop_used(&self) {
         self.latest.has_used.notified().await;
         let used = mem::take(&mut self.latest.state.lock().used);

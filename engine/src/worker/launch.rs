@@ -1,4 +1,4 @@
-//! What a worker is started by and with, its types erased.
+//! A manifold and the values for one start, with their types erased.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,22 +21,22 @@ pub(crate) trait Blueprint: Send + Sync {
 
     fn offers(&self) -> &[&'static Kind];
 
-    /// Starts a worker in a task or thread of its own. Its end is always told, whatever happens.
-    /// A thread cannot be aborted.
+    /// Starts a worker in a task or on a thread of its own. The worker's end is always sent.
+    /// Returns `None` for a thread, which cannot be aborted.
     fn launch(self: Arc<Self>, launch: Launch) -> Option<AbortHandle>;
 
-    /// Whether it only hands in a value from outside.
+    /// Whether it only provides a value from outside.
     fn is_provided(&self) -> bool {
         false
     }
 }
 
-/// What a worker is started with.
+/// The values and settings for one start.
 pub(crate) struct Launch {
     pub(crate) input_values: InputValues,
     pub(crate) ctx: Context,
     pub(crate) settings: Option<Arc<Settings>>,
-    /// What it must pass first, if anything.
+    /// The checks that the worker must pass first, if there are any.
     pub(crate) entry: Option<Box<Checks>>,
 }
 
@@ -48,21 +48,21 @@ pub(crate) struct Declaration {
     pub(crate) kind: &'static Kind,
 }
 
-/// As many inputs as most manifolds have at most.
+/// Most manifolds have no more inputs than this.
 pub(crate) const FEW: usize = 8;
 
-/// What the engine gives for one declared input.
+/// The value of one declared input at a start.
 pub(crate) enum InputValue {
     Value(Value),
     Absent,
     Live(follow::Receiver<Option<Value>>),
 }
 
-/// What one start is given. Most manifolds have one input at most.
+/// The input values of one start. Most manifolds have at most one input.
 pub(crate) type InputValues = SmallVec<[InputValue; 1]>;
 
 impl InputValue {
-    /// Whether there is a value of the input now.
+    /// Whether the input has a value now.
     pub(crate) fn is_present(&self) -> bool {
         match self {
             Self::Value(_) => true,
@@ -72,37 +72,37 @@ impl InputValue {
     }
 }
 
-/// What one check gives to a worker that it admits, only to be held.
+/// What one check returns for a worker that it admits. It is only held, and never used.
 pub(crate) type Pass = Box<dyn Send>;
 
-/// One check with the values of its inputs.
+/// One check, with the values of its inputs.
 pub(crate) type Check = Box<dyn FnOnce(&Context) -> Result<Pass, Exit> + Send>;
 
-/// The checks that one worker has to pass, the outermost first, and what they gave.
+/// The checks that one worker must pass, outermost first, and what they returned.
 #[derive(Default)]
 pub(crate) struct Checks {
     pub(crate) checks: Vec<Check>,
     passes: Vec<Pass>,
-    /// For what stands around the worker.
+    /// For the wrapper of the worker.
     pub(crate) outermost: Option<Outermost>,
 }
 
-/// The manifold as it is installed, with all checks around it.
+/// The manifold as it is installed, with all its checks.
 pub(crate) struct Outermost {
     pub(crate) manifold: Arc<dyn Blueprint>,
-    /// Whether there was a value of each of its inputs.
+    /// Whether each of its inputs had a value.
     pub(crate) present: Box<[bool]>,
 }
 
 impl Checks {
-    /// Returns the inputs of the manifold as it is installed, and whether there was a value of each.
+    /// Returns the inputs of the manifold as it is installed, and whether each had a value.
     pub(crate) fn inputs(&self) -> Option<(&[Declaration], &[bool])> {
         self.outermost
             .as_ref()
             .map(|Outermost { manifold, present }| (manifold.inputs(), &**present))
     }
 
-    /// Asks all checks, until one refuses.
+    /// Asks the checks in order, until one refuses.
     pub(crate) fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
         for check in std::mem::take(&mut self.checks) {
             self.passes.push(check(ctx)?);
@@ -110,7 +110,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Gives up all passes, the innermost first.
+    /// Drops all passes, innermost first.
     pub(crate) fn leave(mut self) {
         let mut is_dropped = catch_unwind(AssertUnwindSafe(|| self.checks.clear())).is_ok();
         while let Some(pass) = self.passes.pop() {

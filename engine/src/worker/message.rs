@@ -1,3 +1,5 @@
+//! The messages that workers and handles send to the loop.
+
 use std::sync::Arc;
 
 use super::finish::Finish;
@@ -6,7 +8,8 @@ use crate::machine::{Generation, NodeId};
 use crate::seen::report::Reporter;
 use crate::vocabulary::value::Outputs;
 
-/// What a worker tells, or a handle that is dropped.
+/// A message to the loop. Workers send all of them except `Unpin`: it comes from a follower outside
+/// the loop that no longer needs the name.
 pub(crate) enum Message {
     Started {
         node: NodeId,
@@ -18,8 +21,9 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
         finish: Finish,
-        /// Kept until what the worker offered is dropped, if something waits for the worker to be
-        /// gone.
+        /// Keeps the worker from counting as gone until the loop has dropped what the worker
+        /// offered. `None` if nothing waits for the worker to be gone, or if the loop has nothing
+        /// to drop.
         dropping: Option<Box<dyn Send>>,
     },
     Changed {
@@ -32,7 +36,7 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
     },
-    /// Nothing is left any more of a worker that has ended.
+    /// An ended worker is gone: nothing of it lingers.
     Gone {
         node: NodeId,
         generation: Generation,

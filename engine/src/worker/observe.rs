@@ -1,3 +1,5 @@
+//! Observes one worker for tracing and metrics.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +10,7 @@ use super::host::Identity;
 use super::metrics::Metrics;
 use crate::vocabulary::exit::EndKind;
 
-/// What watches one worker, if anything does.
+/// The span and the metrics of one worker.
 pub(crate) struct Observed {
     span: Span,
     path: String,
@@ -18,7 +20,8 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// Returns nothing when nobody would see it, as for most of a hundred thousand workers.
+    /// Returns `None` if no span and no metrics would use it. This saves memory with 100,000
+    /// workers.
     pub(crate) fn new(identity: &Identity) -> Option<Arc<Self>> {
         let environment = identity.environment();
         let span = tracing::debug_span!(parent: None, "worker", path = tracing::field::Empty);
@@ -51,7 +54,8 @@ impl Observed {
         self.tell(|metrics| metrics.worker_ended(&self.path, kind, lived));
     }
 
-    /// Metrics are foreign code, and come before the engine is told: they must not prevent it.
+    /// Calls the metrics. They are foreign code and run before the engine learns of the event, so a
+    /// panic must not stop the caller.
     fn tell(&self, count: impl FnOnce(&dyn Metrics)) {
         let Some(metrics) = &self.metrics else { return };
         if catch_unwind(AssertUnwindSafe(|| count(&**metrics))).is_err() {

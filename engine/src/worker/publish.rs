@@ -1,4 +1,4 @@
-//! Changing outputs: values that a running worker publishes.
+//! Changing outputs: how the values that a running worker publishes reach the engine.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -21,16 +21,17 @@ use crate::vocabulary::value::Value;
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The changing outputs of one worker. Its task polls them beside its run.
+/// The changing outputs of one worker. The worker's task polls them together with its `run`.
 #[derive(Default)]
 pub(crate) struct Changes {
     streams: Vec<Stream>,
-    /// Keeps the worker until the streams are dropped, if they are in a task of their own.
+    /// Keeps the worker from counting as gone until the streams are dropped, if they run in a
+    /// separate task.
     linger: Option<Linger>,
 }
 
 impl Changes {
-    /// Passes on the values that follow, and returns the present one.
+    /// Passes later values to the engine, and returns the current one.
     pub(crate) fn follow<T>(
         &mut self,
         identity: &Identity,
@@ -54,9 +55,9 @@ impl Changes {
         self.streams.retain_mut(|stream| stream.as_mut().poll(cx).is_pending());
     }
 
-    /// Passes the values on in a task of its own, for a worker that has none.
+    /// Passes the values to the engine in a separate task, for a worker that runs on a thread.
     ///
-    /// If a value panics when it is cloned or compared, the worker is told to stop.
+    /// Tells the worker to stop if cloning or comparing a value panics.
     pub(crate) fn spawn(mut self, runtime: &Handle, stop: Stop) -> Option<Forwarder> {
         if self.is_empty() {
             return None;
@@ -108,25 +109,25 @@ where
             });
         }
     }
-    // The sender is gone. The publisher stays: the engine may not have taken the last value yet.
+    // The sender is gone. Keep the publisher: the engine may not have taken the last value yet.
     loop {
         publisher.drop_used().await;
     }
 }
 
-/// Ends a forwarding task when it is dropped.
+/// Aborts a forwarding task when it is dropped.
 pub(crate) struct Forwarder {
     task: AbortHandle,
     panicked: Arc<Mutex<Option<Panicked>>>,
 }
 
 impl Forwarder {
-    /// Runs something else in the place of a forwarding.
+    /// Spawns other work in place of a forwarding task.
     pub(crate) fn run(runtime: &Handle, work: impl Future<Output = ()> + Send + 'static) -> Self {
         Self { task: runtime.spawn(work).abort_handle(), panicked: Arc::default() }
     }
 
-    /// Returns the panic that ended the forwarding, if one did.
+    /// Returns the panic that ended the task, if one did.
     pub(crate) fn panicked(&self) -> Option<Panicked> {
         self.panicked.lock().take()
     }
@@ -138,17 +139,17 @@ impl Drop for Forwarder {
     }
 }
 
-/// Where a closure worker leaves its changing outputs for its task to poll.
+/// The place where a closure worker puts its changing outputs for its task to poll.
 #[derive(Clone, Default)]
 pub(crate) struct Handoff {
     place: Option<Arc<Mutex<Place>>>,
 }
 
 enum Place {
-    /// Nothing was left yet; the task is woken when it is.
+    /// No outputs yet. The waker belongs to the worker's task, which is woken when they come.
     Awaited(Option<Waker>),
     Left(Changes),
-    /// Nothing more will come.
+    /// The outputs were taken, or none of them changes.
     Empty,
 }
 
@@ -157,12 +158,13 @@ impl Handoff {
         Self { place: Some(Arc::new(Mutex::new(Place::Awaited(None)))) }
     }
 
-    /// Returns whether changes may still be left here.
+    /// Whether changes may still be put here.
     pub(crate) fn is_awaited(&self) -> bool {
         self.place.is_some()
     }
 
-    /// Leaves the changes, and wakes the worker's task: it may be another one that has them.
+    /// Puts the changes here and wakes the worker's task, because the caller may be in another
+    /// task.
     pub(crate) fn set(&self, changes: Changes) {
         let Some(place) = &self.place else { return };
         let left = if changes.is_empty() { Place::Empty } else { Place::Left(changes) };
@@ -175,10 +177,11 @@ impl Handoff {
         }
     }
 
-    /// Takes what was left; the task that `cx` is of is woken if it is left later.
+    /// Takes the changes. If there are none yet, the task of `cx` is woken when they come.
     pub(crate) fn take(&mut self, cx: &Context<'_>) -> Option<Changes> {
         let place = self.place.as_ref()?;
-        // Wakers are foreign: this one is made before the lock, and the former is dropped after it.
+        // Wakers are foreign code: this one is cloned before the lock, and the old one is dropped
+        // after it.
         let waker = cx.waker().clone();
         let before = {
             let mut place = place.lock();

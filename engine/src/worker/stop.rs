@@ -1,4 +1,4 @@
-//! A worker's stop, and the engine's end of it.
+//! The request to stop: the worker's side ([`Stop`]) and the engine's side ([`Stopper`]).
 
 pub(crate) mod cell;
 mod wait;
@@ -24,7 +24,7 @@ use cell::{
 
 /// A worker's view of the request to stop.
 ///
-/// It is cheap to clone; every clone is told at the same moment.
+/// Cheap to clone. All clones see the request at the same moment.
 ///
 /// # Examples
 ///
@@ -44,12 +44,12 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Returns a stop with the handle that tells it, to run a worker without an engine.
+    /// Returns a stop and the handle that sets it, to run a worker without an engine.
     pub fn pair() -> (Stopper, Self) {
         Self::pair_of(None)
     }
 
-    /// Returns the stop of a worker of an engine, with the handle that tells it.
+    /// Returns the stop for a worker of an engine, and the handle that sets it.
     #[inline]
     pub(crate) fn of(identity: Identity) -> (Stopper, Self) {
         Self::pair_of(Some(identity))
@@ -62,16 +62,16 @@ impl Stop {
         (Stopper { cell: Arc::clone(&cell) }, Self { cell })
     }
 
-    /// Returns which worker it is.
+    /// Returns the identity of the worker.
     ///
     /// # Panics
     ///
-    /// When it is none of an engine's.
+    /// If the worker has no engine.
     pub(crate) fn identity(&self) -> &Identity {
         self.cell.identity.as_ref().expect("it is the stop of a worker of an engine")
     }
 
-    /// Returns the worker's seed, which is that of its [`Context`](crate::Context::seed); `None` for a
+    /// Returns the worker's seed, the same as [`Context::seed`](crate::Context::seed). `None` for a
     /// worker without an engine.
     pub fn seed(&self) -> Option<u64> {
         self.cell.identity.as_ref().map(Identity::seed)
@@ -81,19 +81,19 @@ impl Stop {
     ///
     /// # Cancel safety
     ///
-    /// Cancel safe: a stop that was told stays told.
+    /// Cancel safe: once set, the stop stays set.
     pub fn wait(&self) -> impl Future<Output = ()> + Send {
         self.cell.wait_for(STOPPED)
     }
 
-    /// Returns whether the worker has been told to stop.
+    /// Whether the worker was told to stop.
     pub fn is_stopped(&self) -> bool {
         self.cell.has(STOPPED)
     }
 
     /// Blocks the thread until the worker is told to stop.
     ///
-    /// It is for blocking workers, which have a thread of their own.
+    /// For blocking workers, which have a thread of their own.
     pub fn wait_blocking(&self) {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
@@ -103,17 +103,18 @@ impl Stop {
         }
     }
 
-    /// Runs short blocking work on a thread for such work.
+    /// Runs short blocking work on a thread of tokio's blocking pool.
     ///
-    /// The worker does not count as gone while the work goes on, also if its future was dropped.
+    /// The worker does not count as gone while the work runs, even if the worker's future was
+    /// dropped.
     ///
     /// # Errors
     ///
-    /// When the work panics: [`Panicked`] with its message.
+    /// If the work panics: [`Panicked`] with its message.
     ///
     /// # Cancel safety
     ///
-    /// Cancelling stops waiting for the work, not the work.
+    /// Cancelling ends the wait. The work goes on.
     pub async fn blocking<T, F>(&self, work: F) -> Result<T, Panicked>
     where
         T: Send + 'static,
@@ -122,7 +123,8 @@ impl Stop {
         let linger = self.linger();
         let task = tokio::task::spawn_blocking(move || {
             let result = catch_unwind(AssertUnwindSafe(work));
-            // In this order: what nobody waits for any more is dropped before the worker is gone.
+            // The order matters: a result that nobody waits for is dropped before the worker is
+            // gone.
             (result, linger)
         });
         match task.await {
@@ -131,42 +133,44 @@ impl Stop {
         }
     }
 
-    /// Keeps the worker from counting as gone while the returned guard lives.
+    /// Keeps the worker from counting as gone until the returned guard is dropped.
     ///
-    /// It is for what outlives the worker's future, such as tasks of its own that end a moment after
-    /// it was dropped: the worker's end is told at once, but it is not started again before they
-    /// have ended. They have the worker's grace; after that it is stuck.
+    /// Use it for what outlives the worker's future, for example tasks that end a moment later. The
+    /// engine learns of the worker's end at once, but starts the next generation only after the
+    /// guards are dropped. They have the worker's grace; after that the worker is stuck.
     pub fn linger(&self) -> Linger {
         self.cell.linger(false)
     }
 
-    /// Runs `at_end` when nothing lingers any more; see [`once_gone`](crate::owner::once_gone).
+    /// Runs `at_end` when nothing of the worker lingers; see
+    /// [`once_gone`](crate::owner::once_gone).
     pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
         self.cell.once_gone(at_end);
     }
 
-    /// Sets how long what is left of the worker has from its end on, in place of its grace.
+    /// Sets how long the lingering parts may take after the worker's end. Default: the worker's
+    /// grace.
     pub(crate) fn set_linger_grace(&self, grace: Duration) {
         self.cell.state.lock().extras.get_or_insert_default().grace = Some(grace);
     }
 
-    /// Keeps the worker from counting as gone while something of it is dropped.
+    /// Keeps the worker from counting as gone while a part of it is dropped.
     pub(crate) fn dropping(&self) -> Linger {
         self.cell.linger(true)
     }
 
-    /// Says that the loop has something of the worker dropped after its end.
+    /// Notes that the loop drops a part of the worker after its end.
     pub(crate) fn set_drops(&self) {
         // Nobody waits for this flag.
         self.cell.flags.fetch_or(DROPS, Ordering::AcqRel);
     }
 
-    /// Returns whether the loop has something of the worker dropped after its end.
+    /// Whether the loop drops a part of the worker after its end.
     pub(crate) fn has_drops(&self) -> bool {
         self.cell.has(DROPS)
     }
 
-    /// Names workers that an engine nested in this worker has left behind.
+    /// Records the paths of workers that the nested engine in this worker has left behind.
     pub(crate) fn leave_inside(&self, paths: &[String]) {
         let mut state = self.cell.state.lock();
         let left_inside = &mut state.extras.get_or_insert_default().left_inside;
@@ -175,50 +179,50 @@ impl Stop {
         left_inside.dedup();
     }
 
-    /// Returns whether the engine drops the worker's future.
+    /// Whether the engine drops the worker's future.
     pub(crate) fn is_aborted(&self) -> bool {
         self.cell.has(ABORTED)
     }
 
-    /// Returns whether it does so because the start took too long.
+    /// Whether the engine drops the future because the start took too long.
     pub(crate) fn is_overdue(&self) -> bool {
         self.cell.has(OVERDUE)
     }
 
-    /// Leaves how well the worker runs for the engine to take; returns whether nothing was waiting
-    /// to be taken, so that the engine is to be told.
+    /// Stores the health until the engine takes it. Returns whether no earlier one was waiting, so
+    /// that the caller must send a message to the engine.
     pub(crate) fn put_health(&self, degraded: Option<Degraded>) -> bool {
         let before = self.cell.state.lock().extras.get_or_insert_default().health.replace(degraded);
         before.is_none()
     }
 
-    /// Says that the start has come to its end; returns whether the stop had been told before.
+    /// Records that the start has ended. Returns whether the worker was told to stop before.
     pub(crate) fn start_ended(&self) -> bool {
         // Nobody waits for this flag.
         self.cell.flags.fetch_or(STARTED, Ordering::AcqRel) & STOPPED != 0
     }
 
-    /// Says that the worker can never come up any more.
+    /// Records that the worker can never come up.
     pub(crate) fn set_unready(&self) {
         // Nobody waits for this flag.
         self.cell.flags.fetch_or(UNREADY, Ordering::AcqRel);
     }
 
-    /// Returns whether the worker has come to be unable to come up, once.
+    /// Whether the worker can never come up. Returns `true` once.
     pub(crate) fn take_unready(&self) -> bool {
         self.cell.has(UNREADY)
             && self.cell.flags.fetch_and(!UNREADY, Ordering::AcqRel) & UNREADY != 0
     }
 
-    /// Tells the worker to stop on its own account: the engine has not asked for it.
+    /// Tells the worker to stop, although the engine has not asked for it.
     pub(crate) fn stop_itself(&self) {
         self.cell.raise(STOPPED);
     }
 
     /// Waits until an input has ended by itself, or the worker is told to stop.
     ///
-    /// A lost input's worker is gone already; the stop follows as soon as this worker's own
-    /// dependents have ended. Use it to give up early what needs the input.
+    /// The worker of a lost input is gone already. The stop follows as soon as the dependents of
+    /// this worker have ended. Use this to end early the work that needs the input.
     ///
     /// # Cancel safety
     ///
@@ -227,15 +231,15 @@ impl Stop {
         self.cell.wait_for(LOST | STOPPED)
     }
 
-    /// Waits until an input has ended by itself, whether the worker was told to stop or not; for
-    /// ever if none does.
+    /// Waits until an input has ended by itself, even if the worker was told to stop. Waits forever
+    /// if no input ends.
     ///
     /// See [`only_input_lost`](crate::owner::only_input_lost).
     pub(crate) fn only_input_lost(&self) -> impl Future<Output = ()> + Send {
         self.cell.wait_for(LOST)
     }
 
-    /// Returns whether an input that the worker was started with has ended by itself.
+    /// Whether an input of the worker has ended by itself.
     pub fn is_input_lost(&self) -> bool {
         self.cell.has(LOST)
     }
@@ -259,9 +263,9 @@ impl fmt::Debug for Stop {
     }
 }
 
-/// Tells one worker to stop; the engine's end of a [`Stop`].
+/// Tells one worker to stop; the engine's side of a [`Stop`].
 ///
-/// Dropping it tells nothing; its clones tell the same worker.
+/// Dropping it does nothing. Its clones belong to the same worker.
 #[derive(Clone)]
 pub struct Stopper {
     cell: Arc<Cell>,
@@ -273,12 +277,13 @@ impl Stopper {
         self.cell.raise(STOPPED);
     }
 
-    /// Tells the worker to stop, and returns whether its start had ended before.
+    /// Tells the worker to stop. Returns whether its start had ended before.
     pub(crate) fn stop_start(&self) -> bool {
         self.cell.raise(STOPPED) & STARTED != 0
     }
 
-    /// Tells the worker to stop, and notes that its future is dropped, and why.
+    /// Tells the worker to stop, and records that the engine drops its future and whether the start
+    /// took too long.
     pub(crate) fn abort(&self, is_overdue: bool) {
         let flags = if is_overdue { ABORTED | OVERDUE } else { ABORTED };
         // Nobody waits for these flags.
@@ -286,12 +291,12 @@ impl Stopper {
         self.stop();
     }
 
-    /// Keeps the worker from counting as gone while something that it offered is dropped.
+    /// Keeps the worker from counting as gone while one of its outputs is dropped.
     pub(crate) fn dropping(&self) -> Linger {
         self.cell.linger(true)
     }
 
-    /// Returns whether something is left of the worker besides what is being dropped.
+    /// Whether something of the worker lingers, apart from what is being dropped.
     pub(crate) fn lingers(&self) -> bool {
         self.cell.has(LINGERED) && {
             let state = self.cell.state.lock();
@@ -299,14 +304,14 @@ impl Stopper {
         }
     }
 
-    /// Runs `at_end` when nothing lingers any more; see [`Stop::once_gone`].
+    /// Runs `at_end` when nothing of the worker lingers; see [`Stop::once_gone`].
     pub(crate) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {
         self.cell.once_gone(at_end);
     }
 
-    /// Returns what is left of the worker, whose future has ended.
+    /// Returns what lingers of an ended worker.
     pub(crate) fn left(&self) -> Left {
-        // Most never had anything that lingers, and need no lock to say so.
+        // Most workers never had a lingering part. This check needs no lock.
         if !self.cell.has(LINGERED) {
             return Left::Nothing;
         }
@@ -316,12 +321,12 @@ impl Stopper {
         }
     }
 
-    /// Takes what the worker has said last of how well it runs, if that was not taken yet.
+    /// Takes the health that the worker reported last, if it was not taken yet.
     pub(crate) fn take_health(&self) -> Option<Option<Degraded>> {
         self.cell.state.lock().extras.as_deref_mut()?.health.take()
     }
 
-    /// Returns the workers that engines nested in this worker have left behind, by path.
+    /// Returns the paths of workers that the nested engine in this worker has left behind.
     pub(crate) fn left_inside(&self) -> Vec<String> {
         let state = self.cell.state.lock();
         state.extras.as_deref().map_or_else(Vec::new, |extras| extras.left_inside.clone())

@@ -1,10 +1,10 @@
 //! The task of one worker: its start, its outputs and its run, in one future.
 //!
 //! Invariants:
-//! 1. Every user callback runs inside `catch_unwind`, in this task or thread.
-//! 2. The worker's future is dropped, and then what stands beside it, before its end is told, also if
-//!    one of them panics.
-//! 3. The end is told exactly once, also when the task is dropped.
+//! 1. All user code runs inside `catch_unwind`, in this task or thread.
+//! 2. The worker's future is dropped first, then `beside`, then the end is sent, even if a drop
+//!    panics.
+//! 3. The end is sent exactly once, even if the task is dropped.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,18 +32,18 @@ use crate::vocabulary::exit::{Exit, Outcome, Panicked};
 use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::Outputs;
 
-/// What is wrong with a closure that goes on without what says that it is up.
+/// The health of a closure that goes on after it has dropped its `Up`.
 pub(crate) const NEVER_UP: &str =
     "it has dropped its `Up` without a call of `ready`, and can never come up";
 
-/// What a worker shows once it is up.
+/// The outputs and the reporter of a worker that is up.
 pub(crate) struct Offered {
     pub(crate) outputs: Outputs,
     pub(crate) reporter: Option<Reporter>,
 }
 
 impl Offered {
-    /// Tells the engine that the worker is up.
+    /// Sends the engine the message that the worker is up.
     pub(crate) fn tell(self, stop: &Stop) {
         if self.reporter.is_some() {
             stop.set_drops();
@@ -58,7 +58,7 @@ impl Offered {
     }
 }
 
-/// The callbacks of a worker's life, as functions of its manifold.
+/// The functions of a manifold that start and run one worker.
 pub(crate) struct Callbacks<M, B, P, N> {
     pub(crate) manifold: Arc<M>,
     pub(crate) begin: B,
@@ -67,7 +67,7 @@ pub(crate) struct Callbacks<M, B, P, N> {
 }
 
 impl Launch {
-    /// Runs a worker in a task of the engine's.
+    /// Runs a worker in a task.
     pub(crate) fn spawn<M, W, F, R, B, P, N>(
         mut self,
         callbacks: Callbacks<M, B, P, N>,
@@ -122,9 +122,9 @@ impl Launch {
     }
 }
 
-/// What the thread of a worker runs. If there is no thread for it, it is dropped outside the loop.
+/// The body of a worker's thread. If there is no thread, it is dropped outside the loop.
 struct ThreadBody<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> {
-    /// In this order: what the worker starts with is dropped before its end is told.
+    /// The order matters: what the worker starts with is dropped before its end is sent.
     parts: Option<(S, Guard)>,
     workers: Handle,
 }
@@ -137,7 +137,7 @@ impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> ThreadBody<S> {
         let span = guard.observed.as_ref().map(|observed| observed.span());
         let entered = span.as_ref().map(|span| span.enter());
         let outcome = catch_unwind(AssertUnwindSafe(|| start(&mut guard)));
-        // What comes of its end is not the worker's doing.
+        // Code that runs because of the end is not part of the worker's span.
         drop(entered);
         let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
         guard.finish(TaskEnd::Outcome(outcome));
@@ -152,15 +152,15 @@ impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> Drop for ThreadBody<S> {
     }
 }
 
-/// Tells a worker's end, whatever happens to its task.
+/// Sends a worker's end to the engine, even if the task is dropped.
 pub(crate) struct Guard {
     stop: Stop,
     settings: Option<Arc<Settings>>,
     observed: Option<Arc<Observed>>,
     entry: Option<Box<Checks>>,
-    /// Keeps an outer engine from taking this one for gone.
+    /// Keeps this nested engine from counting as gone in its outer engine.
     linger: Option<Box<dyn Send>>,
-    /// How the worker has ended if this is dropped before it has; none once its end was told.
+    /// How the worker has ended if the guard is dropped now. `None` once the end was sent.
     if_dropped: Option<TaskEnd>,
 }
 
@@ -181,12 +181,12 @@ impl Guard {
         self.stop.identity()
     }
 
-    /// Passes what the worker must pass before its start.
+    /// Asks the checks that the worker must pass before its start.
     fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
         self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
     }
 
-    /// Returns what stands around the worker, if anything does.
+    /// Returns the wrapper of the worker, if the engine has one.
     fn wrap(
         &self,
         ctx: &Context,
@@ -207,7 +207,7 @@ impl Guard {
         Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
     }
 
-    /// Judges how the worker has ended, and tells it.
+    /// Judges how the worker has ended, and sends the end to the engine.
     fn finish(&mut self, last: TaskEnd) {
         self.if_dropped = None;
         let (stop, settings) = (&self.stop, self.settings.as_deref());
@@ -249,12 +249,13 @@ fn panicked(payload: Box<dyn std::any::Any + Send>) -> Exit {
 }
 
 pin_project! {
-    /// A worker's task, written by hand: an `async` block would hold the worker twice.
+    /// The task of one worker. Written by hand, because an `async` block would hold the worker
+    /// twice.
     struct Task<M, F, R, B, P, N> {
         #[pin]
         state: TaskState<F, R>,
         callbacks: Callbacks<M, B, P, N>,
-        // Dropped after the worker's future and before its end is told.
+        // Dropped after the worker's future and before its end is sent.
         beside: Option<Box<Beside>>,
         guard: Guard,
     }
@@ -270,8 +271,8 @@ pin_project! {
     }
 }
 
-/// Drops a worker's future, then what stands beside it, each also if the one before panics; returns the
-/// first panic.
+/// Drops a worker's future and then `beside`. A panic in the first drop does not prevent the
+/// second. Returns the first panic.
 fn end<F, R>(
     mut state: Pin<&mut TaskState<F, R>>,
     beside: &mut Option<Box<Beside>>,
@@ -283,8 +284,8 @@ fn end<F, R>(
     future.or(beside)
 }
 
-/// Returns the outcome of a worker whose future panicked while it was dropped: a failure, unless the
-/// worker had asked for more.
+/// Returns the outcome of a worker whose future panicked while it was dropped. The outcome is a
+/// failure, unless the worker ended with `Fatal` or `Uninstall`.
 fn outcome_after(outcome: Outcome, panicked: Panicked) -> Outcome {
     if matches!(outcome, Err(Exit::Fatal(_) | Exit::Uninstall)) {
         return outcome;
@@ -294,7 +295,7 @@ fn outcome_after(outcome: Outcome, panicked: Panicked) -> Outcome {
     Err(Exit::failed(panicked))
 }
 
-/// What stands beside few workers.
+/// Parts that only few workers have.
 #[derive(Default)]
 struct Beside {
     handoff: Handoff,
@@ -303,8 +304,7 @@ struct Beside {
 }
 
 pin_project! {
-    /// How far a worker's life has come. It begins with a start that returns the worker, or with
-    /// its run.
+    /// The state of a worker's task. A worker has a start that returns it, or begins with its run.
     #[project = TaskStateProjection]
     pub(crate) enum TaskState<F, R> {
         New { input_values: InputValues, ctx: Option<Context> },
@@ -315,7 +315,7 @@ pin_project! {
 }
 
 impl Beside {
-    /// Passes on the values of the outputs that change.
+    /// Passes new values of changing outputs to the engine.
     fn poll(&mut self, cx: &mut TaskContext<'_>) {
         if let Some(changes) = self.handoff.take(cx) {
             self.changes = changes;
@@ -364,7 +364,7 @@ where
     P: Fn(&M, &W, &Identity, &mut Changes) -> Offered,
     N: Fn(W, Stop) -> R,
 {
-    /// Asks what stands around the worker whether it may go on, or is to end.
+    /// Asks the wrapper whether the worker may go on or must end.
     fn ask_wrapped(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>> {
         let this = self.project();
         let step = match &*this.state {
@@ -436,7 +436,7 @@ where
                     if let Some(beside) = this.beside {
                         beside.poll(cx);
                     }
-                    // Not if it ends now, as with an error of its own, or was told to.
+                    // Not if the worker ends in this poll, or was told to stop.
                     let stop = &this.guard.stop;
                     if outcome.is_pending() && stop.take_unready() && !stop.is_stopped() {
                         Health::of(stop).degraded(NEVER_UP);

@@ -1,3 +1,5 @@
+//! The hook that lets a test observe, delay or end each worker of an engine.
+
 use std::any::Any;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
@@ -7,11 +9,11 @@ use super::host::Environment;
 use crate::vocabulary::exit::Outcome;
 use crate::worker::context::Context;
 
-/// Stands around every worker of an engine and of those nested in it; set by
+/// Wraps each worker of an engine and of its nested engines. Set it with
 /// [`EngineBuilder::wrap`](crate::EngineBuilder::wrap).
 ///
-/// It is for tests: it sees each worker from outside, without knowing its type, and can hold it up
-/// or end it at every step. A production engine has none.
+/// For tests only. It sees each worker from outside, without its type. It can delay or end the
+/// worker at every step. A production engine has none.
 ///
 /// # Examples
 ///
@@ -54,35 +56,35 @@ use crate::worker::context::Context;
 /// # Ok(()) }
 /// ```
 pub trait Wrap: Send + Sync {
-    /// Returns what stands around one worker. It is called in the worker's task, before the values
-    /// of its inputs are taken; if it panics, the worker has panicked.
+    /// Returns the wrapper of one worker. Called in the worker's task, before the worker takes its
+    /// input values. If it panics, the worker has panicked.
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped>;
 }
 
-/// Stands around one worker.
+/// The wrapper of one worker.
 ///
-/// It is dropped after the worker's future and before its end is told, so while it lives the worker
-/// does.
+/// Dropped after the worker's future and before the engine learns of the worker's end. So the
+/// worker has not ended while its wrapper exists.
 pub trait Wrapped: Send {
-    /// Says whether the worker may go on: called before each poll of its future.
+    /// Decides whether the worker may go on. Called before each poll of the worker's future.
     ///
-    /// - `Ready(None)` lets it go on.
-    /// - `Ready(Some(outcome))` drops its future and ends it with this outcome.
-    /// - `Pending` holds it up: its future is not polled before the task is woken again.
+    /// - `Ready(None)` lets the worker go on.
+    /// - `Ready(Some(outcome))` drops the worker's future and ends the worker with this outcome.
+    /// - `Pending` delays the worker: its future is not polled until the task is woken.
     ///
-    /// A panic is the worker's own. A blocking worker, which has a thread, is asked once and cannot
-    /// be held up.
+    /// A panic here counts as a panic of the worker. A blocking worker runs on a thread: this is
+    /// called once, before it starts, and `Pending` does not delay it.
     fn before(&mut self, point: WrapPoint, cx: &mut TaskContext<'_>) -> Poll<Option<Outcome>>;
 }
 
-/// How far a worker has come.
+/// The step that a worker is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WrapPoint {
-    /// Its start is about to be called; for a closure worker, its one function.
+    /// The start will be called next. For a closure worker: its one function.
     Begin,
-    /// Its start is under way.
+    /// The start is running.
     Start,
-    /// It runs; a closure worker also before it is up.
+    /// The worker runs. A closure worker is in this step also before it is up.
     Run,
 }
 
@@ -90,22 +92,22 @@ pub enum WrapPoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrappedInput<'a> {
-    /// The name that it refers to.
+    /// The name of the input.
     pub name: &'a str,
     /// `required`, `optional`, `live` or `live required`.
     pub need: &'static str,
-    /// The type that is asked for.
+    /// The type of the input.
     pub output: &'static str,
-    /// Whether there is a value of it now; an optional input without one is given as `None`.
+    /// Whether the input has a value now. An optional input without a value is passed as `None`.
     pub is_present: bool,
 }
 
-/// Returns it as an [`Environment`] holds it.
+/// Erases the type, as [`Environment`] needs it.
 pub(crate) fn erase(wrap: Arc<dyn Wrap>) -> Arc<dyn Any + Send + Sync> {
     Arc::new(wrap)
 }
 
-/// Returns what stands around all workers, if anything does.
+/// Returns the hook around all workers, if there is one.
 pub(crate) fn wrap_of(environment: &Environment) -> Option<&dyn Wrap> {
     let wrap = environment.wrap.as_ref()?.downcast_ref::<Arc<dyn Wrap>>()?;
     Some(&**wrap)

@@ -1,15 +1,15 @@
-//! The cell that a worker has in common with its engine: which worker it is, and the small signs
-//! they give each other; above all, the stop.
+//! The state that a worker shares with its engine: its identity, and the flags and values that they
+//! exchange, above all the stop.
 //!
-//! It is one small allocation, so that a hundred thousand idle workers cost little.
+//! It is one small allocation, so that 100,000 idle workers need little memory.
 //!
 //! Invariants:
-//! 1. A flag that anyone waits for is only ever set, and is set before those who wait are woken.
-//! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte, so of a start that ends
-//!    and a stop that comes at the same moment each sees which was first.
-//! 3. A worker is gone only when none of its lingering parts is left and all that waited for
-//!    that has run.
-//! 4. No foreign code runs under the lock, and nothing of users' is dropped there.
+//! 1. A flag that anyone waits for is never cleared. It is set before its waiters are woken.
+//! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte. So if a start ends and a
+//!    stop comes at the same moment, both sides see which was first.
+//! 3. A worker is gone only when none of its parts lingers and every function that waited for this
+//!    has run.
+//! 4. No foreign code runs under the lock, and no value of a user is dropped under it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::waiters::Waiters;
 use crate::worker::host::Identity;
 
-/// What a worker says that does not do all it should.
+/// The health of a degraded worker.
 pub(crate) struct Degraded {
     pub(crate) reason: String,
     pub(crate) next_try: Option<Instant>,
@@ -32,22 +32,24 @@ pub(crate) struct Degraded {
 pub(super) const STOPPED: u8 = 1;
 pub(super) const LOST: u8 = 2;
 pub(super) const STARTED: u8 = 4;
-/// Something may outlive the worker's future. It is set before that is counted, so that who does not
-/// find it set need not look.
+/// A part of the worker may outlive its future. The flag is set before the part is counted, so a
+/// thread that finds the flag unset need not take the lock.
 pub(super) const LINGERED: u8 = 8;
-/// What says that a closure worker is up was dropped: it will never be. Cleared when that was told.
+/// The `Up` of a closure worker was dropped before `ready`: the worker can never come up. Cleared
+/// when the worker's task reads it.
 pub(super) const UNREADY: u8 = 16;
 /// The engine drops the worker's future.
 pub(super) const ABORTED: u8 = 32;
-/// It does so because the start took too long.
+/// The engine drops the future because the start took too long.
 pub(super) const OVERDUE: u8 = 64;
-/// It may offer what is not plain, or has a reporter: the loop has that dropped after the end.
+/// The worker may offer outputs whose drop runs foreign code, or has a reporter. The loop drops
+/// these after the worker's end.
 pub(super) const DROPS: u8 = 128;
 
 pub(super) struct Cell {
     pub(super) flags: AtomicU8,
     pub(super) state: Mutex<CellState>,
-    /// None for a worker without an engine.
+    /// `None` for a worker without an engine.
     pub(super) identity: Option<Identity>,
 }
 
@@ -57,20 +59,20 @@ pub(super) struct CellState {
     pub(super) extras: Option<Box<CellExtras>>,
 }
 
-/// What few workers have.
+/// State that only few workers need.
 #[derive(Default)]
 pub(super) struct CellExtras {
-    /// How many parts of the worker outlive its future.
+    /// The number of parts that outlive the worker's future.
     pub(super) parts: usize,
-    /// How many of them are only being dropped.
+    /// The number of these parts that are only being dropped.
     pub(super) dropping: usize,
-    /// What is to happen once they are gone, in this order.
+    /// The functions to call when no part is left, in this order.
     pub(super) at_end: Vec<Box<dyn FnOnce() + Send>>,
-    /// How long they have from the worker's end on, in place of its grace.
+    /// How long the parts may take after the worker's end. `None`: the worker's grace.
     pub(super) grace: Option<Duration>,
-    /// The workers that an engine nested in it has left behind, by path.
+    /// The paths of workers that the nested engine in this worker has left behind.
     pub(super) left_inside: Vec<String>,
-    /// Why the worker is degraded, or that it is not, until the engine takes it.
+    /// A health report that the engine has not taken yet. The inner `None` means good health.
     pub(super) health: Option<Option<Degraded>>,
 }
 
@@ -83,7 +85,8 @@ impl Cell {
     pub(super) fn raise(&self, flag: u8) -> u8 {
         let before = self.flags.fetch_or(flag, Ordering::AcqRel);
         if before & flag == 0 {
-            // Who looks at the flags under the lock sees this one, or is among the waiters.
+            // A future that checks the flags under the lock either sees this flag or is among the
+            // waiters.
             let woken = self.state.lock().waiters.take();
             woken.wake();
         }
@@ -115,7 +118,7 @@ impl Cell {
 #[must_use = "the worker may count as gone when this is dropped"]
 pub struct Linger {
     cell: Arc<Cell>,
-    /// It keeps what is being dropped.
+    /// Whether this part is only being dropped.
     is_dropping: bool,
 }
 
@@ -129,11 +132,12 @@ impl Drop for Linger {
                 left.dropping -= usize::from(self.is_dropping);
                 return;
             }
-            // The last part counts until all that waits for its end has run.
+            // The last part counts until every function that waits for its end has run.
             let at_end = std::mem::take(&mut left.at_end);
             drop(state);
             for at_end in at_end {
-                // Foreign code, and the next may be the one that tells the engine.
+                // This is foreign code. A panic must not prevent the next function, which may be
+                // the one that informs the engine.
                 if catch_unwind(AssertUnwindSafe(at_end)).is_err() {
                     tracing::warn!("what waited for a worker's end panicked");
                 }

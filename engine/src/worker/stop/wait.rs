@@ -1,4 +1,4 @@
-//! The future of one who waits for a flag of a worker's cell.
+//! The future that waits for a flag of a worker's cell.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use super::cell::{Cell, STOPPED};
 use super::waiters::Place;
 
-/// Waits until one of some flags is set.
+/// Waits until one of `flags` is set.
 pub(super) struct Wait<'a> {
     cell: &'a Cell,
     flags: u8,
@@ -14,7 +14,7 @@ pub(super) struct Wait<'a> {
 }
 
 impl Cell {
-    /// Waits until one of some flags is set.
+    /// Waits until one of `flags` is set.
     pub(super) fn wait_for(&self, flags: u8) -> Wait<'_> {
         Wait { cell: self, flags, place: None }
     }
@@ -31,7 +31,7 @@ impl Future for Wait<'_> {
         let is_known =
             place.is_some_and(|place| cell.state.lock().waiters.is_in(place, cx.waker()));
         if is_known {
-            // A flag that is set from now on finds the waker.
+            // From now on, a flag that is set wakes this waker.
             return if cell.has(*flags) { Poll::Ready(()) } else { Poll::Pending };
         }
         let waker = cx.waker().clone();
@@ -55,8 +55,9 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        // After a stop only those come to wait who wait for a lost input alone. They leave nothing
-        // behind before it is lost; what others leave then is no more than waited for the stop.
+        // A waiter for the stop needs no removal once the stop is set. After a stop, only waiters
+        // for a lost input are added. Each of them removes itself unless the input is lost. So the
+        // places that remain are at most those that waited when the flags were set.
         let is_over = self.cell.has(STOPPED) && self.cell.has(self.flags);
         if let Some(place) = self.place
             && !is_over

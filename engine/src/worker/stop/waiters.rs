@@ -1,4 +1,4 @@
-//! Those who wait for a flag of a worker's cell.
+//! The wakers of the futures that wait for a flag of a worker's cell.
 
 use std::mem;
 use std::num::NonZeroU32;
@@ -8,16 +8,16 @@ use slab::Slab;
 
 use crate::vocabulary::wake::wake;
 
-/// Mostly one waits, the worker itself, which costs no allocation.
+/// The waiting futures. Usually there is one, the worker itself, which needs no allocation.
 #[derive(Default)]
 pub(super) struct Waiters {
     first: Option<Waker>,
     others: Option<Box<Slab<Waker>>>,
 }
 
-/// Where one waits; it is kept until it is removed, also when its waker is taken.
+/// The place of one waiting future. It is kept until it is removed, even after its waker was taken.
 ///
-/// One is the first, and what is above it leads to the others.
+/// 1 is the first place. Each larger number is a place among the others.
 #[derive(Clone, Copy)]
 pub(super) struct Place(NonZeroU32);
 
@@ -29,13 +29,13 @@ impl Place {
         Self(NonZeroU32::MIN.saturating_add(above))
     }
 
-    /// Returns where it is among the others; none for the first.
+    /// Returns the index among the others. `None` for the first place.
     fn among_others(self) -> Option<usize> {
         (self.0.get() as usize).checked_sub(2)
     }
 }
 
-/// The wakers of those who waited.
+/// Wakers that were taken and must be woken.
 #[must_use = "who waits is to be woken"]
 pub(super) struct Woken {
     first: Option<Waker>,
@@ -51,7 +51,7 @@ impl Waiters {
         Place::other(self.others.get_or_insert_default().insert(waker))
     }
 
-    /// Returns whether this waker stands there.
+    /// Whether this waker is at this place.
     pub(super) fn is_in(&self, place: Place, waker: &Waker) -> bool {
         let present = match place.among_others() {
             None => self.first.as_ref(),
@@ -60,7 +60,7 @@ impl Waiters {
         present.is_some_and(|present| present.will_wake(waker))
     }
 
-    /// Sets who is woken, and returns who was before.
+    /// Sets the waker of a place, and returns the waker before it.
     pub(super) fn put(&mut self, place: Place, waker: Waker) -> Option<Waker> {
         match place.among_others() {
             None => self.first.replace(waker),
@@ -71,7 +71,7 @@ impl Waiters {
         }
     }
 
-    /// Gives the place to whoever comes next, and returns who stood there.
+    /// Frees the place for the next waiter, and returns its waker.
     pub(super) fn remove(&mut self, place: Place) -> Option<Waker> {
         match place.among_others() {
             None => self.first.take(),
@@ -79,8 +79,8 @@ impl Waiters {
         }
     }
 
-    /// Takes all wakers. The places are kept: who is woken for a flag that it does not wait for puts
-    /// its waker there again.
+    /// Takes all wakers and keeps their places. A future that is woken by a flag that it does not
+    /// wait for puts its waker there again.
     pub(super) fn take(&mut self) -> Woken {
         let take = |waker: &mut Waker| mem::replace(waker, Waker::noop().clone());
         let take_others = |others: &mut Box<Slab<Waker>>| {
@@ -92,7 +92,7 @@ impl Waiters {
         }
     }
 
-    /// Returns how many places are taken.
+    /// Returns the number of places in use.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.others.as_ref().map_or(0, |others| others.len())
@@ -100,7 +100,7 @@ impl Waiters {
 }
 
 impl Woken {
-    /// Wakes all of them, also if some panic.
+    /// Wakes all of them, even if some panic.
     pub(super) fn wake(self) {
         for waker in self.first.into_iter().chain(self.others) {
             wake(|| waker.wake());
