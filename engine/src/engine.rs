@@ -100,7 +100,8 @@ impl Engine {
         self.shared.environment.own_path()
     }
 
-    /// Returns the seed for the order of starts and the jitter; see [`EngineBuilder::seed`].
+    /// Returns the seed for the order of starts and the jitter; see
+    /// [`EngineBuilder::seed`](crate::EngineBuilder::seed).
     pub fn seed(&self) -> u64 {
         self.shared.environment.seed
     }

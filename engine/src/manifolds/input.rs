@@ -21,7 +21,7 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// | `name.optional().or(default)` | `T` |
 /// | `name.live()` | [`Live<T>`] |
 /// | `name.live().required()` | [`Live<T>`], with a value at first |
-/// | [`EngineInput`] | a handle on the engine itself |
+/// | [`EngineInput`](crate::EngineInput) | a handle on the engine itself |
 /// | `()` and tuples of up to twelve inputs | tuples of their values |
 /// | `Vec<I>` | `Vec` of the values, in the same order |
 /// | `BTreeMap<K, I>` | a map from the same keys |

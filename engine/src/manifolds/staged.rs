@@ -44,7 +44,7 @@ where
 }
 
 /// Builds a [`Manifold`] with separate steps to start and to run a worker; made by
-/// [`Builder::start`](super::Builder::start).
+/// [`Builder::start`](super::builder::Builder::start).
 ///
 /// Outputs and the reporter are taken from the worker after its start and before its run.
 #[must_use = "a builder does nothing until `build`"]

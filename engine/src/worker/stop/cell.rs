@@ -114,7 +114,8 @@ impl Cell {
     }
 }
 
-/// A part of a worker that outlives its future; made by [`Stop::linger`].
+/// A part of a worker that outlives its future; made by
+/// [`Stop::linger`](crate::Stop::linger).
 #[must_use = "the worker may count as gone when this is dropped"]
 pub struct Linger {
     cell: Arc<Cell>,
