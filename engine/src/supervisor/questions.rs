@@ -46,7 +46,7 @@ impl EventLoop {
             }
             Question::Why(name, reply) => answer(reply, self.registry.why(&name, self.pace.now)),
             Question::Graph(reply) => {
-                self.begin_walk(Found::Graph(self.registry.begin_graph(), reply))
+                self.begin_walk(Found::Graph(self.registry.begin_graph(), reply));
             }
         }
     }

@@ -36,7 +36,7 @@ impl EventLoop {
             for node in (walk.next..end).map(NodeId::from_index) {
                 match &mut walk.found {
                     Found::Report(snapshot, _) => {
-                        self.registry.add_to_report(snapshot, node, self.pace.now)
+                        self.registry.add_to_report(snapshot, node, self.pace.now);
                     }
                     Found::Graph(graph, _) => self.registry.add_to_graph(graph, node),
                 }
