@@ -415,15 +415,13 @@ where
                         if this.guard.stop.start_ended() {
                             return Poll::Ready(Ok(()));
                         }
-                        let (manifold, identity) =
-                            (&this.callbacks.manifold, this.guard.identity());
-                        let mut changes = Changes::default();
-                        let offered =
-                            (this.callbacks.offer)(manifold, &worker, identity, &mut changes);
+                        let Callbacks { manifold, offer, run, .. } = &*this.callbacks;
+                        let (identity, mut changes) = (this.guard.identity(), Changes::default());
+                        let offered = offer(manifold, &worker, identity, &mut changes);
                         if !changes.is_empty() {
                             this.beside.get_or_insert_default().changes = changes;
                         }
-                        let run = (this.callbacks.run)(worker, this.guard.stop.clone());
+                        let run = run(worker, this.guard.stop.clone());
                         this.state.set(TaskState::Run { run });
                         if let Some(observed) = &this.guard.observed {
                             observed.started();
