@@ -78,11 +78,12 @@ impl Finish {
     }
 
     fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
-        // If the error's text panics, the end keeps its kind.
-        let text =
-            catch_unwind(AssertUnwindSafe(|| text::written(why))).unwrap_or_else(|payload| {
-                format!("the text of its error {}", Panicked::from_payload(payload))
-            });
+        // An error means the same if its text panics.
+        let written = catch_unwind(AssertUnwindSafe(|| text::written(why)));
+        let (text, is_panic) = match written {
+            Ok(text) => (text, is_panic),
+            Err(payload) => (Panicked::from_payload(payload).to_string(), true),
+        };
         let failure = Failure { text, is_panic, fatal: None };
         Self { kind, failure: Some(Box::new(failure)) }
     }

@@ -149,7 +149,7 @@ async fn a_fatal_error_whose_text_panics_stops_the_engine() -> TestResult {
 
     assert!(matches!(engine.wait().await, Err(EngineError::Fatal { .. })));
     let error = engine.report().await.error;
-    assert_eq!(error.as_deref(), Some("/a: the text of its error panicked: no words for it"));
+    assert_eq!(error.as_deref(), Some("/a: panicked: no words for it"));
     Ok(())
 }
 
@@ -178,7 +178,7 @@ async fn a_fatal_error_stops_the_engine_also_if_the_drop_of_the_future_panics() 
     let engine = test_engine().build()?;
     let fails = Manifold::builder().run(|(), _up| EndsBadly(Bomb));
 
-    engine.install(A, fails).await?;
+    engine.install(Name::<()>::new("a"), fails).await?;
 
     let EngineError::Fatal { source, .. } = engine.wait().await.unwrap_err() else {
         panic!("it ends otherwise");
