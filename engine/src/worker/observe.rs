@@ -10,6 +10,9 @@ use super::host::Identity;
 use super::metrics::Metrics;
 use crate::vocabulary::exit::EndKind;
 
+/// The target of workers' spans. Programs enable the spans by it, so it stays as it is.
+const TARGET: &str = "crankcase_engine::observe";
+
 /// The span and the metrics of one worker.
 pub(crate) struct Observed {
     span: Span,
@@ -24,7 +27,8 @@ impl Observed {
     /// workers.
     pub(crate) fn new(identity: &Identity) -> Option<Arc<Self>> {
         let environment = identity.environment();
-        let span = tracing::debug_span!(parent: None, "worker", path = tracing::field::Empty);
+        let path = tracing::field::Empty;
+        let span = tracing::debug_span!(target: TARGET, parent: None, "worker", path);
         if span.is_disabled() && environment.metrics.is_none() {
             return None;
         }
