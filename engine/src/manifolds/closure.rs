@@ -249,13 +249,13 @@ impl<O> Drop for Up<O> {
             Follower::Task(_, id) if *id == task::try_id() => stop.set_unready(),
             Follower::Beside(place, id) if *id == thread::current().id() => {
                 let (stop, driver) = (stop.clone(), &self.ctx.identity().environment().driver);
-                let handoff = Forwarder::run(driver, async move {
+                let forwarder = Forwarder::run(driver, async move {
                     sleep(TIME_TO_RETURN).await;
                     if !stop.is_stopped() {
                         Health::of(&stop).degraded(NEVER_UP);
                     }
                 });
-                *place.lock() = Some(handoff);
+                *place.lock() = Some(forwarder);
             }
             Follower::Task(..) | Follower::Beside(..) => Health::of(stop).degraded(NEVER_UP),
         }

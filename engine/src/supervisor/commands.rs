@@ -70,8 +70,7 @@ impl EventLoop {
         }
         let ctx = Context::new(stop);
         let launch = Launch { input_values, ctx, settings: manifold.settings, entry: None };
-        // The loop handles no message of the new worker before its slot is filled: every sender
-        // that could handle one needs the loop.
+        // Messages of the new worker wait in the inbox until its slot is filled.
         let task = manifold.blueprint.launch(launch);
         let slot = &mut self.registry.slots[node.index()];
         // The slot is built in place, not moved there. This works only if the place is empty.

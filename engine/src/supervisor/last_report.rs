@@ -12,6 +12,7 @@ use crate::vocabulary::clock::{Stamp, Timestamp};
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;
+use crate::worker::stop::cell::Linger;
 
 /// The data of the last report.
 #[derive(Default)]
@@ -23,9 +24,19 @@ pub(crate) struct LastReport {
 enum Kept {
     #[default]
     Running,
-    /// The names at the end, the moment of the end, and its error; no error after a kill.
-    Ended(Box<Registry>, Stamp, Option<String>),
+    Ended(Ended),
     Summed(Arc<Summary>),
+}
+
+/// An engine at its end.
+pub(super) struct Ended {
+    pub(super) registry: Box<Registry>,
+    pub(super) at: Stamp,
+    /// None after a kill.
+    pub(super) error: Option<String>,
+    /// Keeps the worker that a nested engine is until the registry is dropped: manifolds may hold
+    /// values of the outer engine.
+    pub(super) outer: Option<Linger>,
 }
 
 /// A summary of an engine that has ended. It is not a report yet: most last reports are never asked
@@ -55,21 +66,22 @@ impl LastReport {
     }
 
     /// Keeps the names as they are now, and the error that ended the engine; no error after a kill.
-    pub(super) fn keep(&self, registry: Box<Registry>, now: Stamp, error: Option<String>) {
-        *self.state.lock() = Kept::Ended(registry, now, error);
+    pub(super) fn keep(&self, ended: Ended) {
+        *self.state.lock() = Kept::Ended(ended);
     }
 
     /// Turns the kept names into a summary and drops the rest. A caller of `get` waits meanwhile.
     pub(super) fn sum_up(&self) {
         let mut state = self.state.lock();
-        if let Kept::Ended(registry, now, error) = &mut *state {
-            let summary = registry.summary(error.take(), *now);
+        if let Kept::Ended(ended) = &mut *state {
+            let summary = ended.registry.summary(ended.error.take(), ended.at);
             let ended = std::mem::replace(&mut *state, Kept::Summed(Arc::new(summary)));
             drop(state);
             // The registry is large and holds foreign code.
-            if let Kept::Ended(registry, ..) = ended {
+            if let Kept::Ended(Ended { registry, outer, .. }) = ended {
                 let runtime = registry.environment.workers.clone();
-                discard(&runtime, registry);
+                // In this order.
+                discard(&runtime, (registry, outer));
             }
         }
     }

@@ -136,6 +136,7 @@ impl EventLoop {
     fn take_out(&mut self, node: NodeId) {
         self.mark_obsolete(node);
         let slot = &mut self.registry.slots[node.index()];
+        slot.forget_manifold();
         let Some(manifold) = slot.manifold.take() else { return };
         self.jobs.on_removed(slot.name(), &manifold);
         self.discard(manifold);

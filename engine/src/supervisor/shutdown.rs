@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::call::{Call, Question};
+use super::last_report::Ended;
 use super::life::{Fatal, Life, Verdict};
 use super::registry::Registry;
 use super::{EventLoop, Shared};
@@ -14,6 +15,7 @@ use crate::vocabulary::clock::stamp;
 use crate::vocabulary::error::SharedError;
 use crate::vocabulary::settings::Severity;
 use crate::vocabulary::wake::wake;
+use crate::worker::stop::Stop;
 
 /// An engine that has ended. Its drop makes the summary for the last report, also if its runtime
 /// shuts down.
@@ -80,7 +82,9 @@ impl EventLoop {
         self.refuse_calls();
         let empty = Registry::new(Arc::clone(&self.shared.environment));
         let registry = Box::new(mem::replace(&mut self.registry, empty));
-        self.shared.last_report.keep(registry, self.pace.now, verdict.text());
+        let outer = self.shared.outer.as_ref().map(Stop::dropping);
+        let (at, error) = (self.pace.now, verdict.text());
+        self.shared.last_report.keep(Ended { registry, at, error, outer });
         let to_sum_up = ToSumUp(Arc::clone(&self.shared));
         self.ending.set_life(Life::Ended(verdict));
         drop(self);

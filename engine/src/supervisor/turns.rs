@@ -208,15 +208,16 @@ impl EventLoop {
     /// Ends a caller's turn, and returns how urgent the work is that is left for the loop's task.
     fn end_callers_turn(&mut self) -> Due {
         let has_more = self.end_turn();
-        self.is_in_turn = false;
-        if has_more || self.ending.is_finished || !self.unread.is_empty() {
+        let due = if has_more || self.ending.is_finished || !self.unread.is_empty() {
             Due::First
         } else if self.timers.next_sleep(&self.registry.machine, self.ending.killed_until).is_some()
         {
             Due::Beside
         } else {
             Due::Nothing
-        }
+        };
+        self.is_in_turn = false;
+        due
     }
 
     /// Continues the work under way and hands over the events. Returns whether more work is left.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{
-    Backoff, ChangeError, Changing, Engine, EventKind, Exit, Manifold, Name, WorkerState,
+    Backoff, Change, ChangeError, Changing, Engine, EventKind, Exit, Manifold, Name, Nested,
+    WorkerState,
 };
 use crankcase_testing::{EventRecorder, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
@@ -34,24 +35,46 @@ impl Drop for Counted {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_worker_offered_is_dropped_before_the_next_generation_starts() -> TestResult {
-    const HOLDS: Name<Arc<Counted>> = Name::new("holds");
-    let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
+const HOLDS: Name<Arc<Counted>> = Name::new("holds");
+
+/// Returns a manifold that offers a counted value, and the most that were left when one started.
+fn holds() -> (Manifold, Arc<AtomicUsize>) {
     let (alive, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let config = (Arc::clone(&alive), Arc::clone(&most));
     let holds = Manifold::builder().offers::<(Arc<Counted>,)>().run_with(
-        config,
+        (alive, Arc::clone(&most)),
         |(alive, most), (), up| async move {
             most.fetch_max(alive.load(Ordering::SeqCst), Ordering::SeqCst);
             up.ready((Arc::new(Counted::new(&alive)),)).wait().await;
             Ok(())
         },
     );
+    (holds, most)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_worker_offered_is_dropped_before_the_next_generation_starts() -> TestResult {
+    let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
+    let (holds, most) = holds();
     engine.install(HOLDS, holds).await?;
 
     for _ in 0..300 {
         engine.running(&HOLDS).await?;
+        engine.bounce(&HOLDS).await?;
+    }
+
+    assert_eq!(most.load(Ordering::SeqCst), 0);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn an_imported_value_is_dropped_before_its_next_generation_starts() -> TestResult {
+    let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
+    let ((holds, most), site) = (holds(), Name::<()>::new("site"));
+    engine.install(HOLDS, holds).await?;
+    engine.install_nested(site.clone(), Nested::new(Change::new).import(HOLDS, HOLDS)).await?;
+
+    for _ in 0..100 {
+        engine.running(&site).await?;
         engine.bounce(&HOLDS).await?;
     }
 
