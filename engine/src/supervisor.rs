@@ -120,7 +120,7 @@ impl Host for Shared {
     }
 
     fn send(&self, message: Message) {
-        self.inbox.send(message);
+        self.tell(message);
     }
 
     fn linger_outside(&self) -> Option<Box<dyn Send>> {
@@ -291,6 +291,10 @@ impl EventLoop {
     /// Takes the machine's steps within a scope until none is left or the slice is over, and
     /// returns whether there are more. Always carries out all commands.
     pub(super) fn carry_out(&mut self, scope: Scope) -> bool {
+        // Asked before each message.
+        if scope == Scope::Marks && self.registry.machine.has_spread() {
+            return false;
+        }
         let mut steps = 0;
         loop {
             match self.registry.machine.step(scope) {

@@ -152,13 +152,13 @@ impl Ring {
         }
     }
 
-    /// Adds a record. If the ring is full, the oldest record is removed.
-    fn push(&mut self, record: Record) {
-        if self.records.len() == self.capacity {
-            self.records.pop_front();
-        }
-        self.records.push_back(record);
-        self.next += 1;
+    /// Adds the records. Removes as many of the oldest as do not fit.
+    fn extend(&mut self, records: &mut Vec<Record>) {
+        self.next += records.len() as u64;
+        records.drain(..records.len().saturating_sub(self.capacity));
+        let surplus = (self.records.len() + records.len()).saturating_sub(self.capacity);
+        self.records.drain(..surplus);
+        self.records.extend(records.drain(..));
     }
 }
 
@@ -193,7 +193,7 @@ impl Log {
         }
         let first = ring.next;
         ring.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
-        records.drain(..).for_each(|record| ring.push(record));
+        ring.extend(records);
         ring.forget_moments();
         drop(ring);
         wake(|| self.pushed.notify_waiters());

@@ -51,7 +51,7 @@ impl Registry {
             }
             return;
         };
-        let installed = self.slots[node.index()].manifold.as_ref();
+        let installed = self.slots[node].manifold.as_ref();
         match mode {
             Mode::Nothing if is_installed => {
                 faults.add(|| ChangeError::AlreadyInstalled { name: self.name(node) });
@@ -77,7 +77,7 @@ impl Registry {
         is_first: bool,
     ) -> Result<(), ChangeError> {
         let Action::Install { manifold: Some(manifold), mode, .. } = action else { return Ok(()) };
-        let name = self.slots[node.index()].name();
+        let name = self.slots[node].name();
         let Some((nested, made)) = manifold.border(name) else { return Ok(()) };
         let is_in_the_way = match mode {
             Mode::Nothing => self.machine.view(node).is_installed,
@@ -99,12 +99,12 @@ impl Registry {
 
     /// Returns a name as text for an error.
     pub(super) fn name(&self, node: NodeId) -> String {
-        self.slots[node.index()].name().as_str().to_owned()
+        self.slots[node].name().as_str().to_owned()
     }
 
     /// Whether a manifold belongs to the same nested engine as the one installed at this node.
     fn is_part_of_same(&self, node: NodeId, manifold: &Manifold) -> bool {
-        let installed = self.slots[node.index()].manifold.as_ref().and_then(Manifold::owner);
+        let installed = self.slots[node].manifold.as_ref().and_then(Manifold::owner);
         let [installed, own] = [installed, manifold.owner()].map(|owner| owner.map(Text::as_str));
         installed.is_some() && installed == own
     }
@@ -141,7 +141,7 @@ impl Registry {
             return;
         };
         let Planned { node, edges } = &plan.planned[at];
-        let name = self.slots[node.index()].name();
+        let name = self.slots[*node].name();
         for (input, edge) in manifold.blueprint.inputs().iter().zip(edges) {
             if let Some(offers) = self.offers_after(plan, ops, edge.target)
                 && !is_offered(input.kind, offers)
@@ -158,7 +158,7 @@ impl Registry {
             if matches!(action, Some(Action::Install { .. } | Action::Uninstall { .. })) {
                 continue;
             }
-            let slot = &self.slots[user.index()];
+            let slot = &self.slots[user];
             let Some(installed) = &slot.manifold else { continue };
             let kind = installed.blueprint.inputs()[index].kind;
             if !is_offered(kind, offers) && !expected.is_same(kind) {
@@ -183,7 +183,7 @@ impl Registry {
             }
             Some(Action::Uninstall { .. }) => None,
             _ => {
-                let manifold = self.slots[node.index()].manifold.as_ref()?;
+                let manifold = self.slots[node].manifold.as_ref()?;
                 Some(manifold.blueprint.offers())
             }
         }

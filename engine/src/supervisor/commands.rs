@@ -33,7 +33,7 @@ impl EventLoop {
             Command::Abort(node, generation) => self.abort(node, generation),
             Command::Stuck(node, generation) => {
                 self.name_stuck(node);
-                let name = self.registry.slots[node.index()].name();
+                let name = self.registry.slots[node].name();
                 self.jobs.waiting.on_stuck(node, generation, name.as_str());
             }
             Command::Arm(node, token, after) => {
@@ -44,18 +44,21 @@ impl EventLoop {
             Command::Removed(node) => {
                 self.note(node, None, || EventKind::Removed);
                 if !self.registry.machine.view(node).is_installed {
-                    self.registry.slots[node.index()].forget_manifold();
+                    self.registry.slots[node].forget_manifold();
                 }
             }
-            Command::Freed(node) => self.forget(node),
+            Command::Freed(node) => {
+                let slot = self.registry.forget(node);
+                self.discard_manifold(slot.manifold);
+            }
             Command::Finished => self.ending.is_finished = true,
         }
     }
 
     fn start(&mut self, node: NodeId, generation: Generation) {
-        let Some(manifold) = self.registry.slots[node.index()].manifold.clone() else { return };
+        let Some(manifold) = self.registry.slots[node].manifold.clone() else { return };
         let input_values = self.input_values(node, &manifold);
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         slot.starts = slot.starts.saturating_add(1);
         self.pace.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
@@ -72,7 +75,7 @@ impl EventLoop {
         let launch = Launch { input_values, ctx, settings: manifold.settings, entry: None };
         // Messages of the new worker wait in the inbox until its slot is filled.
         let task = manifold.blueprint.launch(launch);
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         // The slot is built in place, not moved there. This works only if the place is empty.
         slot.worker = None;
         slot.worker.get_or_insert_with(|| WorkerSlot {
@@ -92,7 +95,7 @@ impl EventLoop {
     fn input_values(&mut self, node: NodeId, manifold: &Manifold) -> InputValues {
         let declared = manifold.blueprint.inputs();
         if declared.is_empty() {
-            self.registry.slots[node.index()].note_present(&[]);
+            self.registry.slots[node].note_present(&[]);
             return InputValues::new();
         }
         let edges: SmallVec<[_; FEW]> = self.registry.machine.inputs(node).collect();
@@ -100,7 +103,7 @@ impl EventLoop {
         let mut present: SmallVec<[bool; FEW]> = SmallVec::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
-            let target: &mut Slot = &mut self.registry.slots[edge.target.index()];
+            let target: &mut Slot = &mut self.registry.slots[edge.target];
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
             input_values.push(if !edge.need.bounces() {
                 InputValue::Live(target.follow(declaration.kind, &self.shared.environment))
@@ -110,13 +113,13 @@ impl EventLoop {
                 InputValue::Absent
             });
         }
-        self.registry.slots[node.index()].note_present(&present);
+        self.registry.slots[node].note_present(&present);
         input_values
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Stopping);
-        let worker = self.registry.slots[node.index()].worker.as_ref();
+        let worker = self.registry.slots[node].worker.as_ref();
         let ran =
             worker.map_or(Duration::ZERO, |worker| self.registry.ran(node, worker, self.pace.now));
         let is_long = ran >= self.registry.machine.reset_after(node);
@@ -135,7 +138,7 @@ impl EventLoop {
     /// Withdraws what the current worker of a name offers. The worker is not gone until all of that
     /// is dropped.
     pub(super) fn withdraw(&mut self, node: NodeId) {
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         let Some(worker) = &mut slot.worker else { return };
         let outputs = mem::take(&mut worker.outputs);
         // Plain outputs are dropped here: the next worker reuses their memory at once.
@@ -151,7 +154,7 @@ impl EventLoop {
 
     fn abort(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Aborted);
-        self.registry.slots[node.index()].set_aborted(true);
+        self.registry.slots[node].set_aborted(true);
         let path = self.registry.path(node);
         tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
         let is_overdue = self.registry.machine.view(node).is_overdue;
@@ -170,7 +173,7 @@ impl EventLoop {
     fn note_wait(&mut self, node: NodeId, delay: Duration) {
         let view = self.registry.machine.view(node);
         let until = self.pace.now.saturating_add(stamp(delay) - 1);
-        self.registry.slots[node.index()].until = std::num::NonZeroU64::new(until);
+        self.registry.slots[node].until = std::num::NonZeroU64::new(until);
         if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
             // A bounce delay is no penalty for earlier failures.
             let failures = if view.rest == Rest::Backoff { view.failures } else { 0 };
@@ -182,19 +185,12 @@ impl EventLoop {
     pub(super) fn note_overdue(&mut self, node: NodeId) {
         let view = self.registry.machine.view(node);
         if view.phase == Phase::Starting && !view.is_marked {
-            let manifold = self.registry.slots[node.index()].manifold.as_ref();
+            let manifold = self.registry.slots[node].manifold.as_ref();
             let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
             let text = overdue(settings, &self.shared.environment.policy);
             let error = LastError { text, is_panic: false, at: self.pace.now };
-            self.registry.slots[node.index()].extras_mut().last_error = Some(error);
+            self.registry.slots[node].extras_mut().last_error = Some(error);
         }
-    }
-
-    /// Forgets a name that nothing installs, uses or pins.
-    fn forget(&mut self, node: NodeId) {
-        let slot = mem::take(&mut self.registry.slots[node.index()]);
-        self.registry.names.remove(slot.name().as_str());
-        self.discard_manifold(slot.manifold);
     }
 
     /// Answers the callers that wait for the machine to settle, if it has.

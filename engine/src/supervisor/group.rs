@@ -101,7 +101,7 @@ impl EventLoop {
         match (changed, job.ending.iter().find(is_stuck)) {
             (Ok(()), None) => self.jobs.waiting.add(&job.ending, reply),
             (Ok(()), Some((node, _))) => {
-                let name = self.registry.slots[node.index()].name().as_str().to_owned();
+                let name = self.registry.slots[*node].name().as_str().to_owned();
                 answer(reply, Err(Box::new(ChangeError::Stuck { name })));
             }
             (Err(error), _) => answer(reply, Err(error)),
@@ -187,7 +187,7 @@ impl EventLoop {
                     policy.is_some_and(|settings| settings.part_of.is_some());
                 let policy = policy
                     .map(|settings| Arc::new(settings.policy(&self.shared.environment.policy)));
-                let slot = &mut self.registry.slots[node.index()];
+                let slot = &mut self.registry.slots[node];
                 let old = mem::replace(&mut slot.manifold, manifold.take());
                 slot.carry_present(old.as_ref());
                 self.discard_manifold(old);
@@ -200,9 +200,9 @@ impl EventLoop {
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.mark_obsolete(node);
-                self.registry.slots[node.index()].forget_manifold();
+                self.registry.slots[node].forget_manifold();
                 self.registry.machine.uninstall(node);
-                let old = self.registry.slots[node.index()].manifold.take();
+                let old = self.registry.slots[node].manifold.take();
                 self.discard_manifold(old);
             }
             Action::Bounce => {
@@ -211,12 +211,12 @@ impl EventLoop {
             }
             Action::Park => {
                 self.note(node, origin, || EventKind::Parked);
-                self.registry.slots[node.index()].set_parked_by(origin);
+                self.registry.slots[node].set_parked_by(origin);
                 self.registry.machine.park(node);
             }
             Action::Unpark => {
                 self.note(node, origin, || EventKind::Unparked);
-                self.registry.slots[node.index()].set_parked_by(None);
+                self.registry.slots[node].set_parked_by(None);
                 self.registry.machine.unpark(node);
             }
         }
@@ -225,7 +225,7 @@ impl EventLoop {
     /// Marks a live worker as one of a manifold that is no longer installed, and forgets the last
     /// error of the name.
     pub(super) fn mark_obsolete(&mut self, node: NodeId) {
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         if let Some(worker) = &mut slot.worker {
             worker.is_obsolete = true;
         }

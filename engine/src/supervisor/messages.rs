@@ -62,7 +62,7 @@ impl EventLoop {
             worker.uptime = Uptime::Now;
         }
         let stamp = NonZeroU64::new(self.pace.now);
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         slot.started = stamp;
         let starts = slot.starts;
         self.registry.machine.started(node, generation);
@@ -81,14 +81,14 @@ impl EventLoop {
         finish: Finish,
         dropping: Option<Box<dyn Send>>,
     ) {
-        let slot = &self.registry.slots[node.index()];
+        let slot = &self.registry.slots[node];
         let worker = slot.worker.as_ref().filter(|worker| worker.generation == generation);
         let Some(worker) = worker else { return self.discard((finish, dropping)) };
         let (ran, is_obsolete) =
             (self.registry.ran(node, worker, self.pace.now), worker.is_obsolete);
         let View { stage, is_installed, .. } = self.registry.machine.view(node);
         let lingers = worker.stopper.lingers();
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         slot.stopped = NonZeroU64::new(self.pace.now);
         if let Some(worker) = &mut slot.worker {
             worker.uptime = Uptime::None;
@@ -102,7 +102,7 @@ impl EventLoop {
             // Not dropped here: this may run foreign code that waits for the worker to be gone.
             self.discard(dropping);
         }
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         slot.forget_health();
         let kind = finish.kind;
         self.note_end(node, finish, is_obsolete);
@@ -135,7 +135,7 @@ impl EventLoop {
     /// parts of the worker linger.
     fn take_out(&mut self, node: NodeId) {
         self.mark_obsolete(node);
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         slot.forget_manifold();
         let Some(manifold) = slot.manifold.take() else { return };
         self.jobs.on_removed(slot.name(), &manifold);
@@ -145,7 +145,7 @@ impl EventLoop {
     /// Returns what is left of a worker that has ended. The grace for it is at most the worker's
     /// own. If it is only being dropped, the grace is at least `DROPPED_WITHIN`.
     fn left_of(&self, node: NodeId) -> Left {
-        let Some(worker) = &self.registry.slots[node.index()].worker else { return Left::Nothing };
+        let Some(worker) = &self.registry.slots[node].worker else { return Left::Nothing };
         let Left::Something { grace } = worker.stopper.left() else { return Left::Nothing };
         let own = self.registry.machine.grace(node);
         let bound = grace.map_or(own, |grace| grace.min(own));
@@ -179,7 +179,7 @@ impl EventLoop {
 
     /// Forgets a worker that is gone, and answers the callers that waited for that.
     fn forget_worker(&mut self, node: NodeId, generation: Generation, stage: StopStage) {
-        self.registry.slots[node.index()].worker = None;
+        self.registry.slots[node].worker = None;
         if stage == StopStage::Stuck {
             tracing::info!(parent: None, worker = %self.registry.path(node), "a stuck worker has ended after all");
         }
@@ -199,7 +199,7 @@ impl EventLoop {
         if let Some(failure) = failure {
             if !is_obsolete {
                 let error = LastError { text: failure.text, is_panic, at: self.pace.now };
-                self.registry.slots[node.index()].extras_mut().last_error = Some(error);
+                self.registry.slots[node].extras_mut().last_error = Some(error);
             }
             if let Some((severity, error)) = failure.fatal {
                 self.on_fatal(node, severity, error);
@@ -229,8 +229,8 @@ impl EventLoop {
             // This worker's value is no longer what the name offers.
             return self.give_back((node, generation), &latest, used);
         }
-        let kind = self.registry.slots[node.index()].kinds()[index];
-        used.extend(self.registry.slots[node.index()].show_one(kind));
+        let kind = self.registry.slots[node].kinds()[index];
+        used.extend(self.registry.slots[node].show_one(kind));
         self.give_back((node, generation), &latest, used);
         if !is_up {
             // The worker is about to stop, and users that a change would bounce already stop.
@@ -266,7 +266,7 @@ impl EventLoop {
         }
         let worker = self.registry.worker(node, generation);
         let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
-        let slot = &mut self.registry.slots[node.index()];
+        let slot = &mut self.registry.slots[node];
         let reason = degraded.as_ref().map(|degraded| degraded.reason.clone());
         let is_news = slot.degraded() != reason.as_deref();
         if is_news || degraded.is_some() {

@@ -53,11 +53,11 @@ impl EventLoop {
 
     fn follow(&mut self, name: &Text, kind: &'static Kind) -> Result<Followed, ChangeError> {
         let node = self.registry.intern(name);
-        if let Some(manifold) = &self.registry.slots[node.index()].manifold {
+        if let Some(manifold) = &self.registry.slots[node].manifold {
             check_offered(name, kind, manifold.blueprint.offers())?;
         }
         self.registry.machine.pin(node);
-        let receiver = self.registry.slots[node.index()].follow(kind, &self.shared.environment);
+        let receiver = self.registry.slots[node].follow(kind, &self.shared.environment);
         // If nobody waits for the answer any more, the pin is dropped with it.
         let pinned = Pinned { host: Arc::clone(&self.shared) as _, node };
         Ok(Followed { receiver, pinned })

@@ -1,9 +1,13 @@
 //! The names of an engine, and the node of each.
 
 use std::any::TypeId;
+use std::hash::BuildHasher;
+use std::mem;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::slot::{Slot, WorkerSlot};
 use crate::change::{Action, ChangeError};
@@ -20,15 +24,19 @@ const NEAREST_AMONG: usize = 2_000;
 /// millisecond. Two names take as many steps as the product of their lengths.
 const NEAREST_STEPS: usize = 400_000;
 
-/// The names in use, each with its node. Each engine has its own random hash key, because names may
-/// come from outside.
-pub(super) type Names = HashMap<Text, NodeId, foldhash::fast::RandomState>;
+/// The nodes in use, found by name. The names themselves are in the slots. Each engine has its own
+/// random hash key, because names may come from outside.
+#[derive(Default)]
+struct Names {
+    nodes: HashTable<NodeId>,
+    key: RandomState,
+}
 
 /// The names of an engine, with what the machine and the loop know of each.
 pub(super) struct Registry {
     pub(super) environment: Arc<Environment>,
     pub(super) machine: Machine,
-    pub(super) names: Names,
+    names: Names,
     pub(super) slots: Chunks<Slot>,
     ports: Map<TypeId, Port>,
     /// Whether any manifold was ever installed as a part of a nested engine.
@@ -50,8 +58,9 @@ impl Registry {
     /// Makes room for this many more names.
     pub(super) fn reserve(&mut self, more: usize) {
         self.machine.reserve(more);
-        self.names.reserve(more);
         self.slots.reserve(more);
+        let Names { nodes, key } = &mut self.names;
+        nodes.reserve(more, |node| key.hash_one(self.slots[*node].name().as_str()));
     }
 
     /// Returns the worker of a node if it is still of this generation.
@@ -60,7 +69,7 @@ impl Registry {
         node: NodeId,
         generation: Generation,
     ) -> Option<&mut WorkerSlot> {
-        let worker = self.slots[node.index()].worker.as_mut();
+        let worker = self.slots[node].worker.as_mut();
         worker.filter(|worker| worker.generation == generation)
     }
 
@@ -70,42 +79,65 @@ impl Registry {
     }
 
     pub(super) fn path(&self, node: NodeId) -> String {
-        self.environment.path_of(self.slots[node.index()].name().as_str())
+        self.environment.path_of(self.slots[node].name().as_str())
+    }
+
+    /// Returns all nodes in use.
+    pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = NodeId> {
+        self.names.nodes.iter().copied()
     }
 
     /// Returns the node of a name if the name is in use.
     pub(super) fn find(&self, name: &str) -> Option<NodeId> {
-        self.names.get(name).copied()
+        let Names { nodes, key } = &self.names;
+        let is_it = |node: &NodeId| self.slots[*node].name().as_str() == name;
+        nodes.find(key.hash_one(name), is_it).copied()
     }
 
     /// Returns the node of a name, and adds the name if it is new.
     pub(super) fn intern(&mut self, name: &Text) -> NodeId {
-        if let Some(node) = self.names.get(name.as_str()) {
-            return *node;
+        let Names { nodes, key } = &mut self.names;
+        let name_of = |node: &NodeId| self.slots[*node].name().as_str();
+        let is_it = |node: &NodeId| name_of(node) == name.as_str();
+        match nodes.entry(key.hash_one(name.as_str()), is_it, |node| key.hash_one(name_of(node))) {
+            Entry::Occupied(found) => *found.get(),
+            Entry::Vacant(place) => {
+                let node = self.machine.add();
+                place.insert(node);
+                if node.index() == self.slots.len() {
+                    self.slots.push_with(Slot::default);
+                }
+                self.slots[node].name = Some(name.clone());
+                node
+            }
         }
-        let node = self.machine.add();
-        if node.index() == self.slots.len() {
-            self.slots.push_with(Slot::default);
+    }
+
+    /// Removes a name that nothing installs, uses or pins, and returns what its slot held.
+    pub(super) fn forget(&mut self, node: NodeId) -> Slot {
+        let slot = mem::take(&mut self.slots[node]);
+        let Names { nodes, key } = &mut self.names;
+        let hash = key.hash_one(slot.name().as_str());
+        if let Ok(found) = nodes.find_entry(hash, |other| *other == node) {
+            found.remove();
         }
-        self.slots[node.index()].name = Some(name.clone());
-        self.names.insert(name.clone(), node);
-        node
+        slot
     }
 
     pub(super) fn not_installed(&self, node: NodeId, action: &Action) -> ChangeError {
-        let name = self.slots[node.index()].name().as_str();
+        let name = self.slots[node].name().as_str();
         let action = action.verb();
         ChangeError::NotInstalled { action, name: name.to_owned(), nearest: self.nearest(name) }
     }
 
     /// Returns the installed name nearest to this one, if any is near enough.
     pub(super) fn nearest(&self, name: &str) -> Option<String> {
-        if self.names.len() > NEAREST_AMONG {
+        if self.nodes().len() > NEAREST_AMONG {
             return None;
         }
         let bound = name.len().max(3) / 3;
-        let installed = self.names.values().filter(|node| self.machine.view(**node).is_installed);
-        let others = installed.map(|node| self.slots[node.index()].name().as_str());
+        let installed = self.nodes().filter(|node| self.machine.view(*node).is_installed);
+        let others = installed.map(|node| self.slots[node].name().as_str());
         // The distance is at least the difference of the lengths.
         let others: Vec<_> =
             others.filter(|other| other.len().abs_diff(name.len()) <= bound).collect();

@@ -38,7 +38,7 @@ impl Registry {
 
     pub(super) fn add_to_report(&self, snapshot: &mut Snapshot, node: NodeId, now: Stamp) {
         let view = self.machine.view(node);
-        let slot = &self.slots[node.index()];
+        let slot = &self.slots[node];
         if !view.is_installed && view.phase == Phase::Idle {
             return;
         }
@@ -62,7 +62,7 @@ impl Registry {
 
     /// Returns a summary of an engine that has ended. Moves the names into it.
     pub(super) fn summary(&mut self, error: Option<String>, now: Stamp) -> Summary {
-        let mut workers = Vec::with_capacity(self.names.len());
+        let mut workers = Vec::with_capacity(self.nodes().len());
         for index in 0..self.slots.len() {
             let node = NodeId::from_index(index);
             let view = self.machine.view(node);
@@ -106,7 +106,7 @@ impl Registry {
     /// Returns how long a worker was up before it was told to stop; zero if it was not up. A worker
     /// that was up long enough for its failures to be forgotten counts as up for exactly that long.
     pub(super) fn ran(&self, node: NodeId, worker: &WorkerSlot, now: Stamp) -> Duration {
-        match (worker.uptime, self.slots[node.index()].started) {
+        match (worker.uptime, self.slots[node].started) {
             (Uptime::Now, Some(started)) => Duration::from_nanos(now.saturating_sub(started.get())),
             (Uptime::Long, _) => self.machine.reset_after(node),
             _ => Duration::ZERO,
@@ -155,7 +155,7 @@ impl Registry {
     }
 
     pub(super) fn add_to_graph(&self, graph: &mut Graph, node: NodeId) {
-        let slot = &self.slots[node.index()];
+        let slot = &self.slots[node];
         // A name that was forgotten leaves an empty slot.
         let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
         let state = state_of(&self.machine.view(node));

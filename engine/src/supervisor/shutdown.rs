@@ -101,7 +101,7 @@ impl EventLoop {
         }
         let mut left = Vec::new();
         for node in (0..self.registry.slots.len()).map(NodeId::from_index) {
-            let Some(worker) = &self.registry.slots[node.index()].worker else { continue };
+            let Some(worker) = &self.registry.slots[node].worker else { continue };
             let inside = worker.stopper.left_inside();
             left.extend(if inside.is_empty() { vec![self.registry.path(node)] } else { inside });
         }
@@ -165,14 +165,14 @@ impl EventLoop {
     /// Ends the engine at the deadline of a kill: aborts all live workers and leaves them behind.
     /// Not sliced: a worker that ended between two slices would not be left behind.
     pub(super) fn abandon(&mut self) {
-        let mut live: Vec<_> = self.registry.names.values().copied().collect();
-        live.retain(|node| self.registry.slots[node.index()].worker.is_some());
+        let mut live: Vec<_> = self.registry.nodes().collect();
+        live.retain(|node| self.registry.slots[*node].worker.is_some());
         live.sort_unstable();
         for node in live {
             if self.registry.machine.view(node).stage != StopStage::Stuck {
                 self.name_stuck(node);
             }
-            if let Some(worker) = &self.registry.slots[node.index()].worker {
+            if let Some(worker) = &self.registry.slots[node].worker {
                 worker.abort(false);
             }
         }

@@ -2,15 +2,17 @@
 
 use std::any::TypeId;
 use std::num::NonZeroU64;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::ask::Ask;
-use crate::machine::Generation;
+use crate::machine::{Generation, NodeId};
 use crate::manifolds::Manifold;
 use crate::seen::event::Origin;
+use crate::vocabulary::chunks::Chunks;
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::follow;
@@ -93,6 +95,22 @@ pub(super) struct LastError {
     pub(super) at: Stamp,
 }
 
+impl Index<NodeId> for Chunks<Slot> {
+    type Output = Slot;
+
+    #[inline]
+    fn index(&self, node: NodeId) -> &Slot {
+        &self[node.index()]
+    }
+}
+
+impl IndexMut<NodeId> for Chunks<Slot> {
+    #[inline]
+    fn index_mut(&mut self, node: NodeId) -> &mut Slot {
+        &mut self[node.index()]
+    }
+}
+
 impl Slot {
     pub(super) fn name(&self) -> &Text {
         self.name.as_ref().expect("a slot that is in use has a name")
@@ -136,7 +154,12 @@ impl Slot {
 
     /// Records which inputs are present.
     pub(super) fn note_present(&mut self, present: &[bool]) {
-        self.present = present.into();
+        // A restart must not allocate.
+        if self.present.len() == present.len() {
+            self.present.copy_from_slice(present);
+        } else {
+            self.present = present.into();
+        }
     }
 
     /// Records which inputs of a new manifold were present at the last start: those that the

@@ -2,12 +2,13 @@
 //!
 //! The loop's task takes turns while there is something to do. While the loop is idle, a caller on
 //! a thread of the loop's runtime takes a turn itself: otherwise its answer would take two switches
-//! between tasks or threads.
+//! between tasks or threads. A worker that comes up or ends takes a turn itself, too, if no other
+//! is about to: the next link of a chain starts at once.
 //!
 //! Invariants:
 //! 1. If the loop is in its inbox and nothing is `First` for its task, the loop has no group under
 //!    way or queued, and has handled all that it took from the inbox.
-//! 2. A caller's turn handles messages, but no calls of other callers: the task begins the calls
+//! 2. A turn of a caller or a worker handles messages, but no calls of others: the task begins the calls
 //!    that wait in the queue.
 //! 3. If a turn leaves a timer that ends before the task's sleep does, the task resets its sleep.
 //!    After a caller's turn the task is woken for that.
@@ -32,6 +33,7 @@ use super::pace::Started;
 use super::{BATCH, EventLoop, Shared};
 use crate::change::{ChangeError, Ops};
 use crate::machine::Scope;
+use crate::worker::message::Message;
 
 /// The task of an engine's loop. When the task is dropped, also with its runtime, so is the loop.
 pub(crate) struct LoopTask {
@@ -47,7 +49,7 @@ impl Drop for LoopTask {
 impl LoopTask {
     pub(crate) fn new(event_loop: EventLoop) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        shared.inbox.bring_back(Box::new(event_loop), Due::Nothing);
+        shared.inbox.bring_back(Box::new(event_loop), Due::Nothing, true);
         Self { shared }
     }
 
@@ -82,7 +84,8 @@ impl LoopTask {
             // If work is left, a caller that comes before the next turn queues its call.
             let is_done = waiting.is_none() && event_loop.unread.is_empty();
             event_loop.is_in_turn = false;
-            inbox.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First });
+            let is_quiet = event_loop.is_quiet();
+            inbox.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First }, is_quiet);
             if let Some(waiting) = waiting {
                 inbox.let_others_run(waiting).await;
             }
@@ -99,6 +102,18 @@ impl Shared {
                 self.attend(taken, |event_loop| event_loop.take_call(call));
             }
             None => self.inbox.call(call),
+        }
+    }
+
+    /// Sends a message to the loop. A worker that starts or ends while nothing else happens takes
+    /// the loop's turn itself.
+    pub(crate) fn tell(&self, message: Message) {
+        if !matches!(message, Message::Started { .. } | Message::Ended { .. }) {
+            return self.inbox.send(message);
+        }
+        if let Some((event_loop, message)) = self.inbox.tell(message, || self.is_here()) {
+            let taken = Taken { event_loop, has_messages: false };
+            self.attend(taken, |event_loop| event_loop.receive(message));
         }
     }
 
@@ -145,7 +160,8 @@ impl Shared {
                 event_loop.fire_timers();
             }
             let due = event_loop.end_callers_turn();
-            self.inbox.bring_back(event_loop, due);
+            let is_quiet = event_loop.is_quiet();
+            self.inbox.bring_back(event_loop, due, is_quiet);
             done
         }));
         taken_turn.inspect_err(|_| tracing::error!(parent: None, "an engine's loop panicked")).ok()
@@ -156,6 +172,11 @@ impl EventLoop {
     fn begin_turn(&mut self) {
         self.is_in_turn = true;
         self.pace.begin_slice();
+    }
+
+    /// Whether at most one worker starts, stops or waits: each of those has a timer.
+    fn is_quiet(&self) -> bool {
+        self.registry.machine.armed() <= 1
     }
 
     /// Takes a turn of the loop's task, and returns whether more of the work under way is left.

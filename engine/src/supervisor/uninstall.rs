@@ -29,7 +29,7 @@ impl Registry {
             }
             let Some(node) = self.find(name.as_str()) else { continue };
             let is_part = |other: &NodeId| {
-                let manifold = self.slots[other.index()].manifold.as_ref();
+                let manifold = self.slots[*other].manifold.as_ref();
                 manifold.is_some_and(|manifold| manifold.belongs_to(name))
             };
             let users = self.machine.users(node).map(|(user, _)| user);
@@ -38,7 +38,7 @@ impl Registry {
             for part in parts {
                 let Some(taker) = named.get(&part) else {
                     named.insert(part, ops.len());
-                    let name = self.slots[part.index()].name().clone();
+                    let name = self.slots[part].name().clone();
                     ops.push(Op { name, action: Action::Uninstall { with_dependents: false } });
                     continue;
                 };
@@ -63,14 +63,14 @@ impl Registry {
         let users = node.into_iter().flat_map(|node| self.machine.users(node));
         let inputs = inputs.iter().filter_map(|input| self.find(input.as_str()));
         let is_part = |part: &NodeId| {
-            let manifold = self.slots[part.index()].manifold.as_ref();
+            let manifold = self.slots[*part].manifold.as_ref();
             manifold.is_some_and(|manifold| manifold.belongs_to(name))
         };
         let mut parts: Vec<_> = users.map(|(user, _)| user).chain(inputs).filter(is_part).collect();
         parts.sort_unstable();
         parts.dedup();
         let take_out = |part: NodeId| Op {
-            name: self.slots[part.index()].name().clone(),
+            name: self.slots[part].name().clone(),
             action: Action::Uninstall { with_dependents: false },
         };
         parts.into_iter().map(take_out).collect()
@@ -101,7 +101,7 @@ impl Registry {
                     Some(Action::Install { .. }) => continue,
                     Some(other) => *other = action,
                     None => {
-                        let name = self.slots[user.index()].name().clone();
+                        let name = self.slots[user].name().clone();
                         ops.push(Op { name, action });
                     }
                 }

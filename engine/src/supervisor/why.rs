@@ -30,12 +30,12 @@ impl Registry {
     /// Returns the worker in another engine that would hand over what a worker at a border misses.
     fn missed_from(&self, node: NodeId) -> Option<HandedBy> {
         let is_missing = state_of(&self.machine.view(node)) == WorkerState::Missing;
-        let manifold = self.slots[node.index()].manifold.as_ref().filter(|_| is_missing)?;
+        let manifold = self.slots[node].manifold.as_ref().filter(|_| is_missing)?;
         manifold.settings.as_ref()?.handed_by.clone()
     }
 
     fn why_step(&self, node: NodeId, now: Stamp) -> WhyStep {
-        let slot = &self.slots[node.index()];
+        let slot = &self.slots[node];
         let view = self.machine.view(node);
         let state = state_of(&view);
         let left = |until: NonZeroU64| Duration::from_nanos(until.get().saturating_sub(now));

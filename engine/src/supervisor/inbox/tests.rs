@@ -30,7 +30,7 @@ type Taking = Poll<Option<Box<Loop>>>;
 /// An inbox with an idle loop, whose task waits.
 fn waited_for() -> (Inbox<Loop>, Arc<Wakes>) {
     let (inbox, wakes) = (Inbox::default(), Arc::new(Wakes::default()));
-    inbox.bring_back(Box::new(Loop), Due::Nothing);
+    inbox.bring_back(Box::new(Loop), Due::Nothing, true);
     assert!(poll(&inbox, &wakes, false).is_pending());
     (inbox, wakes)
 }
@@ -86,7 +86,7 @@ fn the_task_is_woken_once_by_what_comes_and_never_when_something_is_there() {
 
     assert_eq!(wakes.count(), 1);
     assert_eq!(poll(&inbox, &wakes, false), Poll::Ready(Some(Box::new(Loop))));
-    inbox.bring_back(Box::new(Loop), Due::Nothing);
+    inbox.bring_back(Box::new(Loop), Due::Nothing, true);
     assert!(poll(&inbox, &wakes, false).is_ready(), "nobody has read what is there");
 }
 
@@ -100,7 +100,7 @@ fn who_calls_an_idle_loop_gets_it_and_the_next_one_waits() {
     inbox.send(message(0));
     assert_eq!(wakes.count(), 0, "it would find no loop");
 
-    inbox.bring_back(taken.event_loop, Due::Nothing);
+    inbox.bring_back(taken.event_loop, Due::Nothing, true);
     assert_eq!(wakes.count(), 1);
     assert!(poll(&inbox, &wakes, false).is_ready());
 }
@@ -110,20 +110,20 @@ fn a_loop_that_comes_back_with_nothing_to_do_wakes_nobody() {
     let (inbox, wakes) = waited_for();
     let taken = inbox.take_idle().expect("it is idle");
 
-    inbox.bring_back(taken.event_loop, Due::Nothing);
+    inbox.bring_back(taken.event_loop, Due::Nothing, true);
 
     assert_eq!(wakes.count(), 0);
     let taken = inbox.take_idle().expect("it is idle again");
-    inbox.bring_back(taken.event_loop, Due::Beside);
+    inbox.bring_back(taken.event_loop, Due::Beside, true);
     assert_eq!(wakes.count(), 1, "there is something to do now");
     inbox.send(message(0));
     let taken = inbox.take_idle().expect("a caller may come before the task");
     assert!(taken.has_messages);
-    inbox.bring_back(taken.event_loop, Due::First);
+    inbox.bring_back(taken.event_loop, Due::First, true);
     assert!(inbox.take_idle().is_none(), "the task comes first");
     assert!(poll(&inbox, &wakes, false).is_ready());
     inbox.take(&mut Unread::default());
-    inbox.bring_back(Box::new(Loop), Due::Nothing);
+    inbox.bring_back(Box::new(Loop), Due::Nothing, true);
     assert!(poll(&inbox, &wakes, false).is_pending(), "all is done");
 }
 
@@ -133,10 +133,36 @@ fn a_task_whose_time_has_come_while_a_caller_works_gets_the_loop_after_it() {
     let taken = inbox.take_idle().expect("it is idle");
     assert!(poll(&inbox, &wakes, true).is_pending());
 
-    inbox.bring_back(taken.event_loop, Due::Nothing);
+    inbox.bring_back(taken.event_loop, Due::Nothing, true);
 
     assert_eq!(wakes.count(), 1);
     assert!(poll(&inbox, &wakes, false).is_ready());
+}
+
+#[test]
+fn a_worker_on_a_foreign_thread_does_not_get_the_loop() {
+    let (inbox, wakes) = waited_for();
+
+    assert!(inbox.tell(message(0), || false).is_none());
+
+    assert_eq!(wakes.count(), 1);
+    assert_eq!(inbox.count(), (1, 0));
+}
+
+#[test]
+fn a_worker_gets_the_loop_only_if_no_other_is_about_to_send_something() {
+    let (inbox, wakes) = waited_for();
+    let (event_loop, own) = inbox.tell(message(0), || true).expect("it is idle, and all is quiet");
+    assert!(matches!(own, Message::Unpin(node) if node.index() == 0));
+    assert!(inbox.tell(message(1), || true).is_none(), "someone works on it");
+    inbox.bring_back(event_loop, Due::Nothing, false);
+    assert!(poll(&inbox, &wakes, false).is_ready());
+    inbox.take(&mut Unread::default());
+    inbox.bring_back(Box::new(Loop), Due::Nothing, false);
+
+    assert!(inbox.tell(message(2), || true).is_none(), "others are about to send something");
+    assert_eq!(inbox.count(), (1, 0));
+    assert!(inbox.take_idle().is_some(), "a caller does not wait for them");
 }
 
 #[test]
@@ -155,7 +181,7 @@ fn behind_many_messages_a_caller_waits_for_the_task() {
     }
     let taken = inbox.take_idle().expect("there are few");
     assert!(taken.has_messages);
-    inbox.bring_back(taken.event_loop, Due::Nothing);
+    inbox.bring_back(taken.event_loop, Due::Nothing, true);
 
     inbox.send(message(FEW));
 
@@ -171,7 +197,7 @@ fn a_loop_whose_task_is_gone_is_dropped_by_who_has_it() {
     let (inbox, _wakes) = waited_for();
     let taken = inbox.take_idle().expect("it is idle");
     assert_eq!(inbox.abandon(), None);
-    inbox.bring_back(taken.event_loop, Due::Beside);
+    inbox.bring_back(taken.event_loop, Due::Beside, true);
     assert!(inbox.state.lock().idle.is_none());
 }
 
@@ -210,7 +236,7 @@ async fn what_comes_while_the_task_begins_to_wait_is_not_missed() {
         let inbox = Arc::new(Inbox::default());
         let sender = Arc::clone(&inbox);
         let thread = std::thread::spawn(move || sender.send(message(number)));
-        inbox.bring_back(Box::new(Loop), Due::Nothing);
+        inbox.bring_back(Box::new(Loop), Due::Nothing, true);
         poll_fn(|cx| inbox.poll_work(cx, false)).await;
         thread.join().unwrap();
     }
@@ -221,7 +247,7 @@ async fn what_comes_while_a_caller_works_is_not_missed() {
     for number in 0..1_000 {
         let inbox = Arc::new(Inbox::default());
         let shared = Arc::clone(&inbox);
-        inbox.bring_back(Box::new(Loop), Due::Nothing);
+        inbox.bring_back(Box::new(Loop), Due::Nothing, true);
         let taken = inbox.take_idle().expect("it is idle");
         let caller = std::thread::spawn(move || {
             let (other, both) = (Arc::clone(&shared), Arc::new(Barrier::new(2)));
@@ -231,7 +257,7 @@ async fn what_comes_while_a_caller_works_is_not_missed() {
                 other.send(message(number));
             });
             both.wait();
-            shared.bring_back(taken.event_loop, Due::Nothing);
+            shared.bring_back(taken.event_loop, Due::Nothing, true);
             sender.join().unwrap();
         });
         poll_fn(|cx| inbox.poll_work(cx, false)).await;
