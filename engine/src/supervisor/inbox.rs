@@ -3,14 +3,14 @@
 //!
 //! A caller on a thread of the loop's runtime takes the idle loop and works on it, so that an
 //! answer needs no turn of the loop's task. So does a worker that comes up or ends while no other
-//! does, which makes restarts and chains up to a quarter faster (combining: D. Hendler, I. Incze, N. Shavit, M. Tzafrir,
-//! "Flat combining and the synchronization-parallelism tradeoff", SPAA 2010).
+//! does: restarts and chains take up to a quarter less time. (Combining: D. Hendler, I. Incze,
+//! N. Shavit, M. Tzafrir, "Flat combining and the synchronization-parallelism tradeoff", SPAA 2010.)
 //!
 //! Invariants:
 //! 1. The loop is either here, or with exactly one owner: its task, a caller or a worker.
 //! 2. The task finds nothing to do and stores its waker under one lock. The sender of a message or
-//!    call takes the waker under the same lock, so no wake-up is lost. While another owner has the loop,
-//!    nobody is woken; that owner looks for new work when it brings the loop back.
+//!    call takes the waker under the same lock, so no wake-up is lost. While a caller or a worker has
+//!    the loop, nobody is woken; it looks for new work when it brings the loop back.
 //! 3. No waker runs and nothing foreign is dropped under the lock.
 //! 4. A closed inbox accepts nothing and holds nothing.
 //! 5. Each of the two queues is first in, first out.

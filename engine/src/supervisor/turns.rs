@@ -8,8 +8,8 @@
 //! Invariants:
 //! 1. If the loop is in its inbox and nothing is `First` for its task, the loop has no group under
 //!    way or queued, and has handled all that it took from the inbox.
-//! 2. A turn of a caller or a worker handles messages, but no calls of others: the task begins the calls
-//!    that wait in the queue.
+//! 2. A turn of a caller or a worker handles messages, but no calls of others: the task begins the
+//!    calls that wait in the queue.
 //! 3. If a turn leaves a timer that ends before the task's sleep does, the task resets its sleep.
 //!    After a caller's turn the task is woken for that.
 //! 4. A panic in a turn ends the engine's loop, and nothing else.

@@ -307,6 +307,21 @@ fn seed_4485_recovers() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// A worker that has lingered for longer than its backoff: no wait told the count of its failures.
+#[test]
+fn seed_212_keeps_its_promises() -> Result<(), Box<dyn Error>> {
+    Manifests::new()?.simulation().run(212, Mode::Safety)?;
+    Ok(())
+}
+
+/// A manifold is rewired while its worker is stuck. That change is in force, and must be undone when
+/// the faults stop.
+#[test]
+fn seed_215_recovers() -> Result<(), Box<dyn Error>> {
+    Manifests::new()?.simulation().run(215, Mode::Liveness)?;
+    Ok(())
+}
+
 #[test]
 fn a_seed_of_the_agents_tree_replays() -> Result<(), Box<dyn Error>> {
     let manifests = Manifests::new()?;

@@ -103,6 +103,7 @@ impl Judge {
         let seat = &mut self.seats[index];
         if let Next::Backoff(failures) = seat.next {
             seat.failures = failures;
+            seat.untold += 1;
         }
         seat.lingered = Some(at);
         (seat.lingers, seat.rest, seat.next) = (true, Rest::Unknown, Next::Whatever);

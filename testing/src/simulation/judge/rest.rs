@@ -129,7 +129,10 @@ impl Judge {
         let is_outdated = seat.is_outdated && !matches!(end, EndKind::Bounce | EndKind::Stopped);
         if is_outdated {
             match seat.next {
-                Next::Backoff(failures) => seat.failures = failures,
+                Next::Backoff(failures) => {
+                    seat.failures = failures;
+                    seat.untold += 1;
+                }
                 _ if end == EndKind::Done => seat.failures = 0,
                 _ => {}
             }
@@ -159,8 +162,10 @@ impl Judge {
             Next::Delay => {
                 ensure!(failures == 0, "S10: {path} waits as after a failure, but has not failed");
             }
+            // Without its policy it cannot be said when a worker was up for so long that its earlier
+            // failures are forgotten.
             Next::Backoff(expected) => ensure!(
-                failures == expected || (failures == 1 && policy.is_none()),
+                failures == expected || (policy.is_none() && failures <= 1 + seat.untold),
                 "S9: {path} waits as after failure {failures} in a row, but it is {expected}"
             ),
             Next::Nothing => {
@@ -178,7 +183,7 @@ impl Judge {
             );
         }
         if failures > 0 {
-            seat.failures = failures;
+            (seat.failures, seat.untold) = (failures, 0);
         }
         seat.rest = match failures {
             0 => Rest::Delay(until),

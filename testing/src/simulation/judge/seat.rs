@@ -128,6 +128,8 @@ pub(in crate::simulation) struct Seat {
     pub(super) is_listed: bool,
     /// How many times in a row it has failed.
     pub(super) failures: u32,
+    /// How many of these failures were followed by no wait, which would have told their count.
+    pub(super) untold: u32,
 }
 
 impl Seat {

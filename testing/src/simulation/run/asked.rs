@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crankcase_engine::{Applied, Change};
+use crankcase_engine::{Applied, Change, ChangeError};
 use tokio::time::Instant;
 
 /// What was asked for by hand, and is put back when the calls end.
@@ -41,11 +41,12 @@ impl Asked {
         let mut cx = Context::from_waker(Waker::noop());
         while let Some(mut pending) = self.pending.pop_front() {
             match Pin::new(&mut pending.applied).poll(&mut cx) {
-                Poll::Ready(Err(_)) => {}
+                Poll::Ready(Err(error)) if !matches!(error, ChangeError::Stuck { .. }) => {}
                 Poll::Pending if pending.at == Instant::now() => {
                     return self.pending.push_front(pending);
                 }
-                Poll::Ready(Ok(())) | Poll::Pending => {
+                // A change that waits for a stuck worker is in force.
+                Poll::Ready(_) | Poll::Pending => {
                     pending.places.into_iter().for_each(|(index, goes)| self.note(index, goes));
                 }
             }
