@@ -2,9 +2,10 @@
 //! machine into tasks and timers.
 //!
 //! Invariants:
-//! 1. The loop runs no user code. A task clones the values that it gets. A value is dropped in a
-//!    task of its own or by its publisher; the loop drops only plain values. The task that ends
-//!    with an error classifies it and writes its text. Each reporter runs in a task of its own.
+//! 1. The loop runs no user code except wakers, and those inside `wake`, which catches panics. A
+//!    task clones the values that it gets. A value is dropped in a task of its own or by its
+//!    publisher; the loop drops only plain values. The task that ends with an error classifies it
+//!    and writes its text. Each reporter runs in a task of its own.
 //! 2. Between two events the loop has carried out all commands of the machine, and the machine has
 //!    marked every worker that is to stop. So a worker that ends because of the last event does not
 //!    count as failed. The stops and starts themselves may follow later.
@@ -77,7 +78,7 @@ use pace::{Pace, STEPS};
 use registry::Registry;
 use timers::Timers;
 use tree::{Member, Tree};
-use walks::Walk;
+use walk::Walk;
 
 /// How many messages, and how many calls, one turn handles at most.
 const BATCH: usize = 256;
@@ -181,8 +182,9 @@ pub(crate) struct Beginning {
 /// If the loop is dropped before the engine's end, because its runtime shuts down or a turn panics,
 /// every live worker is aborted. No worker runs on without supervision.
 ///
-/// A panic may have caused the drop, so a second panic would abort the process. Therefore
-/// everything that runs a waker goes through `wake`.
+/// A panic may have caused the drop, so a second panic would abort the process. Therefore the
+/// wakers of users run inside `wake`, which catches panics. Only the inbox wakes without it: its
+/// waker is the one of the loop's own task.
 impl Drop for EventLoop {
     fn drop(&mut self) {
         let unread = self.shared.inbox.close();

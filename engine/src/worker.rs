@@ -2,6 +2,7 @@
 
 pub(crate) mod context;
 pub(crate) mod finish;
+mod guard;
 pub(crate) mod host;
 pub(crate) mod judge;
 pub(crate) mod latest;
@@ -12,6 +13,7 @@ pub(crate) mod observe;
 pub(crate) mod publish;
 pub(crate) mod stop;
 pub(crate) mod task;
+mod thread;
 #[cfg_attr(
     not(feature = "testing"),
     expect(unreachable_pub, reason = "only the feature `testing` lets others reach it")

@@ -100,7 +100,8 @@ impl Machine {
         }
     }
 
-    /// Counts a node's inputs again, by what they show.
+    /// Counts how many of a node's inputs are not up, are down, or are coming, by the status that each
+    /// shows.
     pub(super) fn recount(&mut self, id: NodeId) {
         let (mut unmet, mut blocked, mut awaited) = (0, 0, 0);
         for link in &self.graph[id].inputs {

@@ -73,7 +73,7 @@ pub struct WorkerReport {
     /// Why it is degraded, in its own words, cut after 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// Who has parked it and why, if it is parked and that call had an origin.
+    /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// Its inputs, in the order in which they were declared.

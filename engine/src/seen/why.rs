@@ -27,7 +27,7 @@ pub struct WhyStep {
     /// Why it is degraded. Otherwise its last error, if that is the reason for its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Who has parked it and why, if it is parked and that call had an origin.
+    /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// The installed name nearest to its own, if nothing is installed under its own and no worker

@@ -7,7 +7,7 @@ use super::call::{Followed, Pinned, Question};
 use super::check::is_offered;
 use super::life::Verdict;
 use super::reply::answer;
-use super::walks::Found;
+use super::walk::Found;
 use crate::change::ChangeError;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::Kind;

@@ -49,7 +49,7 @@ pub(super) struct SlotExtras {
     pub(super) channels: Vec<Channel>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
-    /// Who has parked it and why, if it is parked and that call had an origin.
+    /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
     parked_by: Option<Arc<Origin>>,
     /// Whether its last worker was aborted: it did not end in its grace, or did not start in time.
     was_aborted: bool,
@@ -145,7 +145,7 @@ impl Slot {
         self.extras()?.parked_by.as_ref()
     }
 
-    /// Records who has parked it, or that nobody has.
+    /// Records the origin of a park. `None` for an unpark, or for a park without an origin.
     pub(super) fn set_parked_by(&mut self, origin: Option<&Arc<Origin>>) {
         if origin.is_some() || self.parked_by().is_some() {
             self.extras_mut().parked_by = origin.cloned();

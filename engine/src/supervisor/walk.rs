@@ -1,60 +1,29 @@
-//! Advances reports and graphs: walks over all names, a few in each turn of the loop.
+//! The state of a walk over all names.
 
-use super::EventLoop;
-use super::reply::answer;
-use super::walks::{Found, Walk};
-use crate::machine::NodeId;
-use crate::vocabulary::wake::wake;
+use super::ask::Snapshot;
+use super::reply::Reply;
+use crate::seen::graph::Graph;
 
-/// How many names one turn of the loop looks at.
-const NAMES: usize = 256;
+/// A walk over all names: how far it has come, and what it has found.
+pub(super) struct Walk {
+    pub(super) next: usize,
+    /// The number of slots when the walk began. Names added later may be missed, so that the walk
+    /// ends.
+    pub(super) end: usize,
+    pub(super) found: Found,
+}
 
-impl EventLoop {
-    pub(super) fn begin_walk(&mut self, found: Found) {
-        self.walks.push_back(Walk { next: 0, end: self.registry.slots.len(), found });
-    }
+pub(super) enum Found {
+    Report(Snapshot, Reply<Snapshot>),
+    Graph(Graph, Reply<Graph>),
+}
 
-    /// Continues the walks, and returns whether there is more to do.
-    ///
-    /// In an engine of at most [`NAMES`] names each walk is over in one turn, and shows one moment.
-    pub(super) fn advance_walks(&mut self) -> bool {
-        let mut left = NAMES;
-        while left > 0
-            && let Some(mut walk) = self.walks.pop_front()
-        {
-            if walk.found.is_abandoned() {
-                self.discard(walk.found);
-                continue;
-            }
-            // A small walk waits for the next turn, so that it shows one moment.
-            if walk.next == 0 && walk.end <= NAMES && walk.end > left {
-                self.walks.push_front(walk);
-                break;
-            }
-            let end = walk.end.min(walk.next + left);
-            left -= end - walk.next;
-            for node in (walk.next..end).map(NodeId::from_index) {
-                match &mut walk.found {
-                    Found::Report(snapshot, _) => {
-                        self.registry.add_to_report(snapshot, node, self.pace.now);
-                    }
-                    Found::Graph(graph, _) => self.registry.add_to_graph(graph, node),
-                }
-            }
-            walk.next = end;
-            if walk.next < walk.end {
-                self.walks.push_front(walk);
-                break;
-            }
-            match walk.found {
-                Found::Report(snapshot, reply) => wake(|| {
-                    if let Err(unwanted) = reply.send(snapshot) {
-                        self.discard(unwanted);
-                    }
-                }),
-                Found::Graph(graph, reply) => answer(reply, graph),
-            }
+impl Found {
+    /// Whether nobody waits for the result any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Report(_, reply) => reply.is_closed(),
+            Self::Graph(_, reply) => reply.is_closed(),
         }
-        !self.walks.is_empty()
     }
 }

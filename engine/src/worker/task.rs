@@ -1,7 +1,7 @@
 //! The task of one worker: its start, its outputs and its run, in one future.
 //!
 //! Invariants:
-//! 1. All user code runs inside `catch_unwind`, in this task or thread.
+//! 1. All user code runs inside `catch_unwind`, in this task.
 //! 2. The worker's future is dropped first, then `beside`, then the end is sent, even if a drop
 //!    panics.
 //! 3. The end is sent exactly once, even if the task is dropped.
@@ -10,26 +10,22 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context as TaskContext, Poll, Waker, ready};
+use std::task::{Context as TaskContext, Poll, ready};
 
 use pin_project_lite::pin_project;
-use smallvec::SmallVec;
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::context::{Context, Health};
-use super::finish::{Finish, TaskEnd};
+use super::finish::TaskEnd;
+use super::guard::{Guard, panicked};
 use super::host::Identity;
-use super::launch::{Blueprint, Checks, FEW, InputValue, InputValues, Launch};
+use super::launch::{Blueprint, InputValues, Launch};
 use super::message::Message;
-use super::observe::Observed;
 use super::publish::{Changes, Handoff};
 use super::stop::Stop;
-use super::wrap::{WrapPoint, Wrapped, WrappedInput, wrap_of};
+use super::wrap::{WrapPoint, Wrapped};
 use crate::seen::report::Reporter;
-use crate::vocabulary::discard::discard;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};
-use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::Outputs;
 
 /// The health of a closure that goes on after it has dropped its `Up`.
@@ -87,165 +83,6 @@ impl Launch {
         let task = Task { state, callbacks, beside: None, guard };
         Some(runtime.spawn(task).abort_handle())
     }
-
-    /// Runs a worker on a thread of its own.
-    pub(crate) fn spawn_thread(
-        mut self,
-        manifold: Arc<dyn Blueprint>,
-        run: impl FnOnce(InputValues, Context) -> Outcome + Send + 'static,
-    ) -> Option<AbortHandle> {
-        let mut guard = Guard::new(&mut self);
-        guard.if_dropped = Some(TaskEnd::NoThread);
-        let (input_values, ctx) = (self.input_values, self.ctx);
-        let workers = guard.identity().environment().workers.clone();
-        let name = ctx.name().to_owned();
-        let start = move |guard: &mut Guard| {
-            if guard.stop.start_ended() {
-                return Ok(());
-            }
-            let mut wrapped = guard.wrap(&ctx, &input_values, &*manifold);
-            let mut cx = TaskContext::from_waker(Waker::noop());
-            match wrapped.as_mut().map(|wrapped| wrapped.before(WrapPoint::Begin, &mut cx)) {
-                Some(Poll::Ready(Some(outcome))) => outcome,
-                _ => {
-                    guard.enter(&ctx)?;
-                    run(input_values, ctx)
-                }
-            }
-        };
-        let body = ThreadBody { parts: Some((start, guard)), workers };
-        let spawned = std::thread::Builder::new().name(name).spawn(move || body.run());
-        if let Err(error) = spawned {
-            tracing::warn!(parent: None, %error, "cannot make a thread for a blocking worker");
-        }
-        None
-    }
-}
-
-/// The body of a worker's thread. If there is no thread, it is dropped outside the loop.
-struct ThreadBody<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> {
-    /// The order matters: what the worker starts with is dropped before its end is sent.
-    parts: Option<(S, Guard)>,
-    workers: Handle,
-}
-
-impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> ThreadBody<S> {
-    fn run(mut self) {
-        let Some((start, mut guard)) = self.parts.take() else { return };
-        guard.if_dropped = Some(TaskEnd::Dropped);
-        let _runtime = self.workers.enter();
-        let span = guard.observed.as_ref().map(|observed| observed.span());
-        let entered = span.as_ref().map(|span| span.enter());
-        let outcome = catch_unwind(AssertUnwindSafe(|| start(&mut guard)));
-        // Code that runs because of the end is not part of the worker's span.
-        drop(entered);
-        let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
-        guard.finish(TaskEnd::Outcome(outcome));
-    }
-}
-
-impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> Drop for ThreadBody<S> {
-    fn drop(&mut self) {
-        if let Some(parts) = self.parts.take() {
-            discard(&self.workers, parts);
-        }
-    }
-}
-
-/// Sends a worker's end to the engine, even if the task is dropped.
-pub(crate) struct Guard {
-    stop: Stop,
-    settings: Option<Arc<Settings>>,
-    observed: Option<Arc<Observed>>,
-    entry: Option<Box<Checks>>,
-    /// Keeps this nested engine from counting as gone in its outer engine.
-    linger: Option<Box<dyn Send>>,
-    /// How the worker has ended if the guard is dropped now. `None` once the end was sent.
-    if_dropped: Option<TaskEnd>,
-}
-
-impl Guard {
-    fn new(launch: &mut Launch) -> Self {
-        let observed = launch.ctx.observe();
-        Self {
-            stop: launch.ctx.stop().clone(),
-            settings: launch.settings.take(),
-            observed,
-            entry: launch.entry.take(),
-            linger: launch.ctx.identity().host.linger_outside(),
-            if_dropped: Some(TaskEnd::Dropped),
-        }
-    }
-
-    fn identity(&self) -> &Identity {
-        self.stop.identity()
-    }
-
-    /// Asks the checks that the worker must pass before its start.
-    fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
-        self.entry.as_mut().map_or(Ok(()), |entry| entry.enter(ctx))
-    }
-
-    /// Returns the wrapper of the worker, if the engine has one.
-    fn wrap(
-        &self,
-        ctx: &Context,
-        input_values: &[InputValue],
-        manifold: &dyn Blueprint,
-    ) -> Option<Box<dyn Wrapped>> {
-        let wrap = wrap_of(ctx.identity().environment())?;
-        let given: SmallVec<[bool; FEW]> =
-            input_values.iter().map(InputValue::is_present).collect();
-        let admitted = self.entry.as_ref().and_then(|entry| entry.inputs());
-        let (inputs, present) = admitted.unwrap_or((manifold.inputs(), &given));
-        let inputs = inputs.iter().zip(present).map(|(input, is_present)| WrappedInput {
-            name: input.name.as_str(),
-            need: input.need.as_str(),
-            output: input.kind.name(),
-            is_present: *is_present,
-        });
-        Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
-    }
-
-    /// Judges how the worker has ended, and sends the end to the engine.
-    fn finish(&mut self, last: TaskEnd) {
-        self.if_dropped = None;
-        let (stop, settings) = (&self.stop, self.settings.as_deref());
-        let environment = self.identity().environment();
-        let judge = AssertUnwindSafe(|| Finish::judge(last, stop, settings, environment));
-        let finish = catch_unwind(judge)
-            .unwrap_or_else(|payload| Finish::of_panic(&Panicked::from_payload(payload)));
-        if let Some(observed) = &self.observed {
-            observed.ended(finish.kind);
-        }
-        let (entry, linger) = (self.entry.take(), self.linger.take());
-        let mut dropping = None;
-        if entry.is_some() || linger.is_some() {
-            dropping =
-                self.stop.has_drops().then(|| Box::new(self.stop.dropping()) as Box<dyn Send>);
-            self.stop.once_gone(move || {
-                if let Some(entry) = entry {
-                    entry.leave();
-                }
-                drop(linger);
-            });
-        }
-        let Identity { host, node, generation, .. } = self.identity();
-        let (node, generation) = (*node, *generation);
-        host.send(Message::Ended { node, generation, finish, dropping });
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        if let Some(last) = self.if_dropped.take() {
-            self.finish(last);
-        }
-    }
-}
-
-fn panicked(payload: Box<dyn std::any::Any + Send>) -> Exit {
-    Exit::failed(Panicked::from_payload(payload))
 }
 
 pin_project! {

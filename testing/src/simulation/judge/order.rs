@@ -102,8 +102,7 @@ impl Judge {
         let at = self.at;
         let seat = &mut self.seats[index];
         if let Next::Backoff(failures) = seat.next {
-            seat.failures = failures;
-            seat.untold += 1;
+            seat.has_failed_untold(failures);
         }
         seat.lingered = Some(at);
         (seat.lingers, seat.rest, seat.next) = (true, Rest::Unknown, Next::Whatever);

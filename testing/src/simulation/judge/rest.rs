@@ -129,10 +129,7 @@ impl Judge {
         let is_outdated = seat.is_outdated && !matches!(end, EndKind::Bounce | EndKind::Stopped);
         if is_outdated {
             match seat.next {
-                Next::Backoff(failures) => {
-                    seat.failures = failures;
-                    seat.untold += 1;
-                }
+                Next::Backoff(failures) => seat.has_failed_untold(failures),
                 _ if end == EndKind::Done => seat.failures = 0,
                 _ => {}
             }

@@ -216,6 +216,12 @@ impl Seat {
         }
     }
 
+    /// Counts a failure that no wait follows.
+    pub(super) fn has_failed_untold(&mut self, failures: u32) {
+        self.failures = failures;
+        self.untold += 1;
+    }
+
     /// Returns the time for which it was up at a moment.
     pub(super) fn up_at(&self, at: u64) -> Option<Up> {
         let covers = |up: &Up| up.since < at && up.until.is_none_or(|until| until > at);
