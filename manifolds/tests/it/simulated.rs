@@ -314,6 +314,14 @@ fn seed_212_keeps_its_promises() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// A worker fails, and an input changes while its values are dropped: its failure counts, and no wait
+/// tells that.
+#[test]
+fn seed_94287_keeps_its_promises() -> Result<(), Box<dyn Error>> {
+    Manifests::new()?.simulation().run(94287, Mode::Safety)?;
+    Ok(())
+}
+
 /// A manifold is rewired while its worker is stuck. That change is in force, and must be undone when
 /// the faults stop.
 #[test]

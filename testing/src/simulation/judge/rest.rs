@@ -221,8 +221,8 @@ impl Judge {
     pub(super) fn judge_next(&mut self, index: usize) -> Judged {
         let seat = &mut self.seats[index];
         let next = std::mem::take(&mut seat.next);
-        if next == Next::Whatever {
-            return Ok(());
+        if let Next::Backoff(failures) = next {
+            seat.has_failed_untold(failures);
         }
         let Some(policy) = seat.policy.as_deref() else { return Ok(()) };
         let failures = match next {
