@@ -121,7 +121,11 @@ impl Host for Shared {
     }
 
     fn send(&self, message: Message) {
-        self.tell(message);
+        self.inbox.send(message);
+    }
+
+    fn tell(&self, message: Message) {
+        self.take_or_send(message);
     }
 
     fn linger_outside(&self) -> Option<Box<dyn Send>> {

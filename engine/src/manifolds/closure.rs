@@ -220,7 +220,7 @@ impl<O: Offers> Up<O> {
         let offered = Offered { outputs, reporter };
         // This message comes first, because the loop ignores changes of a worker that it does not
         // know as up.
-        offered.tell(self.ctx.stop());
+        identity.host.send(offered.message(self.ctx.stop()));
         let stop = self.ctx.stop().clone();
         match &self.follower {
             Follower::Task(handoff, _) => handoff.set(handed.changes),

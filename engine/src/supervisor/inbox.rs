@@ -2,8 +2,8 @@
 //! itself while it is idle.
 //!
 //! A caller on a thread of the loop's runtime takes the idle loop and works on it, so that an
-//! answer needs no turn of the loop's task. So does a worker that comes up or ends while no other
-//! does: restarts and chains take up to a quarter less time. (Combining: D. Hendler, I. Incze,
+//! answer needs no turn of the loop's task. So does the task of a worker that comes up or ends while at
+//! most one timer runs: restarts and chains take up to a quarter less time. (Combining: D. Hendler, I. Incze,
 //! N. Shavit, M. Tzafrir, "Flat combining and the synchronization-parallelism tradeoff", SPAA 2010.)
 //!
 //! Invariants:
@@ -44,7 +44,7 @@ struct Contents<L> {
     idle: Option<Box<L>>,
     /// Work for the loop's task, other than what is unread.
     due: Due,
-    /// Whether at most one worker starts, stops or waits.
+    /// Whether at most one timer runs, so that few messages are to be expected.
     is_quiet: bool,
     /// The waker of the loop's task, while the task waits.
     waker: Option<Waker>,
@@ -115,9 +115,9 @@ impl<L> Inbox<L> {
     }
 
     /// Sends a message to the loop, or returns it with the loop if the sender may take a turn: the
-    /// loop is idle, nothing else is to be done, and no second worker is about to send something.
-    /// The messages of many workers are handled together by the loop's task, which costs less.
-    pub(crate) fn tell(
+    /// loop is idle and quiet, and has nothing else to do. The loop's task handles the messages of
+    /// many workers together, which costs less.
+    pub(crate) fn take_or_send(
         &self,
         message: Message,
         may_work: impl FnOnce() -> bool,
@@ -128,6 +128,7 @@ impl<L> Inbox<L> {
         }
         if state.is_quiet
             && !state.has_work()
+            && state.idle.is_some()
             && may_work()
             && let Some(event_loop) = state.idle.take()
         {

@@ -154,7 +154,7 @@ impl Slot {
 
     /// Records which inputs are present.
     pub(super) fn note_present(&mut self, present: &[bool]) {
-        // A restart must not allocate.
+        // A restart of the same manifold reuses the memory.
         if self.present.len() == present.len() {
             self.present.copy_from_slice(present);
         } else {

@@ -2,8 +2,8 @@
 //!
 //! The loop's task takes turns while there is something to do. While the loop is idle, a caller on
 //! a thread of the loop's runtime takes a turn itself: otherwise its answer would take two switches
-//! between tasks or threads. A worker that comes up or ends takes a turn itself, too, if no other
-//! is about to: the next link of a chain starts at once.
+//! between tasks or threads. A worker's task takes a turn itself, too, when the worker comes up
+//! or ends and at most one timer runs: the next link of a chain starts at once.
 //!
 //! Invariants:
 //! 1. If the loop is in its inbox and nothing is `First` for its task, the loop has no group under
@@ -11,7 +11,7 @@
 //! 2. A turn of a caller or a worker handles messages, but no calls of others: the task begins the
 //!    calls that wait in the queue.
 //! 3. If a turn leaves a timer that ends before the task's sleep does, the task resets its sleep.
-//!    After a caller's turn the task is woken for that.
+//!    After a turn of a caller or a worker the task is woken for that.
 //! 4. A panic in a turn ends the engine's loop, and nothing else.
 
 use std::future::poll_fn;
@@ -105,13 +105,10 @@ impl Shared {
         }
     }
 
-    /// Sends a message to the loop. A worker that starts or ends while nothing else happens takes
-    /// the loop's turn itself.
-    pub(crate) fn tell(&self, message: Message) {
-        if !matches!(message, Message::Started { .. } | Message::Ended { .. }) {
-            return self.inbox.send(message);
-        }
-        if let Some((event_loop, message)) = self.inbox.tell(message, || self.is_here()) {
+    /// Takes a turn of the idle loop with a message, or sends the message if more than one timer
+    /// runs.
+    pub(super) fn take_or_send(&self, message: Message) {
+        if let Some((event_loop, message)) = self.inbox.take_or_send(message, || self.is_here()) {
             let taken = Taken { event_loop, has_messages: false };
             self.attend(taken, |event_loop| event_loop.receive(message));
         }
@@ -136,7 +133,7 @@ impl Shared {
         if self.is_here() { self.inbox.take_idle() } else { None }
     }
 
-    /// Whether this thread belongs to the loop's runtime. Only there does a caller have the loop's
+    /// Whether this thread is in the loop's runtime. Only there does a caller have the loop's
     /// clock. And if the workers have another runtime, the engine does not depend on their threads.
     fn is_here(&self) -> bool {
         Handle::try_current().is_ok_and(|current| current.id() == self.environment.driver.id())
@@ -159,7 +156,7 @@ impl Shared {
             if event_loop.unread.messages.is_empty() {
                 event_loop.fire_timers();
             }
-            let due = event_loop.end_callers_turn();
+            let due = event_loop.end_foreign_turn();
             let is_quiet = event_loop.is_quiet();
             self.inbox.bring_back(event_loop, due, is_quiet);
             done
@@ -174,7 +171,7 @@ impl EventLoop {
         self.pace.begin_slice();
     }
 
-    /// Whether at most one worker starts, stops or waits: each of those has a timer.
+    /// Whether at most one timer runs. Each worker that starts, stops or waits has one.
     fn is_quiet(&self) -> bool {
         self.registry.machine.armed() <= 1
     }
@@ -226,8 +223,8 @@ impl EventLoop {
         Err(applied)
     }
 
-    /// Ends a caller's turn, and returns how urgent the work is that is left for the loop's task.
-    fn end_callers_turn(&mut self) -> Due {
+    /// Ends a turn of a caller or a worker, and returns how urgent the work is that is left for the loop's task.
+    fn end_foreign_turn(&mut self) -> Due {
         let has_more = self.end_turn();
         let due = if has_more || self.ending.is_finished || !self.unread.is_empty() {
             Due::First

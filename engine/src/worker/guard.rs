@@ -72,8 +72,8 @@ impl Guard {
         Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
     }
 
-    /// Judges how the worker has ended, and sends the end to the engine.
-    pub(super) fn finish(&mut self, last: TaskEnd) {
+    /// Judges how the worker has ended, and returns the message of its end, which must be sent.
+    pub(super) fn finish(&mut self, last: TaskEnd) -> Message {
         self.if_dropped = None;
         let (stop, settings) = (&self.stop, self.settings.as_deref());
         let environment = self.identity().environment();
@@ -95,16 +95,16 @@ impl Guard {
                 drop(linger);
             });
         }
-        let Identity { host, node, generation, .. } = self.identity();
-        let (node, generation) = (*node, *generation);
-        host.send(Message::Ended { node, generation, finish, dropping });
+        let Identity { node, generation, .. } = *self.identity();
+        Message::Ended { node, generation, finish, dropping }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(last) = self.if_dropped.take() {
-            self.finish(last);
+            let message = self.finish(last);
+            self.identity().host.send(message);
         }
     }
 }

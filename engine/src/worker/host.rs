@@ -59,6 +59,10 @@ pub(crate) trait Host: Send + Sync {
     /// Sends a message to the loop. After the loop has ended, the message is not read.
     fn send(&self, message: Message);
 
+    /// Like [`send`](Self::send), but may take a turn of the loop itself. Only for a worker's task,
+    /// and not from a call of user code, which may hold a lock that a waker wants.
+    fn tell(&self, message: Message);
+
     /// Returns a guard that keeps this nested engine from counting as gone in its outer engine.
     /// `None` for an outermost engine.
     fn linger_outside(&self) -> Option<Box<dyn Send>>;

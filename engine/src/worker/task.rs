@@ -39,18 +39,18 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
-    /// Sends the engine the message that the worker is up.
-    pub(crate) fn tell(self, stop: &Stop) {
+    /// Returns the message that the worker is up.
+    pub(crate) fn message(self, stop: &Stop) -> Message {
         if self.reporter.is_some() {
             stop.set_drops();
         }
         let identity = stop.identity();
-        identity.host.send(Message::Started {
+        Message::Started {
             node: identity.node,
             generation: identity.generation,
             outputs: self.outputs,
             reporter: self.reporter,
-        });
+        }
     }
 }
 
@@ -187,7 +187,8 @@ where
         if let Some(panicked) = end(this.state.as_mut(), this.beside) {
             outcome = outcome_after(outcome, panicked);
         }
-        this.guard.finish(TaskEnd::Outcome(outcome));
+        let message = this.guard.finish(TaskEnd::Outcome(outcome));
+        this.guard.identity().host.tell(message);
         Poll::Ready(())
     }
 }
@@ -263,7 +264,8 @@ where
                         if let Some(observed) = &this.guard.observed {
                             observed.started();
                         }
-                        offered.tell(&this.guard.stop);
+                        let message = offered.message(&this.guard.stop);
+                        this.guard.identity().host.tell(message);
                     }
                 },
                 TaskStateProjection::Run { run } => {

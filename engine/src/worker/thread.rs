@@ -68,7 +68,8 @@ impl<S: FnOnce(&mut Guard) -> Outcome + Send + 'static> ThreadBody<S> {
         // Code that runs because of the end is not part of the worker's span.
         drop(entered);
         let outcome = outcome.unwrap_or_else(|payload| Err(panicked(payload)));
-        guard.finish(TaskEnd::Outcome(outcome));
+        let message = guard.finish(TaskEnd::Outcome(outcome));
+        guard.identity().host.send(message);
     }
 }
 

@@ -241,6 +241,20 @@ fn seed_2133_keeps_its_promises() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The worker that is bounced has a user that backs off. It is tried again when its input is back, and
+/// whoever does without it until then bounces.
+#[test]
+fn seed_54275_keeps_its_promises() -> Result<(), Box<dyn Error>> {
+    Simulation::new(install).run(54275, Mode::Safety)?;
+    Ok(())
+}
+
+#[test]
+fn seed_18950_recovers() -> Result<(), Box<dyn Error>> {
+    Simulation::new(install).run(18950, Mode::Liveness)?;
+    Ok(())
+}
+
 #[test]
 fn seed_1055_recovers() -> Result<(), Box<dyn Error>> {
     Simulation::new(install).run(1055, Mode::Liveness)?;

@@ -143,7 +143,7 @@ fn a_task_whose_time_has_come_while_a_caller_works_gets_the_loop_after_it() {
 fn a_worker_on_a_foreign_thread_does_not_get_the_loop() {
     let (inbox, wakes) = waited_for();
 
-    assert!(inbox.tell(message(0), || false).is_none());
+    assert!(inbox.take_or_send(message(0), || false).is_none());
 
     assert_eq!(wakes.count(), 1);
     assert_eq!(inbox.count(), (1, 0));
@@ -152,15 +152,19 @@ fn a_worker_on_a_foreign_thread_does_not_get_the_loop() {
 #[test]
 fn a_worker_gets_the_loop_only_if_no_other_is_about_to_send_something() {
     let (inbox, wakes) = waited_for();
-    let (event_loop, own) = inbox.tell(message(0), || true).expect("it is idle, and all is quiet");
+    let (event_loop, own) =
+        inbox.take_or_send(message(0), || true).expect("it is idle, and all is quiet");
     assert!(matches!(own, Message::Unpin(node) if node.index() == 0));
-    assert!(inbox.tell(message(1), || true).is_none(), "someone works on it");
+    assert!(inbox.take_or_send(message(1), || true).is_none(), "someone works on it");
     inbox.bring_back(event_loop, Due::Nothing, false);
     assert!(poll(&inbox, &wakes, false).is_ready());
     inbox.take(&mut Unread::default());
     inbox.bring_back(Box::new(Loop), Due::Nothing, false);
 
-    assert!(inbox.tell(message(2), || true).is_none(), "others are about to send something");
+    assert!(
+        inbox.take_or_send(message(2), || true).is_none(),
+        "others are about to send something"
+    );
     assert_eq!(inbox.count(), (1, 0));
     assert!(inbox.take_idle().is_some(), "a caller does not wait for them");
 }

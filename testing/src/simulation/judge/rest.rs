@@ -42,7 +42,7 @@ pub(super) enum Next {
 
 impl Rest {
     /// Whether an input change or a bounce by hand ends it.
-    fn is_soft(self) -> bool {
+    pub(super) fn is_soft(self) -> bool {
         matches!(self, Self::Backoff(_) | Self::Missing | Self::Done | Self::Spent)
     }
 
@@ -88,7 +88,7 @@ impl Judge {
         let ran = if seat.phase == Phase::Running { seat.ran(at) } else { Duration::ZERO };
         let reset_after = seat.policy.as_ref().map(|policy| policy.backoff.reset_after);
         if reset_after.is_some_and(|after| ran >= after) {
-            seat.failures = 0;
+            seat.forget_failures();
         }
         seat.ran = ran;
         seat.rest = Rest::Ready;
@@ -130,14 +130,14 @@ impl Judge {
         if is_outdated {
             match seat.next {
                 Next::Backoff(failures) => seat.has_failed_untold(failures),
-                _ if end == EndKind::Done => seat.failures = 0,
+                _ if end == EndKind::Done => seat.forget_failures(),
                 _ => {}
             }
             (seat.rest, seat.next) = (Rest::Ready, Next::Nothing);
             return;
         }
         if end == EndKind::Done {
-            seat.failures = 0;
+            seat.forget_failures();
         }
     }
 
@@ -162,7 +162,8 @@ impl Judge {
             // Without its policy it cannot be said when a worker was up for so long that its earlier
             // failures are forgotten.
             Next::Backoff(expected) => ensure!(
-                failures == expected || (policy.is_none() && failures <= 1 + seat.untold),
+                failures == expected
+                    || (policy.is_none() && (1..=1 + seat.untold).contains(&failures)),
                 "S9: {path} waits as after failure {failures} in a row, but it is {expected}"
             ),
             Next::Nothing => {

@@ -216,6 +216,16 @@ impl Seat {
         }
     }
 
+    /// Whether it is idle, and a changed input may end what keeps it so.
+    pub(super) fn may_rest_softly(&self) -> bool {
+        let may_end = self.rest == Rest::Unknown || self.rest.is_soft();
+        self.phase == Phase::Idle && self.is_installed && may_end
+    }
+
+    pub(super) fn forget_failures(&mut self) {
+        (self.failures, self.untold) = (0, 0);
+    }
+
     /// Counts a failure that no wait follows.
     pub(super) fn has_failed_untold(&mut self, failures: u32) {
         self.failures = failures;

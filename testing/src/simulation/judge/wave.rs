@@ -144,7 +144,7 @@ impl Judge {
     pub(super) fn rewired(&mut self, index: usize) {
         let seat = &mut self.seats[index];
         seat.declared = None;
-        seat.failures = 0;
+        seat.forget_failures();
         if seat.phase == Phase::Idle {
             (seat.rest, seat.next) = (Rest::Ready, Next::Whatever);
         } else {
@@ -239,7 +239,10 @@ impl Judge {
             }
             for user in &seat.users {
                 let user_seat = &self.seats[*user];
-                if user_seat.is_live() && user_seat.is_vague {
+                // One that backs off is tried again, and if it comes up, those bounce that do without
+                // it until then.
+                let is_roused = user_seat.may_rest_softly() && user_seat.is_bounced_by(index);
+                if is_roused || user_seat.is_live() && user_seat.is_vague {
                     return None;
                 }
                 let is_its = user_seat.is_live() && !user_seat.is_obsolete;
