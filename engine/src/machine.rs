@@ -370,16 +370,13 @@ impl Machine {
     /// Whether nothing will happen without a further cause. Backoffs do not count.
     pub(crate) fn is_settled(&self) -> bool {
         self.busy == 0
-            && self.has_spread()
+            && self.commands.is_empty()
+            && self.spread.is_empty()
             && self.pending.is_empty()
             && self.urgent.is_empty()
             && self.groups == 0
+            && !self.is_sweep_due
             && self.sweep.is_none()
-    }
-
-    /// Whether the changes so far have spread, and all commands are carried out.
-    pub(crate) fn has_spread(&self) -> bool {
-        self.commands.is_empty() && self.spread.is_empty() && !self.is_sweep_due
     }
 
     pub(crate) fn has_commands(&self) -> bool {

@@ -297,10 +297,6 @@ impl EventLoop {
     /// Takes the machine's steps within a scope until none is left or the slice is over, and
     /// returns whether there are more. Always carries out all commands.
     pub(super) fn carry_out(&mut self, scope: Scope) -> bool {
-        // Asked before each message.
-        if scope == Scope::Marks && self.registry.machine.has_spread() {
-            return false;
-        }
         let mut steps = 0;
         loop {
             match self.registry.machine.step(scope) {

@@ -49,7 +49,7 @@ impl Drop for LoopTask {
 impl LoopTask {
     pub(crate) fn new(event_loop: EventLoop) -> Self {
         let shared = Arc::clone(&event_loop.shared);
-        shared.inbox.bring_back(Box::new(event_loop), Due::Nothing, true);
+        shared.bring_back(Box::new(event_loop), Due::Nothing);
         Self { shared }
     }
 
@@ -83,9 +83,7 @@ impl LoopTask {
             let waiting = has_more.then(|| Started::of(&event_loop.pace, &event_loop.unread));
             // If work is left, a caller that comes before the next turn queues its call.
             let is_done = waiting.is_none() && event_loop.unread.is_empty();
-            event_loop.is_in_turn = false;
-            let is_quiet = event_loop.is_quiet();
-            inbox.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First }, is_quiet);
+            self.shared.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First });
             if let Some(waiting) = waiting {
                 inbox.let_others_run(waiting).await;
             }
@@ -139,6 +137,14 @@ impl Shared {
         Handle::try_current().is_ok_and(|current| current.id() == self.environment.driver.id())
     }
 
+    /// Ends a turn: brings the loop back to its inbox.
+    fn bring_back(&self, mut event_loop: Box<EventLoop>, due: Due) {
+        event_loop.is_in_turn = false;
+        // Each worker that starts, stops or waits has a timer.
+        let is_quiet = event_loop.registry.machine.armed() <= 1;
+        self.inbox.bring_back(event_loop, due, is_quiet);
+    }
+
     /// Takes a turn of the loop and runs `act` in it; `None` if the turn has panicked.
     fn attend<T>(
         &self,
@@ -157,8 +163,7 @@ impl Shared {
                 event_loop.fire_timers();
             }
             let due = event_loop.end_foreign_turn();
-            let is_quiet = event_loop.is_quiet();
-            self.inbox.bring_back(event_loop, due, is_quiet);
+            self.bring_back(event_loop, due);
             done
         }));
         taken_turn.inspect_err(|_| tracing::error!(parent: None, "an engine's loop panicked")).ok()
@@ -169,11 +174,6 @@ impl EventLoop {
     fn begin_turn(&mut self) {
         self.is_in_turn = true;
         self.pace.begin_slice();
-    }
-
-    /// Whether at most one timer runs. Each worker that starts, stops or waits has one.
-    fn is_quiet(&self) -> bool {
-        self.registry.machine.armed() <= 1
     }
 
     /// Takes a turn of the loop's task, and returns whether more of the work under way is left.
@@ -223,19 +223,18 @@ impl EventLoop {
         Err(applied)
     }
 
-    /// Ends a turn of a caller or a worker, and returns how urgent the work is that is left for the loop's task.
+    /// Ends the work of a turn of a caller or a worker. Returns how urgent the work is that is left
+    /// for the loop's task.
     fn end_foreign_turn(&mut self) -> Due {
         let has_more = self.end_turn();
-        let due = if has_more || self.ending.is_finished || !self.unread.is_empty() {
+        if has_more || self.ending.is_finished || !self.unread.is_empty() {
             Due::First
         } else if self.timers.next_sleep(&self.registry.machine, self.ending.killed_until).is_some()
         {
             Due::Beside
         } else {
             Due::Nothing
-        };
-        self.is_in_turn = false;
-        due
+        }
     }
 
     /// Continues the work under way and hands over the events. Returns whether more work is left.
