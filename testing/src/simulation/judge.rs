@@ -20,6 +20,7 @@ use super::trace::About;
 use places::Places;
 use rest::{Next, Rest};
 use status::Known;
+pub(super) use wave::Bounced;
 
 /// What went against a promise; it begins with the promise's number.
 pub(super) type Judged = Result<(), String>;

@@ -217,7 +217,7 @@ impl Seat {
     }
 
     /// Whether it is idle, and a changed input may end what keeps it so.
-    pub(super) fn may_rest_softly(&self) -> bool {
+    pub(super) fn may_be_roused(&self) -> bool {
         let may_end = self.rest == Rest::Unknown || self.rest.is_soft();
         self.phase == Phase::Idle && self.is_installed && may_end
     }

@@ -7,6 +7,14 @@ use super::rest::{Next, Rest};
 use super::seat::{Hold, Need, Phase};
 use super::{Judge, Judged, ensure};
 
+/// Who a bounce would stop.
+pub(in crate::simulation) struct Bounced {
+    /// Who holds the worker, and who holds those.
+    pub(in crate::simulation) certain: BTreeSet<String>,
+    /// Those, and who lives without a worker that the bounce may bring back from its backoff.
+    pub(in crate::simulation) possible: BTreeSet<String>,
+}
+
 impl Judge {
     /// A cause of its own strikes a live worker.
     pub(super) fn strike(&mut self, index: usize) {
@@ -227,31 +235,52 @@ impl Judge {
         ))
     }
 
-    /// Returns who would be stopped if a worker were, itself included, sorted; `None` if too little
-    /// is known.
-    pub(in crate::simulation) fn bounced_with(&self, path: &str) -> Option<Vec<String>> {
+    /// Returns who would be stopped if a worker were, itself included; `None` if too little is known.
+    pub(in crate::simulation) fn bounced_with(&self, path: &str) -> Option<Bounced> {
+        let mut certain = BTreeSet::new();
+        let mut roused = Vec::new();
         let mut stack = vec![self.places.find(path)?];
-        let mut found = BTreeSet::new();
         while let Some(index) = stack.pop() {
-            let seat = &self.seats[index];
-            if !found.insert(seat.path.to_string()) {
+            if !certain.insert(index) {
                 continue;
             }
+            let seat = &self.seats[index];
             for user in &seat.users {
                 let user_seat = &self.seats[*user];
-                // One that backs off is tried again, and if it comes up, those bounce that do without
-                // it until then.
-                let is_roused = user_seat.may_rest_softly() && user_seat.is_bounced_by(index);
-                if is_roused || user_seat.is_live() && user_seat.is_vague {
+                if user_seat.is_live() && user_seat.is_vague {
                     return None;
                 }
                 let is_its = user_seat.is_live() && !user_seat.is_obsolete;
                 if is_its && user_seat.holds(index, seat.generation) {
                     stack.push(*user);
+                } else if user_seat.may_be_roused() && user_seat.is_bounced_by(index) {
+                    roused.push(*user);
                 }
             }
         }
-        Some(found.into_iter().collect())
+        let possible = self.bounced_by_roused(roused).into_iter().chain(certain.iter().copied());
+        let path_of = |index: usize| self.seats[index].path.to_string();
+        Some(Bounced {
+            possible: possible.map(path_of).collect(),
+            certain: certain.into_iter().map(path_of).collect(),
+        })
+    }
+
+    /// Returns who may be stopped when these idle workers are tried again: whoever lives without them,
+    /// and then its users.
+    fn bounced_by_roused(&self, mut roused: Vec<usize>) -> BTreeSet<usize> {
+        let mut found = BTreeSet::new();
+        while let Some(index) = roused.pop() {
+            if found.insert(index) {
+                let users = self.seats[index].users.iter().copied();
+                roused.extend(users.filter(|user| {
+                    let user = &self.seats[*user];
+                    user.is_installed && user.is_bounced_by(index)
+                }));
+            }
+        }
+        found.retain(|index| self.seats[*index].is_live());
+        found
     }
 
     /// Returns what a path uses, as far as that is known.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::asked::{Pending, Rewiring};
 use super::{Found, Run, Seat};
+use crate::simulation::judge::Bounced;
 
 /// What a name begins with that nothing is ever installed at.
 const NOBODY: &str = "nobody-";
@@ -229,13 +230,25 @@ impl Run {
         if self.count() != before {
             return Ok(());
         }
-        let mut named = [preview.bounced, preview.stopped].concat();
-        named.sort_unstable();
-        match self.notes.look(|judge| judge.bounced_with(path)) {
-            Some(users) if users != named => Err(format!(
-                "P7: the preview of a bounce of {path} names {named:?}, but it would stop {users:?}"
+        let named = [preview.bounced, preview.stopped].concat();
+        let count = named.len();
+        let named = BTreeSet::from_iter(named);
+        if named.len() < count {
+            return Err(format!(
+                "P7: the preview of a bounce of {path} names one twice: {named:?}"
             )
-            .into()),
+            .into());
+        }
+        match self.notes.look(|judge| judge.bounced_with(path)) {
+            Some(Bounced { certain, possible })
+                if !certain.is_subset(&named) || !named.is_subset(&possible) =>
+            {
+                Err(format!(
+                    "P7: the preview of a bounce of {path} names {named:?}, but it would stop \
+                     {certain:?}, and at most {possible:?}"
+                )
+                .into())
+            }
             _ => Ok(()),
         }
     }
