@@ -29,9 +29,9 @@ fn tenant(page: Name<String>) -> Nested {
         Change::new().install(TITLE, joined(vec![DOMAIN])).install(PAGE, joined(vec![TITLE, MOTTO]))
     })
     // An input of the whole: without it the tenant does not run.
-    .import(DOMAIN, DOMAIN)
+    .require(DOMAIN, DOMAIN)
     // For the workers that use it alone.
-    .import_live(MOTTO, MOTTO)
+    .import(MOTTO, MOTTO)
     .export(PAGE, page)
 }
 
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // A cycle that leads out of an engine and back in is refused like any other.
     let echo = Name::<String>::new("echo");
-    let circle = tenant(echo.clone()).import(echo, Name::new("text"));
+    let circle = tenant(echo.clone()).require(echo, Name::new("text"));
     let circle = engine.install_nested(Name::<Engine>::new("site"), circle).await;
     println!("refused: {}", circle.err().ok_or("it was not refused")?);
 

@@ -63,6 +63,12 @@ impl Op {
         Self::put(name, Manifold::provided(value), Mode::Provided)
     }
 
+    /// Whether it installs a worker that passes a value across a border.
+    pub(crate) fn installs_carrier(&self) -> bool {
+        let Action::Install { manifold: Some(manifold), .. } = &self.action else { return false };
+        manifold.is_carrier()
+    }
+
     /// Returns an op that needs no manifold, such as a bounce.
     pub(crate) fn about<T>(name: &Name<T>, action: Action) -> Self {
         Self { name: name.text().clone(), action }

@@ -99,9 +99,8 @@ pub mod manifold {
 
 /// The kinds of inputs, and the trait for input types of your own.
 pub mod input {
-    pub use crate::manifolds::input::{
-        Declared, DefaultedInput, Given, Inputs, LiveInput, OptionalInput,
-    };
+    pub use crate::manifolds::input::named::{DefaultedInput, LiveInput, OptionalInput, Selected};
+    pub use crate::manifolds::input::{Declared, Given, Inputs};
 }
 
 /// The interface that tests use to observe and disturb all workers of an engine.

@@ -304,8 +304,13 @@ impl Machine {
         self.settle_in(id);
     }
 
-    /// Notes that a running worker has published a new value of one output.
-    pub(crate) fn changed(&mut self, id: NodeId, generation: Generation, port: Port) {
+    /// Notes that a running worker has published new values of some ports.
+    pub(crate) fn changed(
+        &mut self,
+        id: NodeId,
+        generation: Generation,
+        has_changed: impl Fn(Port) -> bool,
+    ) {
         let node = &self.graph[id];
         if node.generation != generation || node.phase != Phase::Running || self.is_killed {
             return;
@@ -314,7 +319,7 @@ impl Machine {
             let user = self.graph[id].users[index];
             let target = &self.graph[user.node];
             let link = target.inputs[user.input as usize];
-            if link.edge.port != port || !link.edge.need.bounces() {
+            if link.edge.need.follows() || !has_changed(link.edge.port) {
                 continue;
             }
             // The user was not started with this generation, so it has no older value.

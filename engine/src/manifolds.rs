@@ -145,6 +145,15 @@ impl Manifold {
         }
     }
 
+    /// Marks the worker as one that passes a value across a border.
+    pub(crate) fn carrier(self) -> Self {
+        self.set(|settings| settings.is_carrier = true)
+    }
+
+    pub(crate) fn is_carrier(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.is_carrier)
+    }
+
     /// Sets the worker of another engine that passes the output to this one.
     pub(crate) fn handed_by(self, worker: HandedBy) -> Self {
         self.set(|settings| settings.handed_by = Some(worker))

@@ -5,19 +5,21 @@ mod border;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 
 use crate::change::{Change, Mode, Part};
 use crate::engine::Engine;
 use crate::engine::builder::EngineBuilder;
 use crate::engine::input::EngineInput;
 use crate::manifolds::Manifold;
+use crate::manifolds::input::named::Selected;
 use crate::manifolds::input::{Declared, Given, Inputs};
 use crate::supervisor::applied::Applied;
 use crate::vocabulary::exit::{Exit, Panicked};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;
 use crate::vocabulary::settings::HandedBy;
+use crate::vocabulary::spawned::Spawned;
 use crate::vocabulary::value::Kind;
 use crate::worker::context::Context;
 use border::{Border, Crossing, Direction};
@@ -79,7 +81,7 @@ use border::{Border, Crossing, Direction};
 ///     );
 ///     Change::new().install(PAGE, page)
 /// })
-/// .import_live(FACTS, FACTS)
+/// .import(FACTS, FACTS)
 /// .export(PAGE, SITE_PAGE);
 ///
 /// let engine = Engine::builder().build()?;
@@ -136,31 +138,31 @@ impl Nested {
     /// Imports the value that the outer engine knows as `outer`, as an input of the whole nested
     /// engine. The nested engine runs only while the value is there, and is bounced when it
     /// changes.
-    pub fn import<T>(mut self, outer: Name<T>, inner: Name<T>) -> Self
+    pub fn require<T>(mut self, outer: impl Into<Selected<T>>, inner: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.whole.push(Box::new(Import { outer, inner }));
+        self.whole.push(Box::new(Import { outer: outer.into(), inner }));
         self
     }
 
     /// Imports the value that the outer engine knows as `outer`, while the value is there. When the
     /// value comes, changes or goes, only the workers that use it are bounced.
-    pub fn import_live<T>(mut self, outer: Name<T>, inner: Name<T>) -> Self
+    pub fn import<T>(mut self, outer: impl Into<Selected<T>>, inner: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.borders.push(Border::new(outer, inner, Direction::In));
+        self.borders.push(Border::new(outer.into(), inner, Direction::In));
         self
     }
 
     /// Exports the value that the nested engine knows as `inner` to the outer engine, while the
     /// value is there.
-    pub fn export<T>(mut self, inner: Name<T>, outer: Name<T>) -> Self
+    pub fn export<T>(mut self, inner: impl Into<Selected<T>>, outer: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.borders.push(Border::new(inner, outer, Direction::Out));
+        self.borders.push(Border::new(inner.into(), outer, Direction::Out));
         self
     }
 
@@ -179,7 +181,8 @@ impl Nested {
             // them.
             ctx.stop().set_linger_grace(ctx.identity().environment().policy.grace);
             // The nested engine's worker runs on the engine's runtime. User code does not.
-            let built = Building::begin(&ctx, async move {
+            let workers = &ctx.identity().environment().workers;
+            let built = Spawned::on(workers, async move {
                 let change = seeds.into_iter().fold(contents(), |change, seed| seed(change));
                 // `linger` comes last: the nested engine has not ended until the other values are
                 // dropped.
@@ -249,13 +252,13 @@ fn outside(border: &Arc<dyn Crossing>, site: &Text) -> Part {
             Part { name: sink.clone(), kind, manifold: manifold.handed_by(handed_by) }
         }
     };
-    Part { manifold: part.manifold.part_of(site.clone()), ..part }
+    Part { manifold: part.manifold.part_of(site.clone()).carrier(), ..part }
 }
 
 /// Returns the worker of a border in the nested engine.
 fn inside(border: &Arc<dyn Crossing>, site: &Text, nested: &Engine, outer: &Engine) -> Part {
     let sink = border.sink_text();
-    match border.direction() {
+    let part = match border.direction() {
         Direction::In => {
             border.lead_to(nested.clone());
             let handed_by = HandedBy::Outer(name_of_import(site, sink));
@@ -267,7 +270,8 @@ fn inside(border: &Arc<dyn Crossing>, site: &Text, nested: &Engine, outer: &Engi
             let manifold = Arc::clone(border).source();
             Part { name: name_of_export(sink), kind: Kind::of::<()>(), manifold }
         }
-    }
+    };
+    Part { manifold: part.manifold.carrier(), ..part }
 }
 
 impl Change {
@@ -323,28 +327,6 @@ impl Engine {
     }
 }
 
-/// The task that runs user code for one start of a nested engine.
-struct Building<T> {
-    task: JoinHandle<T>,
-}
-
-impl<T: Send + 'static> Building<T> {
-    /// Starts the task on the workers' runtime.
-    fn begin(ctx: &Context, work: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { task: ctx.identity().environment().workers.spawn(work) }
-    }
-
-    async fn over(mut self) -> Result<T, JoinError> {
-        (&mut self.task).await
-    }
-}
-
-impl<T> Drop for Building<T> {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 /// Returns the exit for a task that panicked or was cancelled.
 fn exit_of(error: JoinError) -> Exit {
     match error.try_into_panic() {
@@ -364,7 +346,7 @@ trait WholeImport: Send + Sync {
 }
 
 struct Import<T> {
-    outer: Name<T>,
+    outer: Selected<T>,
     inner: Name<T>,
 }
 
@@ -375,7 +357,9 @@ impl<T: Clone + Send + Sync + 'static> WholeImport for Import<T> {
 
     fn take(&self, given: &mut Given) -> AddImport {
         let (inner, value) = (self.inner.clone(), self.outer.take(given));
-        Box::new(move |change| change.provide(inner, value))
+        let (name, kind) = (inner.into_text(), Kind::of::<T>());
+        let manifold = Manifold::provided(value).carrier();
+        Box::new(move |change| change.add(Part { name, kind, manifold }, Mode::Provided))
     }
 }
 

@@ -290,8 +290,10 @@ impl EventLoop {
         origin: Option<&Arc<Origin>>,
         kind: impl FnOnce() -> EventKind,
     ) {
-        let name = self.registry.slots[node.index()].name.as_ref();
-        self.outbox.note(name, origin, kind);
+        if !self.registry.is_hidden(node) {
+            let name = self.registry.slots[node.index()].name.as_ref();
+            self.outbox.note(name, origin, kind);
+        }
     }
 
     /// Takes the machine's steps within a scope until none is left or the slice is over, and

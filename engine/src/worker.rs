@@ -11,6 +11,7 @@ pub(crate) mod message;
 pub(crate) mod metrics;
 pub(crate) mod observe;
 pub(crate) mod publish;
+pub(crate) mod selections;
 pub(crate) mod stop;
 pub(crate) mod task;
 mod thread;

@@ -149,7 +149,7 @@ fn tenant() -> Nested {
         );
         Change::new().install(BANNER, banner)
     })
-    .import_live(SETTINGS, SETTINGS)
+    .import(SETTINGS, SETTINGS)
     .export(BANNER, BANNER)
 }
 

@@ -31,12 +31,12 @@ async fn start() -> Result<World, Error> {
         Change::new().install(PAGE, page).install(OTHER, idle())
     };
     let site = move || {
-        let shop = Nested::new(shop).import_live(FACTS, FACTS);
+        let shop = Nested::new(shop).import(FACTS, FACTS);
         Change::new().install_nested(SHOP, shop).install(OTHER, idle())
     };
     let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
     engine.provide(FACTS, 7).await?;
-    engine.install_nested(SITE, Nested::new(site).import_live(FACTS, FACTS)).await?;
+    engine.install_nested(SITE, Nested::new(site).import(FACTS, FACTS)).await?;
     engine.output(SITE).await?.output(SHOP).await?.running(&PAGE).await?;
     World::start_with(engine)
 }

@@ -27,6 +27,7 @@ use crate::vocabulary::settings::{Classifier, Filter, Severity, no_classifier};
 use crate::worker::context::Context;
 use crate::worker::host::Environment;
 use crate::worker::metrics::Metrics;
+use crate::worker::selections::Selections;
 use crate::worker::stop::Stop;
 use crate::worker::wrap::{Wrap, erase};
 
@@ -44,6 +45,7 @@ pub struct EngineBuilder {
     seed: Option<u64>,
     event_capacity: Option<usize>,
     kill_deadline: Option<Duration>,
+    shows_carriers: bool,
 }
 
 /// By default, a subscriber may be this many events behind.
@@ -69,6 +71,7 @@ impl Default for EngineBuilder {
             seed: None,
             event_capacity: None,
             kill_deadline: None,
+            shows_carriers: false,
         }
     }
 }
@@ -170,6 +173,16 @@ impl EngineBuilder {
         self
     }
 
+    /// Shows the workers that pass values across the borders of nested engines, like all other
+    /// workers. Also for all engines in this one. Default: reports, events, metrics, spans,
+    /// previews and graphs leave them out.
+    ///
+    /// Use it to look for a fault at a border. Such a worker is shown in any case when it is stuck.
+    pub fn show_carriers(mut self) -> Self {
+        self.shows_carriers = true;
+        self
+    }
+
     /// Starts an engine on the current runtime.
     ///
     /// # Errors
@@ -215,6 +228,9 @@ impl EngineBuilder {
                 began: Instant::now(),
                 wall: around.map_or_else(Wall::now, |around| around.clock.now()),
             },
+            selections: Selections::default(),
+            shows_carriers: self.shows_carriers
+                || around.is_some_and(|around| around.shows_carriers),
         });
         let shared = Arc::new(Shared {
             inbox: Inbox::default(),

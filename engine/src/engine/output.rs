@@ -49,7 +49,7 @@ impl<T: Clone + Send + Sync + 'static> OutputRequest<T> {
         let name = self.name.into_text();
         let question = |reply| Question::Follow(name, Kind::of::<T>(), reply);
         let followed = self.engine.ask(question).await.unwrap_or(Err(ChangeError::Stopped))?;
-        Ok(Live::new(followed.receiver).pinned(followed.pinned))
+        Ok(Live::new(followed.receiver, None).pinned(followed.pinned))
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) type Generation = u32;
 /// Distinguishes a timer of a node from its earlier timers.
 pub(crate) type Token = u32;
 
-/// One output of a name. The machine only compares ports.
+/// One output of a name, or a part of it that one input selects. The machine only compares ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Port(pub(crate) u32);
 
@@ -42,12 +42,15 @@ pub(crate) enum Need {
     Live,
     /// Like `Live`, but the start waits until the input is up.
     LiveRequired,
+    /// Like `Required`, but the worker follows the values of the input: a new value does not bounce
+    /// it.
+    Held,
 }
 
 impl Need {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Required => "required",
+            Self::Required | Self::Held => "required",
             Self::Optional => "optional",
             Self::Live => "live",
             Self::LiveRequired => "live required",
@@ -56,12 +59,17 @@ impl Need {
 
     /// Whether a start waits until the input is up.
     pub(crate) fn gates(self) -> bool {
-        matches!(self, Self::Required | Self::LiveRequired)
+        matches!(self, Self::Required | Self::LiveRequired | Self::Held)
     }
 
-    /// Whether a change of the input bounces the worker.
+    /// Whether the worker is bounced when the input comes or goes.
     pub(crate) fn bounces(self) -> bool {
-        matches!(self, Self::Required | Self::Optional)
+        matches!(self, Self::Required | Self::Optional | Self::Held)
+    }
+
+    /// Whether the worker follows the values of the input, so that a new value does not bounce it.
+    pub(crate) fn follows(self) -> bool {
+        matches!(self, Self::Live | Self::LiveRequired | Self::Held)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::vocabulary::value::{Kind, Value};
 use crate::worker::context::{Context, Health};
 use crate::worker::host::Identity;
 use crate::worker::launch::{Blueprint, InputValues, Launch};
-use crate::worker::publish::{Changes, Forwarder, Handoff};
+use crate::worker::publish::{Changes, Forwarder, Handoff, Passing};
 use crate::worker::stop::Stop;
 use crate::worker::task::{Callbacks, NEVER_UP, Offered, TaskState};
 
@@ -74,17 +74,25 @@ impl<T: Clone + Send + Sync + 'static> Offer for T {
     }
 }
 
-/// A value that is offered without a clone.
-pub(crate) struct Passed<T>(pub(crate) Arc<T>);
+/// An output of another engine, offered without clones of its values.
+pub(crate) struct Passed<T> {
+    pub(crate) first: Value,
+    pub(crate) passing: Passing,
+    pub(crate) values: PhantomData<fn() -> T>,
+}
 
 // `Passed` is not `Clone`, so this does not overlap with the impl for plain values.
 impl<T: Clone + Send + Sync + 'static> Offer for Passed<T> {
+    const CHANGES: bool = true;
+
     fn kind() -> &'static Kind {
         Kind::of::<T>()
     }
 
     fn hand_over(self, handed: &mut Handed<'_>) {
-        handed.values.push(self.0);
+        let place = (handed.values.len(), Kind::of::<T>());
+        handed.changes.pass_on(handed.identity, place, &self.first, self.passing);
+        handed.values.push(self.first);
     }
 }
 

@@ -1,14 +1,12 @@
-//! The kinds of inputs that a manifold can declare.
+//! What a manifold can declare as its inputs.
+
+pub(crate) mod named;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
-use crate::machine::Need;
 use crate::vocabulary::follow;
-use crate::vocabulary::live::Live;
-use crate::vocabulary::name::Name;
-use crate::vocabulary::value::{Kind, downcast};
+use crate::vocabulary::value::Value;
 use crate::worker::context::Context;
 use crate::worker::launch::{Declaration, InputValue, InputValues};
 
@@ -21,6 +19,7 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// | `name.optional().or(default)` | `T` |
 /// | `name.live()` | [`Live<T>`] |
 /// | `name.live().required()` | [`Live<T>`], with a value at first |
+/// | `name.select(part)`, in each of these forms | the same of the part's type |
 /// | [`EngineInput`](crate::EngineInput) | a handle on the engine itself |
 /// | `()` and tuples of up to twelve inputs | tuples of their values |
 /// | `Vec<I>` | `Vec` of the values, in the same order |
@@ -91,12 +90,6 @@ pub struct Declared {
     pub(crate) inputs: Vec<Declaration>,
 }
 
-impl Declared {
-    fn push<T: Clone + Send + Sync + 'static>(&mut self, name: &Name<T>, need: Need) {
-        self.inputs.push(Declaration { name: name.text().clone(), need, kind: Kind::of::<T>() });
-    }
-}
-
 /// The values for one start, in the order of its inputs.
 pub struct Given {
     input_values: smallvec::IntoIter<[InputValue; 1]>,
@@ -117,19 +110,19 @@ impl Given {
         self.ctx
     }
 
-    fn value<T: Clone + 'static>(&mut self) -> Option<T> {
+    fn value(&mut self) -> Option<Value> {
         match self.input_values.next() {
-            Some(InputValue::Value(value)) => Some(downcast::<T>(&value).clone()),
+            Some(InputValue::Value(value)) => Some(value),
             _ => None,
         }
     }
 
-    fn live<T: Clone + 'static>(&mut self) -> Live<T> {
+    fn live(&mut self) -> follow::Receiver<Option<Value>> {
         match self.input_values.next() {
-            Some(InputValue::Live(receiver)) => Live::new(receiver),
+            Some(InputValue::Live(receiver)) => receiver,
             // Only a `take` that does not match its `declare` gets here. The view never gets a
             // value.
-            _ => Live::new(follow::channel(None).1),
+            _ => follow::channel(None).1,
         }
     }
 }
@@ -137,47 +130,6 @@ impl Given {
 impl fmt::Debug for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Given").field("left", &self.input_values.len()).finish()
-    }
-}
-
-impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
-    type Values = T;
-    type Owned = Self;
-
-    fn declare(&self, declared: &mut Declared) {
-        declared.push(self, Need::Required);
-    }
-
-    fn take(&self, given: &mut Given) -> T {
-        given.value().expect("a worker is started only while its required inputs are up")
-    }
-
-    fn into_owned(self) -> Self {
-        self
-    }
-}
-
-/// A required input whose value is taken without a clone.
-#[derive(Debug)]
-pub(crate) struct SharedInput<T>(pub(crate) Name<T>);
-
-impl<T: Clone + Send + Sync + 'static> Inputs for SharedInput<T> {
-    type Values = Arc<T>;
-    type Owned = Self;
-
-    fn declare(&self, declared: &mut Declared) {
-        self.0.declare(declared);
-    }
-
-    fn take(&self, given: &mut Given) -> Arc<T> {
-        let Some(InputValue::Value(value)) = given.input_values.next() else {
-            unreachable!("a worker is started only while its required inputs are up")
-        };
-        value.downcast().expect("types are compared at install")
-    }
-
-    fn into_owned(self) -> Self {
-        self
     }
 }
 
@@ -196,124 +148,6 @@ impl<I: Inputs + Clone> Inputs for &I {
 
     fn into_owned(self) -> Self::Owned {
         self.clone().into_owned()
-    }
-}
-
-/// An input that may be absent; made by [`Name::optional`].
-///
-/// The worker is bounced when the input comes and when it goes. A start waits while the input is
-/// coming. A start does not wait for an input that failed, is done, is parked or is not installed.
-#[derive(Debug, Clone)]
-pub struct OptionalInput<T> {
-    name: Name<T>,
-}
-
-impl<T> OptionalInput<T> {
-    pub(crate) fn new(name: Name<T>) -> Self {
-        Self { name }
-    }
-
-    /// Sets a default to use while the value is absent.
-    #[must_use]
-    pub fn or(self, default: T) -> DefaultedInput<T> {
-        DefaultedInput { name: self.name, default }
-    }
-}
-
-impl<T: Clone + Send + Sync + 'static> Inputs for OptionalInput<T> {
-    type Values = Option<T>;
-    type Owned = Self;
-
-    fn declare(&self, declared: &mut Declared) {
-        declared.push(&self.name, Need::Optional);
-    }
-
-    fn take(&self, given: &mut Given) -> Option<T> {
-        given.value()
-    }
-
-    fn into_owned(self) -> Self {
-        self
-    }
-}
-
-/// An optional input with a default; made by [`OptionalInput::or`].
-#[derive(Debug, Clone)]
-pub struct DefaultedInput<T> {
-    name: Name<T>,
-    default: T,
-}
-
-impl<T: Clone + Send + Sync + 'static> Inputs for DefaultedInput<T> {
-    type Values = T;
-    type Owned = Self;
-
-    fn declare(&self, declared: &mut Declared) {
-        declared.push(&self.name, Need::Optional);
-    }
-
-    fn take(&self, given: &mut Given) -> T {
-        given.value().unwrap_or_else(|| self.default.clone())
-    }
-
-    fn into_owned(self) -> Self {
-        self
-    }
-}
-
-/// An input that the worker follows; made by [`Name::live`].
-///
-/// A live input never bounces the worker, and does not delay its start. At shutdown the worker
-/// stops before the input's worker. If only the input is bounced or uninstalled, the worker sees
-/// `None`.
-#[derive(Debug, Clone)]
-pub struct LiveInput<T> {
-    name: Name<T>,
-    need: Need,
-}
-
-impl<T> LiveInput<T> {
-    pub(crate) fn new(name: Name<T>) -> Self {
-        Self { name, need: Need::Live }
-    }
-
-    /// Makes the start wait until the input has a first value.
-    #[must_use]
-    pub fn required(self) -> Self {
-        Self { need: Need::LiveRequired, ..self }
-    }
-}
-
-impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
-    type Values = Live<T>;
-    type Owned = Self;
-
-    fn declare(&self, declared: &mut Declared) {
-        declared.push(&self.name, self.need);
-    }
-
-    fn take(&self, given: &mut Given) -> Live<T> {
-        given.live()
-    }
-
-    fn into_owned(self) -> Self {
-        self
-    }
-}
-
-impl<T> Name<T> {
-    /// Makes an optional input from the name: `None` while it is absent. A change bounces the
-    /// worker.
-    #[must_use]
-    pub fn optional(&self) -> OptionalInput<T> {
-        OptionalInput::new(self.clone())
-    }
-
-    /// Makes a live input from the name: a [`Live`](crate::Live) to follow. A change never bounces
-    /// the worker.
-    #[must_use]
-    pub fn live(&self) -> LiveInput<T> {
-        LiveInput::new(self.clone())
     }
 }
 

@@ -5,32 +5,37 @@
 //! there. Both run on the engine's runtime, and neither clones the value. So a border works even if
 //! workers block all threads of their runtime.
 //!
+//! The two come and go together. A new value is none of their business: the sink follows the values
+//! in the source's engine, and publishes each in its own.
+//!
 //! Invariants:
-//! 1. The sink offers a value only while the source holds it.
+//! 1. The sink offers values only while the source holds their worker.
 //! 2. A source ends after every sink that offers its value, and a sink ends after all its users. So
 //!    when the engines stop workers, users stop before what they use, even across the border.
 //! 3. When the source's value is lost, the sink ends by itself, and its users learn of it at once.
-//! 4. The sink is asked to bounce only if it has looked at the border before the value changes. One
+//! 4. The sink is asked to bounce only if it has looked at the border since the last change. One
 //!    change asks once.
 //! 5. The other engine is never called under the lock, because a call may take a whole turn of its
 //!    loop.
 
 use std::future::pending;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::engine::Engine;
 use crate::manifolds::Manifold;
 use crate::manifolds::closure::{Passed, Up};
-use crate::manifolds::input::SharedInput;
+use crate::manifolds::input::named::{HeldInput, Selected};
 use crate::vocabulary::exit::{Exit, Outcome};
+use crate::vocabulary::follow;
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::policy::LONG;
-use crate::vocabulary::value::Kind;
+use crate::vocabulary::value::{Kind, Value};
+use crate::worker::publish::Passing;
 
 /// The direction in which a value passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +68,19 @@ pub(super) trait Crossing: Send + Sync {
 
 /// The state that the two workers of a border share.
 pub(super) struct Border<T> {
-    /// The value's name in the source's engine.
-    source: Name<T>,
+    /// The value in the source's engine.
+    source: Selected<T>,
     /// The value's name in the sink's engine.
     sink: Name<T>,
     direction: Direction,
-    state: Mutex<BorderState<T>>,
+    state: Mutex<BorderState>,
     /// Notifies that the value was lost, or that a sink has stopped offering it.
     changed: Notify,
 }
 
-struct BorderState<T> {
-    /// Shared, so that no user code is cloned or dropped under the lock.
-    value: Option<Arc<T>>,
+struct BorderState {
+    /// The values that pass, while the source has them.
+    passing: Option<Passing>,
     /// The current engine of the sink.
     engine: Option<Engine>,
     /// Whether the sink has looked at the current value, or has seen that there is none.
@@ -88,9 +93,9 @@ struct BorderState<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Border<T> {
-    pub(super) fn new(source: Name<T>, sink: Name<T>, direction: Direction) -> Arc<Self> {
+    pub(super) fn new(source: Selected<T>, sink: Name<T>, direction: Direction) -> Arc<Self> {
         let state =
-            BorderState { value: None, engine: None, has_looked: false, losses: 0, offering: 0 };
+            BorderState { passing: None, engine: None, has_looked: false, losses: 0, offering: 0 };
         Arc::new(Self { source, sink, direction, state: Mutex::new(state), changed: Notify::new() })
     }
 
@@ -99,49 +104,48 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
             Direction::In => "outer",
             Direction::Out => "nested",
         };
-        Exit::missing(format!("{:?} of the {whose} engine", self.source.as_str()))
+        Exit::missing(format!("{:?} of the {whose} engine", self.source.name().as_str()))
     }
 
-    /// Returns the value for a sink that will offer it.
-    fn look(self: &Arc<Self>) -> Result<(Arc<T>, Offering<T>), Exit> {
+    /// Returns the values for a sink that will offer them.
+    fn look(self: &Arc<Self>) -> Result<(Passing, Offering<T>), Exit> {
         let mut state = self.state.lock();
         state.has_looked = true;
-        let value = state.value.clone().ok_or_else(|| self.missing())?;
+        let passing = state.passing.clone().ok_or_else(|| self.missing())?;
         state.offering += 1;
         let losses = state.losses;
-        Ok((value, Offering { border: Arc::clone(self), losses }))
+        Ok((passing, Offering { border: Arc::clone(self), losses }))
     }
 
-    /// Changes the value, and returns the value before. Bounces the sink if it has looked since the
-    /// last change.
-    fn set(&self, value: Option<Arc<T>>) -> Option<Arc<T>> {
+    /// Begins or ends to pass values. Bounces the sink if it has looked since the last time.
+    fn set(&self, passing: Option<Passing>) {
         let mut state = self.state.lock();
-        if value.is_none() && state.value.is_none() {
-            return None;
+        if passing.is_none() && state.passing.is_none() {
+            return;
         }
-        let why = if value.is_some() { "it has come" } else { "it is going" };
-        let before = std::mem::replace(&mut state.value, value);
+        let why = if passing.is_some() { "it has come" } else { "it is going" };
+        let before = std::mem::replace(&mut state.passing, passing);
         let has_looked = std::mem::take(&mut state.has_looked);
         let engine = if has_looked { state.engine.clone() } else { None };
         drop(state);
+        drop(before);
         if let Some(engine) = engine {
             // Nobody waits for this answer: the source waits until no sink offers the value.
-            drop(engine.asked_by(self.source.as_str(), why).bounce(&self.sink));
+            drop(engine.asked_by(self.source.name().as_str(), why).bounce(&self.sink));
         }
-        before
     }
 
-    /// Takes the value back because its worker has ended by itself.
-    fn lose(&self) -> Option<Arc<T>> {
+    /// Ends to pass values because their worker has ended by itself.
+    fn lose(&self) {
         let mut state = self.state.lock();
         state.losses += 1;
-        let before = state.value.take();
+        let before = state.passing.take();
         drop(state);
+        drop(before);
         self.changed.notify_waiters();
-        before
     }
 
-    async fn wait_until(&self, is_so: impl Fn(&BorderState<T>) -> bool) {
+    async fn wait_until(&self, is_so: impl Fn(&BorderState) -> bool) {
         loop {
             let changed = self.changed.notified();
             if is_so(&self.state.lock()) {
@@ -172,7 +176,7 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
     }
 
     fn source_text(&self) -> &Text {
-        self.source.text()
+        self.source.name()
     }
 
     fn sink_text(&self) -> &Text {
@@ -192,14 +196,13 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
     }
 
     fn source(self: Arc<Self>) -> Manifold {
-        let run = |border: Arc<Self>, value: Arc<T>, up: Up<()>| async move {
-            let workers = up.context().identity().environment().workers.clone();
-            let held = Held::new(&border, value, workers);
+        let run = |border: Arc<Self>, receiver, up: Up<()>| async move {
+            let held = Held::new(&border, receiver);
             let stop = up.ready(());
             // Users may learn of the loss even while they stop.
             let passing_on = async {
                 stop.only_input_lost().await;
-                held.lose();
+                border.lose();
                 pending().await
             };
             let holding = async {
@@ -213,15 +216,17 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
                 outcome = holding => outcome,
             }
         };
-        let source = Manifold::builder().inputs(SharedInput(self.source.clone())).offers::<()>();
+        let source = Manifold::builder().inputs(HeldInput(self.source.clone())).offers::<()>();
         // The users that the source waits for have their own graces.
         source.run_with(self, run).grace(LONG).beside_engine()
     }
 
     fn sink(self: Arc<Self>, needs: Vec<Name<()>>) -> Manifold {
         let run = |border: Arc<Self>, _: Vec<()>, up: Up<(Passed<T>,)>| async move {
-            let (value, offering) = border.look()?;
-            let stop = up.ready((Passed(value),));
+            let (mut passing, offering) = border.look()?;
+            let workers = &up.context().identity().environment().workers;
+            let first = passing.first(workers).await.ok_or_else(|| border.missing())?;
+            let stop = up.ready((Passed { first, passing, values: PhantomData },));
             tokio::select! {
                 biased;
                 () = stop.wait() => Outcome::Ok(()),
@@ -235,39 +240,27 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
     }
 }
 
-/// A value that a source hands over. Dropping this takes the value back without waiting.
+/// The values that a source hands over. Dropping this takes them back without waiting.
 struct Held<'a, T: Clone + Send + Sync + 'static> {
     border: &'a Border<T>,
-    /// The runtime on which values are dropped, because a drop is foreign code.
-    workers: Handle,
 }
 
 impl<'a, T: Clone + Send + Sync + 'static> Held<'a, T> {
-    fn new(border: &'a Border<T>, value: Arc<T>, workers: Handle) -> Self {
-        let held = Self { border, workers };
-        held.discard(border.set(Some(value)));
-        held
+    fn new(border: &'a Border<T>, receiver: follow::Receiver<Option<Value>>) -> Self {
+        let selection = border.source.selection();
+        border.set(Some(Passing { receiver, selection }));
+        Self { border }
     }
 
-    fn lose(&self) {
-        self.discard(self.border.lose());
-    }
-
-    /// Takes the value back, and waits until no sink offers it.
+    /// Takes the values back, and waits until no sink offers them.
     async fn take_back(&self) {
-        self.discard(self.border.set(None));
+        self.border.set(None);
         self.border.wait_until(|state| state.offering == 0).await;
-    }
-
-    fn discard(&self, value: Option<Arc<T>>) {
-        if value.is_some() {
-            drop(self.workers.spawn(async move { drop(value) }));
-        }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        self.discard(self.border.set(None));
+        self.border.set(None);
     }
 }

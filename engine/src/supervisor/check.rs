@@ -120,7 +120,7 @@ impl Registry {
             let edge = Edge {
                 target: self.intern(&input.name),
                 need: input.need,
-                port: self.port(input.kind.id()),
+                port: self.port_of(input),
             };
             if !seen.insert((edge.target, edge.port)) {
                 faults.add(|| ChangeError::DuplicateInput {

@@ -105,8 +105,9 @@ impl EventLoop {
             let kind = declaration.kind.id();
             let target: &mut Slot = &mut self.registry.slots[edge.target];
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
-            input_values.push(if !edge.need.bounces() {
-                InputValue::Live(target.follow(declaration.kind, &self.shared.environment))
+            input_values.push(if edge.need.follows() {
+                let part = declaration.selection.as_ref().map(|_| edge.port);
+                InputValue::Live(target.follow(declaration.kind, part, &self.shared.environment))
             } else if is_held {
                 target.value(kind).map_or(InputValue::Absent, InputValue::Value)
             } else {

@@ -11,6 +11,7 @@ use super::plan::Planned;
 use super::reply::answer;
 use crate::change::{Action, ChangeError};
 use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
+use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
 
 /// Room for at most this many workers is reserved in the timers and the outbox, which all workers
@@ -187,11 +188,14 @@ impl EventLoop {
                     policy.is_some_and(|settings| settings.part_of.is_some());
                 let policy = policy
                     .map(|settings| Arc::new(settings.policy(&self.shared.environment.policy)));
+                self.registry.remove_selections(node);
                 let slot = &mut self.registry.slots[node];
+                slot.is_carrier = manifold.as_ref().is_some_and(Manifold::is_carrier);
                 let old = mem::replace(&mut slot.manifold, manifold.take());
                 slot.carry_present(old.as_ref());
                 self.discard_manifold(old);
                 self.registry.machine.install(node, edges, policy);
+                self.registry.add_selections(node);
                 let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
                 self.note(node, origin, || kind);
             }
@@ -200,6 +204,7 @@ impl EventLoop {
             Action::Uninstall { .. } => {
                 self.note(node, origin, || EventKind::Uninstalled);
                 self.mark_obsolete(node);
+                self.registry.remove_selections(node);
                 self.registry.slots[node].forget_manifold();
                 self.registry.machine.uninstall(node);
                 let old = self.registry.slots[node].manifold.take();

@@ -8,13 +8,14 @@ use super::EventLoop;
 use super::ask::Ask;
 use super::slot::{LastError, Uptime};
 use crate::machine::{
-    End, EndKind, Generation, Left, NodeId, Phase, Rest, Status, StopStage, View,
+    End, EndKind, Generation, Left, NodeId, Phase, Port, Rest, Status, StopStage, View,
 };
 use crate::seen::event::EventKind;
 use crate::seen::report::Reporter;
-use crate::vocabulary::value::{Outputs, Value};
+use crate::vocabulary::hash::Set;
+use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::finish::Finish;
-use crate::worker::latest::Latest;
+use crate::worker::latest::{Latest, Published};
 use crate::worker::message::Message;
 
 /// The least time for dropping what a worker offered. So even a worker without a grace is not stuck
@@ -135,6 +136,7 @@ impl EventLoop {
     /// parts of the worker linger.
     fn take_out(&mut self, node: NodeId) {
         self.mark_obsolete(node);
+        self.registry.remove_selections(node);
         let slot = &mut self.registry.slots[node];
         slot.forget_manifold();
         let Some(manifold) = slot.manifold.take() else { return };
@@ -217,7 +219,7 @@ impl EventLoop {
         let is_up = self.registry.machine.view(node).status == Status::Up;
         // Taken in any case: while a value waits here, the publisher sends no message for a newer
         // one.
-        let Some(value) = latest.take() else { return };
+        let Some(Published { value, same }) = latest.take() else { return };
         let worker = self.registry.worker(node, generation).filter(|worker| worker.is_up());
         let Some(worker) = worker else {
             return self.give_back((node, generation), &latest, vec![value]);
@@ -230,15 +232,31 @@ impl EventLoop {
             return self.give_back((node, generation), &latest, used);
         }
         let kind = self.registry.slots[node].kinds()[index];
-        used.extend(self.registry.slots[node].show_one(kind));
+        let whole = self.registry.port(kind.id());
+        // A part that was selected while the value was on its way counts as changed.
+        let changed = self.changed_parts(node, kind, &same);
+        let has_changed = |port| port == whole || changed.contains(&port);
+        used.extend(self.registry.slots[node].show_changed(kind, has_changed));
         self.give_back((node, generation), &latest, used);
         if !is_up {
             // The worker is about to stop, and users that a change would bounce already stop.
             return;
         }
         self.note(node, None, || EventKind::Changed { output: kind.name() });
-        let port = self.registry.port(kind.id());
-        self.registry.machine.changed(node, generation, port);
+        self.registry.machine.changed(node, generation, has_changed);
+    }
+
+    /// Returns the selected parts of an output that differ from those of the value before.
+    fn changed_parts(&self, node: NodeId, kind: &'static Kind, same: &[Port]) -> Set<Port> {
+        let Some(parts) = self.shared.environment.selections.of(node) else {
+            return Set::default();
+        };
+        let of_kind = parts.iter().filter(|part| part.kind.is_same(kind)).map(|part| part.port);
+        let mut changed: Set<_> = of_kind.collect();
+        for port in same {
+            changed.remove(port);
+        }
+        changed
     }
 
     /// Gives values back to the worker that published them. That worker drops them.

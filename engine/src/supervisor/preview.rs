@@ -4,6 +4,7 @@ use super::plan::{Faults, Plan, Planned};
 use super::registry::Registry;
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
 use crate::machine::{CycleSearch, NodeId};
+use crate::vocabulary::hash::Set;
 
 impl Registry {
     pub(super) fn preview(&mut self, ops: &mut Ops) -> Result<Preview, ChangeError> {
@@ -25,8 +26,14 @@ impl Registry {
             }
             machine.end_group();
         });
+        let shows_carriers = self.environment.shows_carriers;
+        let is_hidden = |op: &Op| op.installs_carrier() && !shows_carriers;
+        let with_node = ops.iter().zip(plan.nodes());
+        let hidden: Set<_> =
+            with_node.filter(|(op, _)| is_hidden(op)).map(|(_, node)| node).collect();
         let paths = |nodes: &mut dyn Iterator<Item = NodeId>| {
-            let mut paths: Vec<_> = nodes.map(|node| self.path(node)).collect();
+            let shown = nodes.filter(|node| !self.is_hidden(*node) && !hidden.contains(node));
+            let mut paths: Vec<_> = shown.map(|node| self.path(node)).collect();
             paths.sort_unstable();
             paths
         };

@@ -57,7 +57,7 @@ impl EventLoop {
             check_offered(name, kind, manifold.blueprint.offers())?;
         }
         self.registry.machine.pin(node);
-        let receiver = self.registry.slots[node].follow(kind, &self.shared.environment);
+        let receiver = self.registry.slots[node].follow(kind, None, &self.shared.environment);
         // If nobody waits for the answer any more, the pin is dropped with it.
         let pinned = Pinned { host: Arc::clone(&self.shared) as _, node };
         Ok(Followed { receiver, pinned })

@@ -11,11 +11,13 @@ use hashbrown::hash_table::Entry;
 
 use super::slot::{Slot, WorkerSlot};
 use crate::change::{Action, ChangeError};
-use crate::machine::{Generation, Machine, NodeId, Port};
+use crate::machine::{Generation, Machine, NodeId, Port, StopStage};
 use crate::vocabulary::chunks::Chunks;
 use crate::vocabulary::hash::Map;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;
+use crate::worker::launch::Declaration;
+use crate::worker::selections::SelectedPart;
 
 /// Among more names than these, no error suggests the nearest one: an error must stay cheap.
 const NEAREST_AMONG: usize = 2_000;
@@ -39,6 +41,7 @@ pub(super) struct Registry {
     names: Names,
     pub(super) slots: Chunks<Slot>,
     ports: Map<TypeId, Port>,
+    next_port: u32,
     /// Whether any manifold was ever installed as a part of a nested engine.
     pub(super) has_parts: bool,
 }
@@ -50,6 +53,7 @@ impl Registry {
             names: Names::default(),
             slots: Chunks::default(),
             ports: Map::default(),
+            next_port: 0,
             has_parts: false,
             environment,
         }
@@ -74,8 +78,47 @@ impl Registry {
     }
 
     pub(super) fn port(&mut self, kind: TypeId) -> Port {
-        let next = u32::try_from(self.ports.len()).expect("a program has fewer types than that");
-        *self.ports.entry(kind).or_insert(Port(next))
+        let Self { ports, next_port, .. } = self;
+        *ports.entry(kind).or_insert_with(|| next(next_port))
+    }
+
+    /// Returns the port of an input. Each selection has a port of its own.
+    pub(super) fn port_of(&mut self, input: &Declaration) -> Port {
+        match input.selection {
+            Some(_) => next(&mut self.next_port),
+            None => self.port(input.kind.id()),
+        }
+    }
+
+    /// Adds the selections that the manifold of a node makes.
+    pub(super) fn add_selections(&self, user: NodeId) {
+        let Some(manifold) = &self.slots[user].manifold else { return };
+        let inputs = manifold.blueprint.inputs().iter().zip(self.machine.inputs(user));
+        for (input, (edge, _)) in inputs {
+            if let Some(selection) = input.selection.clone() {
+                let part = SelectedPart { user, port: edge.port, kind: input.kind, selection };
+                self.environment.selections.add(edge.target, part);
+            }
+        }
+    }
+
+    /// Removes the selections that the manifold of a node makes, before the manifold goes.
+    pub(super) fn remove_selections(&self, user: NodeId) {
+        let manifold = self.slots[user].manifold.iter();
+        let inputs = manifold.flat_map(|manifold| manifold.blueprint.inputs());
+        for input in inputs.filter(|input| input.selection.is_some()) {
+            if let Some(target) = self.find(input.name.as_str()) {
+                self.environment.selections.remove(target, user);
+            }
+        }
+    }
+
+    /// Whether a name is left out of what people see: a worker that passes a value across a border,
+    /// unless it is stuck.
+    pub(super) fn is_hidden(&self, node: NodeId) -> bool {
+        self.slots[node].is_carrier
+            && !self.environment.shows_carriers
+            && self.machine.view(node).stage < StopStage::Stuck
     }
 
     pub(super) fn path(&self, node: NodeId) -> String {
@@ -150,4 +193,11 @@ impl Registry {
         let is_like = distance <= bound && distance < name.len();
         is_like.then(|| nearest.to_owned())
     }
+}
+
+/// Returns a port that was not used before. After 2^32 of them some are used again: then an input
+/// may count as changed when another one has.
+fn next(port: &mut u32) -> Port {
+    *port = port.wrapping_add(1);
+    Port(*port)
 }

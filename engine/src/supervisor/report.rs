@@ -9,12 +9,13 @@ use super::registry::Registry;
 use super::slot::{Slot, Uptime, WorkerSlot};
 use super::state::state_of;
 use super::worker_summary::{RareSummary, WorkerSummary};
-use crate::machine::{NodeId, Phase, StopStage, View};
+use crate::machine::{Edge, NodeId, Phase, StopStage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
 use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
 use crate::vocabulary::clock::{Stamp, Wall, stamp};
 use crate::vocabulary::name::Text;
+use crate::worker::launch::Declaration;
 
 impl Registry {
     fn wall(&self, stamp: Stamp) -> Wall {
@@ -39,7 +40,7 @@ impl Registry {
     pub(super) fn add_to_report(&self, snapshot: &mut Snapshot, node: NodeId, now: Stamp) {
         let view = self.machine.view(node);
         let slot = &self.slots[node];
-        if !view.is_installed && view.phase == Phase::Idle {
+        if !view.is_installed && view.phase == Phase::Idle || self.is_hidden(node) {
             return;
         }
         let Snapshot { report, asks } = snapshot;
@@ -68,6 +69,7 @@ impl Registry {
             let view = self.machine.view(node);
             // A name that was forgotten leaves an empty slot.
             if (view.is_installed || view.phase != Phase::Idle)
+                && !self.is_hidden(node)
                 && let Some(name) = self.slots[index].name.take()
             {
                 let worker_summary = self.worker_summary(node, view, &self.slots[index], now);
@@ -133,21 +135,38 @@ impl Registry {
     }
 
     fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {
-        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
-        let inputs = declared.zip(self.machine.inputs(node)).enumerate();
-        let report = |(index, (input, (edge, _))): (
-            usize,
-            (&crate::worker::launch::Declaration, (crate::machine::Edge, bool)),
-        )| {
-            InputReport {
-                name: input.name.as_str().to_owned(),
-                need: edge.need.as_str(),
-                output: input.kind.name(),
-                state: state_of(&self.machine.view(edge.target)),
-                was_present: slot.was_present(index),
-            }
+        let inputs = self.shown_inputs(node).into_iter();
+        let report = |input: ShownInput<'_>| InputReport {
+            name: input.declared.name.as_str().to_owned(),
+            need: input.edge.need.as_str(),
+            output: input.declared.kind.name(),
+            state: state_of(&self.machine.view(input.edge.target)),
+            was_present: slot.was_present(input.index),
         };
         inputs.map(report).collect()
+    }
+
+    /// Returns the inputs of a name. In place of a hidden worker that takes a value out of this
+    /// engine, the input of that worker.
+    fn shown_inputs(&self, node: NodeId) -> Vec<ShownInput<'_>> {
+        let manifold = self.slots[node].manifold.iter();
+        let declared = manifold.flat_map(|manifold| manifold.blueprint.inputs());
+        let inputs = declared.zip(self.machine.inputs(node)).enumerate();
+        let shown = |(index, (declared, (edge, _))): (usize, (_, (Edge, bool)))| {
+            let through = Some(edge.target).filter(|target| self.is_source(*target));
+            match through.map(|source| self.shown_inputs(source)) {
+                Some(inputs) => {
+                    inputs.into_iter().map(|input| ShownInput { index, ..input }).collect()
+                }
+                None => vec![ShownInput { index, declared, edge }],
+            }
+        };
+        inputs.flat_map(shown).collect()
+    }
+
+    /// Whether a hidden worker takes a value out of this engine. It offers nothing here.
+    fn is_source(&self, node: NodeId) -> bool {
+        self.is_hidden(node) && self.slots[node].kinds().is_empty()
     }
 
     pub(super) fn begin_graph(&self) -> Graph {
@@ -158,16 +177,26 @@ impl Registry {
         let slot = &self.slots[node];
         // A name that was forgotten leaves an empty slot.
         let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
+        // The name of an import or an export is shown as far as it is used.
+        let is_used = || self.machine.users(node).any(|(user, _)| !self.is_hidden(user));
+        if self.is_hidden(node) && (self.is_source(node) || !is_used()) {
+            return;
+        }
         let state = state_of(&self.machine.view(node));
         graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });
-        let declared = slot.manifold.iter().flat_map(|manifold| manifold.blueprint.inputs());
-        graph.edges.extend(declared.zip(self.machine.inputs(node)).map(|(input, (edge, _))| {
-            GraphEdge {
-                user: name.to_owned(),
-                input: input.name.as_str().to_owned(),
-                need: edge.need.as_str(),
-                output: input.kind.name(),
-            }
+        graph.edges.extend(self.shown_inputs(node).into_iter().map(|input| GraphEdge {
+            user: name.to_owned(),
+            input: input.declared.name.as_str().to_owned(),
+            need: input.edge.need.as_str(),
+            output: input.declared.kind.name(),
         }));
     }
+}
+
+/// One input of a name, as it is shown.
+struct ShownInput<'a> {
+    /// The place among the inputs that the manifold of the name declares.
+    index: usize,
+    declared: &'a Declaration,
+    edge: Edge,
 }

@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::ask::Ask;
-use crate::machine::{Generation, NodeId};
+use crate::machine::{Generation, NodeId, Port};
 use crate::manifolds::Manifold;
 use crate::seen::event::Origin;
 use crate::vocabulary::chunks::Chunks;
@@ -24,8 +24,14 @@ use crate::worker::launch::Declaration;
 use crate::worker::stop::Stopper;
 use crate::worker::stop::cell::Degraded;
 
-/// The values of one name and type, for those who follow them.
-pub(super) type Channel = (&'static Kind, follow::Sender<Option<Value>>);
+/// The values of one output, for those who follow them.
+pub(super) struct Channel {
+    kind: &'static Kind,
+    /// The part that they follow; `None` for the whole. They are not told of a value with the same
+    /// part.
+    part: Option<Port>,
+    sender: follow::Sender<Option<Value>>,
+}
 
 #[derive(Default)]
 pub(super) struct Slot {
@@ -33,6 +39,8 @@ pub(super) struct Slot {
     pub(super) manifold: Option<Manifold>,
     pub(super) worker: Option<WorkerSlot>,
     pub(super) starts: u32,
+    /// Whether its manifold, or its last one, passes a value across a border.
+    pub(super) is_carrier: bool,
     /// Which inputs were present at the last start.
     present: Box<[bool]>,
     pub(super) started: Option<NonZeroU64>,
@@ -234,24 +242,27 @@ impl Slot {
         }
     }
 
-    /// Returns a receiver of the values of a type. Also removes channels without receivers.
+    /// Returns a receiver of the values of a type, or of a part of them. Also removes channels
+    /// without receivers.
     pub(super) fn follow(
         &mut self,
         kind: &'static Kind,
+        part: Option<Port>,
         environment: &Environment,
     ) -> follow::Receiver<Option<Value>> {
         let value = self.value(kind.id());
         let channels = &mut self.extras_mut().channels;
-        for (kind, left) in channels.extract_if(.., |(_, sender)| sender.receiver_count() == 0) {
-            if let Some(value) = left.replace(None).filter(|_| !kind.is_plain()) {
+        for left in channels.extract_if(.., |channel| channel.sender.receiver_count() == 0) {
+            if let Some(value) = left.sender.replace(None).filter(|_| !left.kind.is_plain()) {
                 discard(&environment.workers, value);
             }
         }
-        if let Some((_, sender)) = channels.iter().find(|(followed, _)| followed.is_same(kind)) {
-            return sender.subscribe();
+        let is_it = |channel: &&Channel| channel.kind.is_same(kind) && channel.part == part;
+        if let Some(channel) = channels.iter().find(is_it) {
+            return channel.sender.subscribe();
         }
         let (sender, receiver) = follow::channel(value);
-        channels.push((kind, sender));
+        channels.push(Channel { kind, part, sender });
         receiver
     }
 
@@ -261,23 +272,29 @@ impl Slot {
         self.channels().iter().filter_map(|channel| self.show_in(channel))
     }
 
-    /// Like [`show`](Self::show), but only for the followers of one type: nothing else has changed.
-    pub(super) fn show_one(&self, kind: &'static Kind) -> Option<Value> {
-        let channel = self.channels().iter().find(|(followed, _)| followed.is_same(kind))?;
-        self.show_in(channel)
+    /// Like [`show`](Self::show), but only for the followers of one type, and not for those of a
+    /// part that has not changed.
+    pub(super) fn show_changed(
+        &self,
+        kind: &'static Kind,
+        has_changed: impl Fn(Port) -> bool,
+    ) -> impl Iterator<Item = Value> {
+        let of_kind = self.channels().iter().filter(move |channel| channel.kind.is_same(kind));
+        let changed = of_kind.filter(move |channel| channel.part.is_none_or(&has_changed));
+        changed.filter_map(|channel| self.show_in(channel))
     }
 
     fn channels(&self) -> &[Channel] {
         self.extras().map_or(&[], |extras| &extras.channels)
     }
 
-    fn show_in(&self, (kind, sender): &Channel) -> Option<Value> {
-        let (value, mut unseen) = (self.value(kind.id()), None);
-        sender.send_if_modified(|shown| {
+    fn show_in(&self, channel: &Channel) -> Option<Value> {
+        let (value, mut unseen) = (self.value(channel.kind.id()), None);
+        channel.sender.send_if_modified(|shown| {
             let is_news = shown.is_some() || value.is_some();
             unseen = std::mem::replace(shown, value);
             is_news
         });
-        unseen.filter(|_| !kind.is_plain())
+        unseen.filter(|_| !channel.kind.is_plain())
     }
 }

@@ -1,8 +1,8 @@
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::vocabulary::follow;
+use crate::vocabulary::selection::Select;
 use crate::vocabulary::value::{Value, downcast};
 
 /// The engine of a followed value is gone, so no other value will come.
@@ -23,14 +23,18 @@ impl fmt::Debug for EngineGone {
 /// no engine alive. A slow reader may miss values, but never the last one.
 pub struct Live<T> {
     receiver: follow::Receiver<Option<Value>>,
-    value: PhantomData<fn() -> T>,
+    /// The part that is followed; `None` for the whole value.
+    part: Option<Arc<dyn Select<T>>>,
     /// Keeps the name in an engine that nobody in it follows.
     pin: Option<Arc<dyn Send + Sync>>,
 }
 
 impl<T: Clone + 'static> Live<T> {
-    pub(crate) fn new(receiver: follow::Receiver<Option<Value>>) -> Self {
-        Self { receiver, value: PhantomData, pin: None }
+    pub(crate) fn new(
+        receiver: follow::Receiver<Option<Value>>,
+        part: Option<Arc<dyn Select<T>>>,
+    ) -> Self {
+        Self { receiver, part, pin: None }
     }
 
     /// Keeps the pin for as long as this and its clones live.
@@ -40,7 +44,9 @@ impl<T: Clone + 'static> Live<T> {
 
     /// Returns the current value and counts it as seen.
     pub fn get(&mut self) -> Option<T> {
-        self.receiver.get().map(|value| downcast::<T>(&value).clone())
+        let value = self.receiver.get()?;
+        let part = self.part.as_ref().map(|part| part.select(&value));
+        Some(part.unwrap_or_else(|| downcast::<T>(&value).clone()))
     }
 
     /// Waits for a change after the last value seen. Returns the new value, or `None` if there is
@@ -79,7 +85,7 @@ impl<T: Clone + 'static> Live<T> {
 
 impl<T> Clone for Live<T> {
     fn clone(&self) -> Self {
-        Self { receiver: self.receiver.clone(), value: PhantomData, pin: self.pin.clone() }
+        Self { receiver: self.receiver.clone(), part: self.part.clone(), pin: self.pin.clone() }
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) intensity: Option<Intensity>,
     pub(crate) is_essential: bool,
     pub(crate) is_beside_engine: bool,
+    /// Whether its worker passes a value across a border, and is shown only if that was asked for.
+    pub(crate) is_carrier: bool,
     /// The nested engine with which the manifold is installed and uninstalled. A nested engine's
     /// own manifold has its own name here.
     pub(crate) part_of: Option<Text>,

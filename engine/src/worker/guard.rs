@@ -31,7 +31,9 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn new(launch: &mut Launch) -> Self {
-        let observed = launch.ctx.observe();
+        let is_carrier = launch.settings.as_ref().is_some_and(|settings| settings.is_carrier);
+        let is_hidden = is_carrier && !launch.ctx.identity().environment().shows_carriers;
+        let observed = if is_hidden { None } else { launch.ctx.observe() };
         Self {
             stop: launch.ctx.stop().clone(),
             settings: launch.settings.take(),

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use super::message::Message;
 use super::metrics::Metrics;
+use super::selections::Selections;
 use crate::machine::{Generation, NodeId};
 use crate::seen::log::Log;
 use crate::vocabulary::clock::Clock;
@@ -33,6 +34,9 @@ pub(crate) struct Environment {
     pub(crate) driver: Handle,
     pub(crate) log: Arc<Log>,
     pub(crate) clock: Clock,
+    pub(crate) selections: Selections,
+    /// Whether workers that pass values across borders are shown like all others.
+    pub(crate) shows_carriers: bool,
 }
 
 impl Environment {

@@ -12,6 +12,7 @@ use crate::machine::Need;
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::follow;
 use crate::vocabulary::name::Text;
+use crate::vocabulary::selection::Selection;
 use crate::vocabulary::settings::Settings;
 use crate::vocabulary::value::{Kind, Value};
 
@@ -46,6 +47,8 @@ pub(crate) struct Declaration {
     pub(crate) name: Text,
     pub(crate) need: Need,
     pub(crate) kind: &'static Kind,
+    /// The part of the value that the input asks for; `None` for the whole value.
+    pub(crate) selection: Option<Arc<dyn Selection>>,
 }
 
 /// Most manifolds have no more inputs than this.

@@ -1,6 +1,6 @@
 //! Changing outputs: how the values that a running worker publishes reach the engine.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -9,15 +9,19 @@ use std::{fmt, mem};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinError};
 
 use super::host::Identity;
 use super::latest::Publisher;
 use super::message::Message;
 use super::stop::Stop;
 use super::stop::cell::Linger;
+use crate::machine::Port;
 use crate::vocabulary::exit::Panicked;
-use crate::vocabulary::value::Value;
+use crate::vocabulary::follow;
+use crate::vocabulary::selection::Selection;
+use crate::vocabulary::spawned::Spawned;
+use crate::vocabulary::value::{Kind, Value, downcast};
 
 type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -41,10 +45,24 @@ impl Changes {
     where
         T: Clone + PartialEq + Send + Sync + 'static,
     {
-        let first = receiver.borrow_and_update().clone();
-        let value: Value = Arc::new(first.clone());
-        self.streams.push(Box::pin(forward(identity.clone(), index, receiver, first)));
+        let value: Value = Arc::new(receiver.borrow_and_update().clone());
+        let output = Output::new(identity, index, Kind::of::<T>(), &value);
+        self.streams.push(Box::pin(forward(output, receiver)));
         value
+    }
+
+    /// Passes later values of another engine to this one.
+    pub(crate) fn pass_on(
+        &mut self,
+        identity: &Identity,
+        (index, kind): (usize, &'static Kind),
+        first: &Value,
+        passing: Passing,
+    ) {
+        let mut output = Output::new(identity, index, kind, first);
+        output.publisher.drops_on =
+            (!kind.is_plain()).then(|| identity.environment().workers.clone());
+        self.streams.push(Box::pin(pass_on(output, passing)));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -84,35 +102,128 @@ impl fmt::Debug for Changes {
     }
 }
 
-async fn forward<T>(identity: Identity, index: usize, mut values: watch::Receiver<T>, mut last: T)
-where
-    T: Clone + PartialEq + Send + Sync + 'static,
-{
-    let publisher = Publisher::default();
-    loop {
-        tokio::select! {
-            biased;
-            () = publisher.drop_used() => continue,
-            changed = values.changed() => if changed.is_err() { break },
-        }
-        let value = values.borrow_and_update().clone();
-        if value == last {
-            continue;
-        }
-        last = value.clone();
-        if publisher.put(Arc::new(value)) {
-            identity.host.send(Message::Changed {
-                node: identity.node,
-                generation: identity.generation,
-                index,
-                latest: Arc::clone(&publisher.latest),
+/// One changing output of a worker, on its way to the engine.
+struct Output {
+    identity: Identity,
+    index: usize,
+    kind: &'static Kind,
+    publisher: Publisher,
+}
+
+impl Output {
+    fn new(identity: &Identity, index: usize, kind: &'static Kind, first: &Value) -> Self {
+        let publisher =
+            Publisher { latest: Arc::default(), last: Arc::clone(first), drops_on: None };
+        Self { identity: identity.clone(), index, kind, publisher }
+    }
+
+    fn publish(&mut self, value: Value, same: Vec<Port>) {
+        if self.publisher.put(value, same) {
+            self.identity.host.send(Message::Changed {
+                node: self.identity.node,
+                generation: self.identity.generation,
+                index: self.index,
+                latest: Arc::clone(&self.publisher.latest),
             });
         }
     }
-    // The sender is gone. Keep the publisher: the engine may not have taken the last value yet.
-    loop {
-        publisher.drop_used().await;
+
+    /// Keeps the publisher after the last value: the engine may not have taken that value yet.
+    async fn rest(self) {
+        loop {
+            self.publisher.drop_used().await;
+        }
     }
+}
+
+/// Publishes the values of a `watch` channel.
+async fn forward<T>(mut output: Output, mut values: watch::Receiver<T>)
+where
+    T: Clone + PartialEq + Send + Sync + 'static,
+{
+    loop {
+        tokio::select! {
+            biased;
+            () = output.publisher.drop_used() => continue,
+            changed = values.changed() => if changed.is_err() { break },
+        }
+        let value = values.borrow_and_update().clone();
+        let last = &output.publisher.last;
+        if value == *downcast::<T>(last) {
+            continue;
+        }
+        let value: Value = Arc::new(value);
+        let selections = &output.identity.environment().selections;
+        let same = selections.same_parts((output.identity.node, output.kind), last, &value);
+        output.publish(value, same);
+    }
+    output.rest().await;
+}
+
+/// The values of an output in another engine, or a selected part of each.
+///
+/// They are passed on by a worker on the engine's own runtime. What runs user code, the selections
+/// and the drops of values, runs on the workers' runtime.
+#[derive(Clone)]
+pub(crate) struct Passing {
+    pub(crate) receiver: follow::Receiver<Option<Value>>,
+    pub(crate) selection: Option<Arc<dyn Selection>>,
+}
+
+impl Passing {
+    /// Returns the current value, if there is one. A panic of the selection is the caller's.
+    pub(crate) async fn first(&mut self, workers: &Handle) -> Option<Value> {
+        let value = self.receiver.get()?;
+        let Some(selection) = self.selection.clone() else { return Some(value) };
+        run_on(workers, async move { selection.part_of(&value) }).await
+    }
+
+    /// Returns a new value for an output, and the selected parts in which it does not differ from
+    /// the last one. Returns `None` if the workers' runtime is going.
+    async fn read(&self, output: &Output, value: Value) -> Option<(Value, Vec<Port>)> {
+        let Output { identity, kind, publisher, .. } = output;
+        let environment = identity.environment();
+        if self.selection.is_none() && environment.selections.of(identity.node).is_none() {
+            return Some((value, Vec::new()));
+        }
+        let (identity, kind, last) = (identity.clone(), *kind, Arc::clone(&publisher.last));
+        let selection = self.selection.clone();
+        let reading = async move {
+            let value = selection.map_or_else(|| Arc::clone(&value), |part| part.part_of(&value));
+            let selections = &identity.environment().selections;
+            let same = selections.same_parts((identity.node, kind), &last, &value);
+            (value, same)
+        };
+        run_on(&environment.workers, reading).await
+    }
+}
+
+/// Runs work on another runtime, and passes on its panic. Returns `None` if that runtime is going.
+async fn run_on<T: Send + 'static>(
+    runtime: &Handle,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    match Spawned::on(runtime, work).over().await.map_err(JoinError::try_into_panic) {
+        Ok(result) => Some(result),
+        Err(Ok(payload)) => resume_unwind(payload),
+        Err(Err(_)) => None,
+    }
+}
+
+/// Publishes the values of another engine.
+async fn pass_on(mut output: Output, mut passing: Passing) {
+    loop {
+        tokio::select! {
+            biased;
+            () = output.publisher.drop_used() => continue,
+            changed = passing.receiver.changed() => if changed.is_err() { break },
+        }
+        // If there is no value any more, the worker ends by itself.
+        let Some(value) = passing.receiver.get() else { continue };
+        let Some((value, same)) = passing.read(&output, value).await else { break };
+        output.publish(value, same);
+    }
+    output.rest().await;
 }
 
 /// Aborts a forwarding task when it is dropped.

@@ -99,7 +99,7 @@ async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
     let (release, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     engine.install(A, idle()).await?;
-    engine.install_nested(SITE, one(PAGE, &deaf(&held)).import(A, FACT)).await?;
+    engine.install_nested(SITE, one(PAGE, &deaf(&held)).require(A, FACT)).await?;
     engine.output(SITE).await?.running(&PAGE).await?;
 
     timeout(Duration::from_secs(60), engine.bounce(&A)).await??;
@@ -143,7 +143,7 @@ fn a_kill_ends_though_all_threads_of_the_workers_are_taken() -> TestResult {
             if with_nested {
                 let site = one(PAGE, &idle())
                     .engine(|_| test_engine().policy(with_grace(Duration::from_millis(20))))
-                    .import_live(A, FACT)
+                    .import(A, FACT)
                     .manifold(Manifold::beside_engine);
                 engine.install_nested(SITE, site).await?;
                 engine.output(SITE).await?.running(&PAGE).await?;
@@ -197,7 +197,7 @@ async fn a_nested_engine_takes_no_name_that_it_does_not_own() -> TestResult {
 async fn a_nested_engine_that_takes_itself_out_takes_its_parts_along() -> TestResult {
     let (engine, page) = (test_engine().build()?, Script::new());
     engine.install(A, idle()).await?;
-    let site = one(PAGE, &page.manifold(FACT)).import_live(A, FACT).export(PAGE, B);
+    let site = one(PAGE, &page.manifold(FACT)).import(A, FACT).export(PAGE, B);
     let site = site.manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
     engine.install_nested(SITE, site).await?;
     engine.output(SITE).await?.running(&PAGE).await?;
@@ -221,9 +221,9 @@ async fn two_outputs_of_one_name_can_be_imported_live() -> TestResult {
     });
     engine.install(A, two).await?;
     let text = Name::<String>::new("text");
-    let site = one(PAGE, &idle()).import_live(A, FACT);
+    let site = one(PAGE, &idle()).import(A, FACT);
 
-    engine.install_nested(SITE, site.import_live(A.output::<String>(), text.clone())).await?;
+    engine.install_nested(SITE, site.import(A.output::<String>(), text.clone())).await?;
 
     let nested = engine.output(SITE).await?;
     assert_eq!((nested.output(FACT).await?, nested.output(text).await?), (1, String::new()));
@@ -257,7 +257,7 @@ async fn users_across_a_border_are_told_of_a_loss_at_once() -> TestResult {
                 Change::new().install(PAGE, page.clone()).install(OTHER, user.clone())
             })
             .engine(|_| test_engine())
-            .import_live(A, FACT);
+            .import(A, FACT);
             engine.install_nested(SITE, site).await?;
             engine.output(SITE).await?
         } else {
@@ -289,7 +289,7 @@ async fn users_across_a_border_are_told_of_a_loss_also_while_they_stop() -> Test
         };
         engine.install(A, a.manifold(())).await?;
         let inside = if is_nested {
-            engine.install_nested(SITE, one(PAGE, &page(FACT)).import_live(A, FACT)).await?;
+            engine.install_nested(SITE, one(PAGE, &page(FACT)).import(A, FACT)).await?;
             engine.output(SITE).await?
         } else {
             engine.install(PAGE, page(A)).await?;
@@ -399,7 +399,7 @@ async fn unrelated_workers_of_a_nested_engine_hold_up_no_bounce() -> TestResult 
         Change::new().install(PAGE, page.clone()).install(OTHER, other.clone())
     })
     .engine(|_| test_engine())
-    .import_live(A, FACT);
+    .import(A, FACT);
     engine.install(A, idle()).await?;
     engine.install_nested(SITE, site).await?;
     let nested = engine.output(SITE).await?;
@@ -421,7 +421,7 @@ async fn an_import_that_is_taken_out_inside_is_waited_for() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     let page = Script::new().recorded_in(&journal);
     engine.install(A, journal.manifold(())).await?;
-    engine.install_nested(SITE, one(PAGE, &page.manifold(FACT)).import_live(A, FACT)).await?;
+    engine.install_nested(SITE, one(PAGE, &page.manifold(FACT)).import(A, FACT)).await?;
     let nested = engine.output(SITE).await?;
     nested.running(&PAGE).await?;
     page.stop_after(Duration::from_secs(5));

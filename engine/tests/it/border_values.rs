@@ -71,10 +71,10 @@ fn site(journal: &Journal) -> Nested {
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_has_not_looked_yet_is_not_bounced() -> TestResult {
     let (door, journal) = (Door::default(), Journal::new());
-    let engine = test_engine().wrap(Arc::new(door.clone())).build()?;
+    let engine = test_engine().show_carriers().wrap(Arc::new(door.clone())).build()?;
     engine.install(A, journal.manifold(())).await?;
-    let site = site(&journal).engine(|_| test_engine());
-    engine.install_nested(SITE, site.import_live(A, FACT)).await?;
+    let site = site(&journal).engine(|_| test_engine().show_carriers());
+    engine.install_nested(SITE, site.import(A, FACT)).await?;
     engine.output(SITE).await?.running(&PAGE).await?;
 
     door.close("/site/fact", WrapPoint::Begin);
@@ -98,11 +98,12 @@ async fn a_sink_that_has_not_looked_yet_is_not_bounced() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_value_whose_source_was_dropped_is_not_offered_any_more() -> TestResult {
     let (door, journal) = (Door::default(), Journal::new());
-    let engine = test_engine().wrap(Arc::new(door.clone())).build()?;
+    let engine = test_engine().show_carriers().wrap(Arc::new(door.clone())).build()?;
     engine.provide(A, 1).await?;
     let deadline = Duration::from_secs(1);
-    let site = site(&journal).engine(move |_| test_engine().kill_deadline(deadline));
-    engine.install_nested(SITE, site.import_live(A, FACT).export(PAGE, B)).await?;
+    let site =
+        site(&journal).engine(move |_| test_engine().show_carriers().kill_deadline(deadline));
+    engine.install_nested(SITE, site.import(A, FACT).export(PAGE, B)).await?;
     engine.running(&B).await?;
 
     // The source does not come to learn that it is told to stop.

@@ -25,10 +25,10 @@ fn site(journal: &Journal) -> Nested {
 fn in_another(journal: &Journal) -> Nested {
     let journal = journal.clone();
     let outer = Nested::new(move || {
-        let inner = site(&journal).import_live(FACT, FACT).export(PAGE, PAGE);
+        let inner = site(&journal).import(FACT, FACT).export(PAGE, PAGE);
         Change::new().install_nested(SITE, inner)
     });
-    outer.import_live(A, FACT).export(PAGE, B)
+    outer.import(A, FACT).export(PAGE, B)
 }
 
 /// Waits until a worker of the nested engine runs.
@@ -41,7 +41,7 @@ async fn with_import(
     journal: &Journal,
     import: impl FnOnce(Nested) -> Nested,
 ) -> Result<Engine, Box<dyn std::error::Error>> {
-    let engine = test_engine().build()?;
+    let engine = test_engine().show_carriers().build()?;
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, import(site(journal))).await?;
     running(&engine, PAGE).await?;
@@ -53,7 +53,7 @@ async fn with_import(
 #[tokio::test(start_paused = true)]
 async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
     let journal = Journal::new();
-    let engine = with_import(&journal, |site| site.import(A, FACT)).await?;
+    let engine = with_import(&journal, |site| site.require(A, FACT)).await?;
 
     engine.bounce(&A).await?;
     wait_for_state(&engine, "site", WorkerState::Running).await?;
@@ -70,7 +70,7 @@ async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_live_import_bounces_only_the_workers_that_use_it() -> TestResult {
     let journal = Journal::new();
-    let engine = with_import(&journal, |site| site.import_live(A, FACT)).await?;
+    let engine = with_import(&journal, |site| site.import(A, FACT)).await?;
 
     engine.bounce(&A).await?;
     wait_for_state(&engine, "site.fact", WorkerState::Running).await?;
@@ -85,8 +85,8 @@ async fn a_live_import_bounces_only_the_workers_that_use_it() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_live_import_may_be_absent_and_come_and_go() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
-    engine.install_nested(SITE, site(&journal).import_live(A, FACT)).await?;
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
+    engine.install_nested(SITE, site(&journal).import(A, FACT)).await?;
     running(&engine, OTHER).await?;
     let nested = engine.output(SITE).await?;
     nested.settled().await?;
@@ -109,9 +109,9 @@ async fn a_live_import_may_be_absent_and_come_and_go() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_export_bounces_only_the_workers_that_use_it() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     engine.provide(A, 1).await?;
-    engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
+    engine.install_nested(SITE, site(&journal).require(A, FACT).export(PAGE, B)).await?;
     engine.install(C, journal.manifold(B)).await?;
     engine.running(&C).await?;
     running(&engine, OTHER).await?;
@@ -147,10 +147,10 @@ async fn an_export_that_ends_by_itself_takes_its_users_outside_with_it() -> Test
 #[tokio::test(start_paused = true)]
 async fn a_cycle_through_several_engines_is_refused_with_its_path() -> TestResult {
     for is_live in [true, false] {
-        let (engine, journal) = (test_engine().build()?, Journal::new());
+        let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
         engine.install(A, journal.manifold(B)).await?;
         let site = site(&journal).export(PAGE, B);
-        let site = if is_live { site.import_live(A, FACT) } else { site.import(A, FACT) };
+        let site = if is_live { site.import(A, FACT) } else { site.require(A, FACT) };
 
         let refused = engine.install_nested(SITE, site).await;
 
@@ -170,20 +170,20 @@ async fn a_cycle_through_several_engines_is_refused_with_its_path() -> TestResul
 
 #[tokio::test(start_paused = true)]
 async fn types_are_compared_across_borders() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     engine.provide(A, 1).await?;
 
     let text = Name::<String>::new("a");
     for site in [
-        site(&journal).import(text.clone(), Name::new("text")),
-        site(&journal).import_live(text, Name::new("text")),
+        site(&journal).require(text.clone(), Name::new("text")),
+        site(&journal).import(text, Name::new("text")),
     ] {
         let refused = engine.install_nested(SITE, site).await;
         assert!(matches!(refused, Err(ChangeError::InputMismatch { .. })), "{refused:?}");
     }
 
     // What a nested engine holds is known when it starts.
-    let wrong = site(&journal).import(A, FACT).export(PAGE.output::<String>(), Name::new("text"));
+    let wrong = site(&journal).require(A, FACT).export(PAGE.output::<String>(), Name::new("text"));
     engine.install_nested(SITE, wrong).await?;
     wait_for_state(&engine, "site", WorkerState::BackingOff).await?;
     let report = engine.report().await;
@@ -194,10 +194,10 @@ async fn types_are_compared_across_borders() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     engine.provide(A, 1).await?;
     let install = || {
-        let site = site(&journal).import_live(A, FACT).export(PAGE, B);
+        let site = site(&journal).import(A, FACT).export(PAGE, B);
         Change::new().install_nested(SITE, site)
     };
 
@@ -207,7 +207,7 @@ async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
     engine.running(&B).await?;
 
     // What only the former one had goes with it.
-    let next = site(&journal).import(A, FACT).export(OTHER, C);
+    let next = site(&journal).require(A, FACT).export(OTHER, C);
     engine.replace_nested(SITE, next).await?;
     engine.running(&C).await?;
     assert!(engine.report().await.workers.keys().eq(["a", "c", "site"]));
@@ -221,14 +221,14 @@ async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn the_place_of_an_export_that_goes_can_be_taken_in_the_same_group() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     engine.install(A, journal.manifold(())).await?;
-    engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
+    engine.install_nested(SITE, site(&journal).require(A, FACT).export(PAGE, B)).await?;
     engine.install(USER, journal.manifold(B)).await?;
     engine.running(&USER).await?;
     journal.take();
 
-    let next = site(&journal).import(A, FACT).export(PAGE, C);
+    let next = site(&journal).require(A, FACT).export(PAGE, C);
     let swap = Change::new().replace_nested(SITE, next).install(B, journal.manifold(A));
     engine.apply(swap).await?;
     engine.running(&USER).await?;
@@ -244,8 +244,8 @@ async fn the_place_of_an_export_that_goes_can_be_taken_in_the_same_group() -> Te
 #[tokio::test(start_paused = true)]
 async fn an_export_that_goes_makes_room_for_a_value_or_for_another_engine_s() -> TestResult {
     let other: Name<Engine> = Name::new("other");
-    let (engine, journal) = (test_engine().build()?, Journal::new());
-    let plain = || site(&journal).import(A, FACT);
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
+    let plain = || site(&journal).require(A, FACT);
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, plain().export(PAGE, B).export(PAGE, C)).await?;
     engine.install_nested(other.clone(), plain()).await?;
@@ -267,9 +267,9 @@ async fn an_export_that_goes_makes_room_for_a_value_or_for_another_engine_s() ->
 async fn a_part_goes_with_its_engine_whatever_else_the_group_wants_of_it() -> TestResult {
     let wants = [Change::bounce::<u32>, Change::park::<u32>, Change::unpark::<u32>];
     for want in wants {
-        let (engine, journal) = (test_engine().build()?, Journal::new());
+        let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
         engine.install(A, journal.manifold(())).await?;
-        engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
+        engine.install_nested(SITE, site(&journal).require(A, FACT).export(PAGE, B)).await?;
 
         engine.apply(want(Change::new(), &B).uninstall(&SITE)).await?;
 
@@ -281,9 +281,9 @@ async fn a_part_goes_with_its_engine_whatever_else_the_group_wants_of_it() -> Te
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_stops_users_before_what_they_use_across_borders() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     engine.install(A, journal.manifold(())).await?;
-    engine.install_nested(SITE, site(&journal).import_live(A, FACT).export(PAGE, B)).await?;
+    engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
     engine.install(C, journal.manifold(B)).await?;
     engine.running(&C).await?;
 
@@ -297,7 +297,7 @@ async fn a_kill_stops_users_before_what_they_use_across_borders() -> TestResult 
 #[tokio::test(start_paused = true)]
 async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_offers()
 -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     let outer = in_another(&journal);
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, outer).await?;
@@ -327,7 +327,8 @@ async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_to_the_cause_leads_through_all_engines() -> TestResult {
-    let (engine, journal, facts) = (test_engine().build()?, Journal::new(), Script::new());
+    let (engine, journal, facts) =
+        (test_engine().show_carriers().build()?, Journal::new(), Script::new());
     let outer = in_another(&journal);
     engine.install(A, facts.manifold(())).await?;
     engine.install_nested(SITE, outer).await?;
@@ -361,8 +362,8 @@ async fn a_chain_to_the_cause_leads_through_all_engines() -> TestResult {
 /// A manifold is not needed at all: an engine may pass a value on.
 #[tokio::test(start_paused = true)]
 async fn an_import_may_be_exported_again() -> TestResult {
-    let engine = test_engine().build()?;
-    let site = Nested::new(Change::new).import_live(A, FACT).export(FACT, B);
+    let engine = test_engine().show_carriers().build()?;
+    let site = Nested::new(Change::new).import(A, FACT).export(FACT, B);
     engine.install_nested(SITE, site).await?;
     engine.install(C, add_one(B)).await?;
     engine.provide(A, 1).await?;
@@ -372,15 +373,15 @@ async fn an_import_may_be_exported_again() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_made_for_a_border_and_taken_is_said_to_be_that() -> TestResult {
-    let engine = test_engine().build()?;
+    let engine = test_engine().show_carriers().build()?;
     let nothing = || Nested::new(Change::new);
     let (site, site_x) = (Name::<Engine>::new("site"), Name::<Engine>::new("site.x"));
-    let other = nothing().import_live(A, Name::new("x.y"));
+    let other = nothing().import(A, Name::new("x.y"));
     engine.install_nested(site.clone(), other).await?;
 
-    let own = || nothing().import_live(A, Name::new("y"));
+    let own = || nothing().import(A, Name::new("y"));
     let refused = engine.install_nested(site_x.clone(), own()).await;
-    let other = nothing().import_live(A, Name::new("x.y"));
+    let other = nothing().import(A, Name::new("x.y"));
     let both = Change::new().replace_nested(site, other).install_nested(site_x, own());
     let refused_together = engine.apply(both).await;
 
@@ -394,11 +395,11 @@ async fn a_name_that_is_made_for_a_border_and_taken_is_said_to_be_that() -> Test
 
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_made_for_a_border_and_too_long_is_refused() -> TestResult {
-    let engine = test_engine().build()?;
+    let engine = test_engine().show_carriers().build()?;
     let long: Name<u32> = Name::parse(&"n".repeat(253))?;
     let nothing = || Nested::new(Change::new);
 
-    let imports = engine.install_nested(SITE, nothing().import_live(A, long.clone())).await;
+    let imports = engine.install_nested(SITE, nothing().import(A, long.clone())).await;
     let exports = engine.install_nested(SITE, nothing().export(A, long)).await;
 
     for refused in [imports, exports] {

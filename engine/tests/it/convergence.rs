@@ -82,7 +82,7 @@ fn following(input: Name<u64>) -> Manifold {
 
 fn nested(input: usize) -> Nested {
     let inside = || Change::new().install(EXPORTED, following(IMPORTED));
-    Nested::new(inside).import_live(name(input), IMPORTED)
+    Nested::new(inside).import(name(input), IMPORTED)
 }
 
 impl World {

@@ -71,7 +71,7 @@ async fn an_imported_value_is_dropped_before_its_next_generation_starts() -> Tes
     let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
     let ((holds, most), site) = (holds(), Name::<()>::new("site"));
     engine.install(HOLDS, holds).await?;
-    engine.install_nested(site.clone(), Nested::new(Change::new).import(HOLDS, HOLDS)).await?;
+    engine.install_nested(site.clone(), Nested::new(Change::new).require(HOLDS, HOLDS)).await?;
 
     for _ in 0..100 {
         engine.running(&site).await?;

@@ -347,13 +347,13 @@ async fn another_seed_starts_independent_workers_in_another_order() -> TestResul
 /// Has a nested engine with many borders take itself out, and returns the events of that.
 async fn trace_of_parts() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     const SITE: Name<Engine> = Name::new("site");
-    let (engine, page) = (test_engine().build()?, Script::new());
+    let (engine, page) = (test_engine().show_carriers().build()?, Script::new());
     let script = page.clone();
     let mut site = Nested::new(move || Change::new().install(B, script.manifold(())))
         .manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
     for index in 0..5 {
         site = site.export(B, Name::parse(&format!("export{index}"))?);
-        site = site.import_live(A, Name::parse(&format!("import{index}"))?);
+        site = site.import(A, Name::parse(&format!("import{index}"))?);
     }
     engine.install_nested(SITE, site).await?;
     engine.output(SITE).await?.running(&B).await?;

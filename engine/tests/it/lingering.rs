@@ -337,7 +337,7 @@ async fn a_nested_engine_that_takes_itself_out_makes_room_whatever_is_left_of_it
         let [disk, keeps] = contents.clone();
         Change::new().install(A, keeps).install(B, disk)
     });
-    let site = site.engine(|_| test_engine()).import_live(A, C);
+    let site = site.engine(|_| test_engine()).import(A, C);
     let site = site.manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
     engine.install_nested(SITE, site).await?;
     engine.output(SITE).await?.running(&A).await?;

@@ -253,19 +253,22 @@ async fn a_value_whose_drop_panics_harms_nothing() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_changing_value_whose_drop_panics_is_its_workers_own_failure() -> TestResult {
-    struct Followed(watch::Receiver<Bomb>);
-    impl Worker for Followed {
-        async fn run(self, _stop: Stop) -> Outcome {
+    #[derive(Clone, PartialEq)]
+    struct Numbered(u32, Bomb);
+    struct Publisher(watch::Sender<Numbered>);
+    impl Worker for Publisher {
+        async fn run(self, stop: Stop) -> Outcome {
+            // Of all values, only the engine drops one: the first, after the second has come.
+            std::mem::forget(self.0.send_replace(Numbered(1, Bomb)));
+            std::mem::forget(self.0);
+            stop.wait().await;
             Ok(())
         }
     }
-    let (sender, receiver) = watch::channel(Bomb);
-    // The test's own value never goes.
-    std::mem::forget(sender);
     let manifold = Manifold::builder()
-        .start_with(receiver, |receiver, (), _| async move { Ok(Followed(receiver)) })
+        .start(|(), _| async { Ok(Publisher(watch::Sender::new(Numbered(0, Bomb)))) })
         .output(|_| 1_u32)
-        .changing(|worker| worker.0.clone())
+        .changing(|worker| worker.0.subscribe())
         .build();
 
     check_panic(manifold, "panicked: dropped").await

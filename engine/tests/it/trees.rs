@@ -63,9 +63,9 @@ fn token(name: &'static str) -> Name<Token> {
 /// Returns an import of one of both kinds.
 fn import(nested: Nested, name: &'static str, random: &mut SmallRng) -> Nested {
     if random.random() {
-        nested.import(token(name), token(name))
+        nested.require(token(name), token(name))
     } else {
-        nested.import_live(token(name), token(name))
+        nested.import(token(name), token(name))
     }
 }
 

@@ -520,7 +520,7 @@ fn adder() -> Nested {
             Ok(())
         })
     };
-    Nested::new(move || Change::new().install(SUM, add())).import(A, INNER).export(SUM, B)
+    Nested::new(move || Change::new().install(SUM, add())).require(A, INNER).export(SUM, B)
 }
 
 #[tokio::test(start_paused = true)]

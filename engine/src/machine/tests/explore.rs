@@ -13,7 +13,7 @@ use super::fingerprint::fingerprint;
 use super::world::{Arrow, Event, World, arrow, policy};
 use crate::machine::{EndKind, Need, Rest};
 
-const ALL: [Need; 4] = [Need::Required, Need::Optional, Need::Live, Need::LiveRequired];
+const ALL: [Need; 5] = [Need::Required, Need::Optional, Need::Live, Need::LiveRequired, Need::Held];
 
 /// The inputs of each name.
 type Shape = Vec<Arc<[Arrow]>>;

@@ -252,11 +252,12 @@ impl Schedule {
             if place == 0 && self.random.random_bool(0.9) {
                 continue;
             }
-            let need = match self.random.random_range(0..10) {
+            let need = match self.random.random_range(0..11) {
                 0..5 => Need::Required,
                 5..8 => Need::Optional,
                 8 => Need::Live,
-                _ => Need::LiveRequired,
+                9 => Need::LiveRequired,
+                _ => Need::Held,
             };
             arrows.push(Arrow { to, need, port: self.random.random_range(0..PORTS) });
         }

@@ -80,14 +80,14 @@ impl World {
     fn changed(&mut self, place: usize, port: u32) {
         let id = self.id(place);
         let worker = self.seats[place].worker.as_ref().expect("a worker publishes");
-        self.machine.changed(id, worker.generation, Port(port));
+        self.machine.changed(id, worker.generation, |changed| changed == Port(port));
         self.seats[place].versions[port as usize] += 1;
         self.wave.spoil();
         if self.is_killed {
             return;
         }
         for user in 0..self.seats.len() {
-            if self.uses(user, place, |arrow| arrow.port == port && arrow.need.bounces()) {
+            if self.uses(user, place, |arrow| arrow.port == port && !arrow.need.follows()) {
                 self.cause(user);
                 self.end_soft_rest(user);
             }
@@ -125,7 +125,7 @@ impl World {
         self.machine.ended(id, old, self.end(EndKind::Failed, Duration::ZERO, Left::Nothing));
         self.machine.gone(id, old, self.now);
         self.machine.started(id, old);
-        self.machine.changed(id, old, Port(0));
+        self.machine.changed(id, old, |_| true);
     }
 
     /// Rule S10, in its order.

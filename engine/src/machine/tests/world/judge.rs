@@ -100,7 +100,7 @@ impl World {
         let is_stuck = seat.worker.as_ref().is_some_and(|worker| worker.is_stuck);
         // A live input delays a start, and no more than that.
         let is_there = |arrow: &Arrow| match arrow.need {
-            Need::Required => desired[arrow.to],
+            Need::Required | Need::Held => desired[arrow.to],
             Need::LiveRequired => desired[arrow.to] || self.is_running(place),
             Need::Optional | Need::Live => true,
         };

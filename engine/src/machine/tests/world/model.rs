@@ -153,7 +153,7 @@ impl World {
     pub(super) fn is_outdated(&self, worker: &Worker) -> bool {
         worker.inputs.iter().any(|held| {
             let target = &self.seats[held.arrow.to];
-            held.arrow.need.bounces()
+            !held.arrow.need.follows()
                 && held.value.is_some_and(|(generation, version)| {
                     generation == target.generation
                         && version != target.versions[held.arrow.port as usize]
@@ -234,7 +234,7 @@ impl World {
     pub(super) fn can_start(&self, place: usize) -> bool {
         let seat = &self.seats[place];
         let is_met = |arrow: &Arrow| match arrow.need {
-            Need::Required | Need::LiveRequired => self.is_up(arrow.to),
+            Need::Required | Need::LiveRequired | Need::Held => self.is_up(arrow.to),
             Need::Optional => self.statuses[arrow.to] != Status::Coming,
             Need::Live => true,
         };
