@@ -81,7 +81,9 @@ pub use vocabulary::backoff::{Backoff, Intensity};
 pub use vocabulary::clock::Timestamp;
 pub use vocabulary::error::{BoxError, ConfigError, SharedError, WithCauses};
 pub use vocabulary::exit::{EndKind, Exit, Outcome, Panicked};
+pub use vocabulary::family::Family;
 pub use vocabulary::live::{EngineGone, Live};
+pub use vocabulary::live_set::LiveSet;
 pub use vocabulary::name::{Name, NameError};
 pub use vocabulary::policy::Policy;
 pub use vocabulary::settings::Severity;
@@ -100,6 +102,7 @@ pub mod manifold {
 /// The kinds of inputs, and the trait for input types of your own.
 pub mod input {
     pub use crate::manifolds::input::named::{DefaultedInput, LiveInput, OptionalInput, Selected};
+    pub use crate::manifolds::input::set::LiveSetInput;
     pub use crate::manifolds::input::{Declared, Given, Inputs};
 }
 

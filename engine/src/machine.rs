@@ -177,6 +177,22 @@ impl Machine {
         id
     }
 
+    /// Makes a name a member of a set: whoever uses the set follows its members. A set is a name of
+    /// its own, without a manifold.
+    pub(crate) fn join(&mut self, set: NodeId, member: NodeId) {
+        self.graph.join(set, member);
+    }
+
+    /// Returns the sets that a name is a member of.
+    pub(crate) fn sets(&self, id: NodeId) -> &[NodeId] {
+        self.graph[id].sets()
+    }
+
+    /// Returns the members of a set.
+    pub(crate) fn members(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        self.graph[id].members()
+    }
+
     /// Keeps a name, also when nothing uses it.
     pub(crate) fn pin(&mut self, id: NodeId) {
         self.graph[id].pins += 1;

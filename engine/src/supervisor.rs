@@ -37,6 +37,7 @@ mod questions;
 mod registry;
 pub(crate) mod reply;
 mod report;
+mod sets;
 mod shutdown;
 mod slot;
 mod state;
@@ -277,7 +278,8 @@ impl EventLoop {
     /// Shows the followers of a name its current values.
     fn show(&mut self, node: NodeId) {
         let slot = &self.registry.slots[node.index()];
-        let unseen: Vec<_> = slot.show().collect();
+        let mut unseen: Vec<_> = slot.show().collect();
+        unseen.extend(self.registry.show_in_sets(node, None));
         if !unseen.is_empty() {
             self.discard(unseen);
         }

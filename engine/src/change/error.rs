@@ -117,6 +117,28 @@ pub enum ChangeError {
         /// The types that are offered.
         offered: Vec<&'static str>,
     },
+    /// A manifold follows a family of names, and a member of the family does not offer the family's
+    /// type. Give the member another name, or the family another beginning.
+    #[error(
+        "cannot install manifold {name:?}: {user:?} asks all of {family:?} for {}, \
+         but {member:?} offers {}",
+        one(asked, offered),
+        list(asked, offered)
+    )]
+    MemberMismatch {
+        /// The manifold that was to be installed: either `user` or `member`.
+        name: String,
+        /// The manifold that follows the family.
+        user: String,
+        /// The family's pattern.
+        family: String,
+        /// The name that belongs to the family.
+        member: String,
+        /// The type that is asked for.
+        asked: &'static str,
+        /// The types that are offered.
+        offered: Vec<&'static str>,
+    },
     /// A caller follows an output with a type that the manifold under its name does not offer.
     #[error(
         "cannot follow {name:?} as {}: it offers {}",

@@ -20,18 +20,19 @@ impl Machine {
         below.add(id);
         loop {
             let Some(next) = above.stack.pop() else { return false };
-            for link in &self.graph[next].inputs {
-                if below.seen.contains(&link.edge.target) {
+            let inputs = self.graph[next].inputs.iter().map(|link| link.edge.target);
+            for input in inputs.chain(self.graph[next].members()) {
+                if below.seen.contains(&input) {
                     return true;
                 }
-                above.add(link.edge.target);
+                above.add(input);
             }
             let Some(next) = below.stack.pop() else { return false };
-            for user in &self.graph[next].users {
-                if above.seen.contains(&user.node) {
+            for user in self.graph[next].all_users() {
+                if above.seen.contains(&user) {
                     return true;
                 }
-                below.add(user.node);
+                below.add(user);
             }
         }
     }
@@ -151,8 +152,8 @@ impl CycleSearch {
 
     fn enter(&mut self, machine: &Machine, id: NodeId) {
         self.on_path.insert(id, true);
-        let kept = machine.graph[id].users.iter().map(|user| user.node);
-        let mut users: Vec<_> = kept.filter(|user| !self.rewired.contains(user)).collect();
+        let mut users: Vec<_> =
+            machine.graph[id].all_users().filter(|user| !self.rewired.contains(user)).collect();
         let mut last = self.last_added.get(&id).copied();
         while let Some(at) = last {
             let (user, before) = self.added[at];

@@ -56,9 +56,31 @@ impl DependencyGraph {
         id
     }
 
+    /// Makes a node a member of a set.
+    pub(super) fn join(&mut self, set: NodeId, member: NodeId) {
+        if self[set].extras_mut().members.insert(member) {
+            self[member].extras_mut().sets.push(set);
+        }
+    }
+
+    /// Takes a node out of its sets, and its members out of it.
+    fn leave_sets(&mut self, id: NodeId) {
+        let Some(extras) = &mut self[id].extras else { return };
+        let (members, sets) =
+            (std::mem::take(&mut extras.members), std::mem::take(&mut extras.sets));
+        for set in sets {
+            self[set].extras_mut().members.remove(&id);
+        }
+        for member in members {
+            self[member].extras_mut().sets.retain(|set| *set != id);
+            self[member].trim();
+        }
+    }
+
     /// Makes an id available again. Its generation and token are kept, so that an event of the
     /// freed node cannot match the next one.
     pub(super) fn free(&mut self, id: NodeId) {
+        self.leave_sets(id);
         let node = &mut self[id];
         *node = Node {
             generation: node.generation,

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::vocabulary::hash::Set;
 use crate::vocabulary::policy::Policy;
 
 /// A name's number within one machine.
@@ -45,6 +46,8 @@ pub(crate) enum Need {
     /// Like `Required`, but the worker follows the values of the input: a new value does not bounce
     /// it.
     Held,
+    /// The input is a set of names. The worker follows the values of all its members.
+    Set,
 }
 
 impl Need {
@@ -54,6 +57,7 @@ impl Need {
             Self::Optional => "optional",
             Self::Live => "live",
             Self::LiveRequired => "live required",
+            Self::Set => "live set",
         }
     }
 
@@ -69,7 +73,7 @@ impl Need {
 
     /// Whether the worker follows the values of the input, so that a new value does not bounce it.
     pub(crate) fn follows(self) -> bool {
-        matches!(self, Self::Live | Self::LiveRequired | Self::Held)
+        matches!(self, Self::Live | Self::LiveRequired | Self::Held | Self::Set)
     }
 }
 
@@ -179,6 +183,10 @@ pub(super) struct NodeExtras {
     pub(super) recent: VecDeque<Duration>,
     /// When the rest after a lingering worker's end will be over, since the engine began.
     pub(super) rests_until: Option<Duration>,
+    /// The members of this node, if it is a set.
+    pub(super) members: Set<NodeId>,
+    /// The sets that this node is a member of.
+    pub(super) sets: Vec<NodeId>,
 }
 
 impl NodeExtras {
@@ -188,6 +196,8 @@ impl NodeExtras {
             && self.policy.is_none()
             && self.recent.is_empty()
             && self.rests_until.is_none()
+            && self.members.is_empty()
+            && self.sets.is_empty()
     }
 }
 
@@ -268,6 +278,21 @@ impl Node {
 
     pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
         self.extras.as_ref()?.policy.as_ref()
+    }
+
+    /// Returns the members of this node, if it is a set.
+    pub(super) fn members(&self) -> impl Iterator<Item = NodeId> {
+        self.extras.iter().flat_map(|extras| &extras.members).copied()
+    }
+
+    /// Returns the users of the node and the sets that it is a member of: their users use it, too.
+    pub(super) fn all_users(&self) -> impl Iterator<Item = NodeId> {
+        self.users.iter().map(|user| user.node).chain(self.sets().iter().copied())
+    }
+
+    /// Returns the sets that this node is a member of.
+    pub(super) fn sets(&self) -> &[NodeId] {
+        self.extras.as_ref().map_or(&[], |extras| &extras.sets)
     }
 
     /// Sets the node's own policy, or none, and forgets when the last failures were.

@@ -130,7 +130,7 @@ impl Machine {
         for index in 0..self.graph[id].users.len() {
             let user = self.graph[id].users[index];
             let need = self.graph[user.node].inputs[user.input as usize].edge.need;
-            if need != Need::Live {
+            if need.gates() || need.bounces() {
                 // A call that waits for the end of this worker also waits for its users.
                 if is_urgent && need.bounces() {
                     self.set_urgent(user.node);
@@ -242,7 +242,9 @@ impl Machine {
     /// Tells a marked worker to stop once no live worker uses it.
     fn tell_if_free(&mut self, id: NodeId) {
         let node = &self.graph[id];
-        let is_used = node.holders > 0 || (node.is_swept && node.followers > 0);
+        let is_followed =
+            || node.followers > 0 || node.sets().iter().any(|set| self.graph[*set].followers > 0);
+        let is_used = node.holders > 0 || (node.is_swept && is_followed());
         if !node.is_marked || node.stage > StopStage::Free || is_used {
             return;
         }
@@ -268,6 +270,10 @@ impl Machine {
             let target = &mut self.graph[edge.target];
             if !edge.need.bounces() {
                 target.followers -= 1;
+                if edge.need == Need::Set && self.is_killed {
+                    let members: Vec<_> = self.graph[edge.target].members().collect();
+                    members.into_iter().for_each(|member| self.act_on(member));
+                }
             } else if target.is_active() && target.generation == held {
                 target.holders -= 1;
             }

@@ -100,7 +100,8 @@ impl<I: Inputs, A> Admission<I, A> {
 /// Returns the index of an input in `declared`. Adds the input if it is new.
 fn place(declared: &mut Vec<Declaration>, input: &Declaration) -> usize {
     let is_same = |other: &Declaration| {
-        other.name.as_str() == input.name.as_str() && other.kind.id() == input.kind.id()
+        let is_whole = other.selection.is_none() && input.selection.is_none();
+        is_whole && other.name.as_str() == input.name.as_str() && other.kind.id() == input.kind.id()
     };
     if let Some(at) = declared.iter().position(is_same) {
         declared[at].need = stricter(declared[at].need, input.need);
@@ -113,11 +114,12 @@ fn place(declared: &mut Vec<Declaration>, input: &Declaration) -> usize {
 
 /// Returns the need that is met exactly when both needs are met.
 fn stricter(one: Need, other: Need) -> Need {
+    // The name of a set is no other input's name, so both needs are sets or neither is.
     match (one.bounces() || other.bounces(), one.gates() || other.gates()) {
         (true, true) => Need::Required,
         (true, false) => Need::Optional,
         (false, true) => Need::LiveRequired,
-        (false, false) => Need::Live,
+        (false, false) => one,
     }
 }
 
@@ -129,6 +131,7 @@ fn share(
 ) -> InputValue {
     match input_value {
         InputValue::Live(receiver) => InputValue::Live(receiver.clone()),
+        InputValue::Set(members) => InputValue::Set(Arc::clone(members)),
         fixed if need.bounces() => match fixed {
             InputValue::Value(value) => InputValue::Value(Arc::clone(value)),
             _ => InputValue::Absent,

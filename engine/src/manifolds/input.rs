@@ -1,11 +1,14 @@
 //! What a manifold can declare as its inputs.
 
 pub(crate) mod named;
+pub(crate) mod set;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::vocabulary::follow;
+use crate::vocabulary::live_set::Members;
 use crate::vocabulary::value::Value;
 use crate::worker::context::Context;
 use crate::worker::launch::{Declaration, InputValue, InputValues};
@@ -19,6 +22,7 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// | `name.optional().or(default)` | `T` |
 /// | `name.live()` | [`Live<T>`] |
 /// | `name.live().required()` | [`Live<T>`], with a value at first |
+/// | `family.live()` | [`LiveSet<T>`](crate::LiveSet) |
 /// | `name.select(part)`, in each of these forms | the same of the part's type |
 /// | [`EngineInput`](crate::EngineInput) | a handle on the engine itself |
 /// | `()` and tuples of up to twelve inputs | tuples of their values |
@@ -123,6 +127,14 @@ impl Given {
             // Only a `take` that does not match its `declare` gets here. The view never gets a
             // value.
             _ => follow::channel(None).1,
+        }
+    }
+
+    fn members(&mut self) -> Arc<Members> {
+        match self.input_values.next() {
+            Some(InputValue::Set(members)) => members,
+            // Only a `take` that does not match its `declare` gets here.
+            _ => Arc::default(),
         }
     }
 }

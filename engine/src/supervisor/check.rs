@@ -4,12 +4,13 @@ use super::job::Caller;
 use super::plan::{Faults, Plan, Planned};
 use super::registry::Registry;
 use crate::change::{Action, ChangeError, Mode, Op};
-use crate::machine::{CycleSearch, Edge, Found, NodeId};
+use crate::machine::{CycleSearch, Edge, Found, Need, NodeId};
 use crate::manifolds::Manifold;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::name::{MAX_LEN, Text};
 use crate::vocabulary::policy::Policy;
 use crate::vocabulary::value::Kind;
+use crate::worker::launch::Declaration;
 
 impl Registry {
     /// Finds the nodes of an op and of its inputs, and what is wrong with the op by itself.
@@ -26,7 +27,9 @@ impl Registry {
                 let name = || self.name(node);
                 check_manifold(name, manifold, expected, &self.environment.policy, faults);
                 edges = self.edges(node, manifold, faults);
-                is_linked |= !edges.is_empty() || self.machine.users(node).next().is_some();
+                let has_users = || self.machine.users(node).next().is_some();
+                is_linked |=
+                    !edges.is_empty() || has_users() || !self.machine.sets(node).is_empty();
             }
             action => is_linked &= matches!(action, Action::Uninstall { .. }),
         }
@@ -143,6 +146,12 @@ impl Registry {
         let Planned { node, edges } = &plan.planned[at];
         let name = self.slots[*node].name();
         for (input, edge) in manifold.blueprint.inputs().iter().zip(edges) {
+            if edge.need == Need::Set {
+                for member in self.machine.members(edge.target) {
+                    self.check_member(plan, ops, (*node, input), member, name, faults);
+                }
+                continue;
+            }
             if let Some(offers) = self.offers_after(plan, ops, edge.target)
                 && !is_offered(input.kind, offers)
                 && !is_for(plan, ops, edge.target, input.kind)
@@ -166,6 +175,44 @@ impl Registry {
                 faults.add(|| asked.mismatch(name, offers));
             }
         }
+        for set in self.machine.sets(*node) {
+            for (user, index) in self.machine.users(*set) {
+                let action = plan.op_of(user).map(|at| &ops[at].action);
+                if matches!(action, Some(Action::Install { .. } | Action::Uninstall { .. })) {
+                    continue;
+                }
+                let Some(installed) = &self.slots[user].manifold else { continue };
+                let input = &installed.blueprint.inputs()[index];
+                self.check_member(plan, ops, (user, input), *node, name, faults);
+            }
+        }
+    }
+
+    /// Compares the type of a family that a worker follows with what a member offers.
+    fn check_member(
+        &self,
+        plan: &Plan,
+        ops: &[Op],
+        (user, input): (NodeId, &Declaration),
+        member: NodeId,
+        installed: &Text,
+        faults: &mut Faults,
+    ) {
+        let Some(manifold) = self.manifold_after(plan, ops, member) else { return };
+        let offers = manifold.blueprint.offers();
+        // A worker that takes a value out of the engine has a name that nobody chose.
+        let is_made_up = manifold.is_carrier() && offers.is_empty();
+        if !is_made_up && !is_offered(input.kind, offers) && !is_for(plan, ops, member, input.kind)
+        {
+            faults.add(|| ChangeError::MemberMismatch {
+                name: installed.as_str().to_owned(),
+                user: self.name(user),
+                family: input.name.as_str().to_owned(),
+                member: self.name(member),
+                asked: input.kind.name(),
+                offered: offers.iter().map(|kind| kind.name()).collect(),
+            });
+        }
     }
 
     /// Returns what a name will offer once the group is applied; `None` if it will have no
@@ -176,16 +223,20 @@ impl Registry {
         ops: &'a [Op],
         node: NodeId,
     ) -> Option<&'a [&'static Kind]> {
-        let change = plan.op_of(node).map(|at| &ops[at].action);
-        match change {
-            Some(Action::Install { manifold, .. }) => {
-                manifold.as_ref().map(|manifold| manifold.blueprint.offers())
-            }
+        self.manifold_after(plan, ops, node).map(|manifold| manifold.blueprint.offers())
+    }
+
+    /// Returns the manifold of a name once the group is applied.
+    fn manifold_after<'a>(
+        &'a self,
+        plan: &Plan,
+        ops: &'a [Op],
+        node: NodeId,
+    ) -> Option<&'a Manifold> {
+        match plan.op_of(node).map(|at| &ops[at].action) {
+            Some(Action::Install { manifold, .. }) => manifold.as_ref(),
             Some(Action::Uninstall { .. }) => None,
-            _ => {
-                let manifold = self.slots[node].manifold.as_ref()?;
-                Some(manifold.blueprint.offers())
-            }
+            _ => self.slots[node].manifold.as_ref(),
         }
     }
 

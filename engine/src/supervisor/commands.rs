@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::EventLoop;
 use super::slot::{LastError, Slot, Uptime, WorkerSlot};
-use crate::machine::{Command, Generation, NodeId, Phase, Rest};
+use crate::machine::{Command, Generation, Need, NodeId, Phase, Rest};
 use crate::manifolds::Manifold;
 use crate::seen::event::EventKind;
 use crate::vocabulary::clock::stamp;
@@ -49,6 +49,9 @@ impl EventLoop {
             }
             Command::Freed(node) => {
                 let slot = self.registry.forget(node);
+                if slot.extras().is_some_and(|extras| !extras.sets.is_empty()) {
+                    return self.discard(slot);
+                }
                 self.discard_manifold(slot.manifold);
             }
             Command::Finished => self.ending.is_finished = true,
@@ -103,6 +106,12 @@ impl EventLoop {
         let mut present: SmallVec<[bool; FEW]> = SmallVec::new();
         for (declaration, (edge, is_held)) in declared.iter().zip(edges) {
             let kind = declaration.kind.id();
+            if edge.need == Need::Set {
+                present.push(true);
+                let values = self.registry.values_of(edge.target, declaration.kind);
+                input_values.push(InputValue::Set(values));
+                continue;
+            }
             let target: &mut Slot = &mut self.registry.slots[edge.target];
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
             input_values.push(if edge.need.follows() {
@@ -144,11 +153,13 @@ impl EventLoop {
         let outputs = mem::take(&mut worker.outputs);
         // Plain outputs are dropped here: the next worker reuses their memory at once.
         let outputs = if worker.is_plain { Outputs::None } else { outputs };
-        let unseen: Vec<_> = slot.show().collect();
+        let mut unseen: Vec<_> = slot.show().collect();
+        unseen.extend(self.registry.show_in_sets(node, None));
         if matches!(outputs, Outputs::None) && unseen.is_empty() {
             return;
         }
-        let linger = slot.worker.as_ref().map(|worker| worker.stopper.dropping());
+        let worker = self.registry.slots[node].worker.as_ref();
+        let linger = worker.map(|worker| worker.stopper.dropping());
         // The guard comes last, so that it is dropped last.
         self.discard((outputs, unseen, linger));
     }

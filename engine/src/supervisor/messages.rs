@@ -237,6 +237,7 @@ impl EventLoop {
         let changed = self.changed_parts(node, kind, &same);
         let has_changed = |port| port == whole || changed.contains(&port);
         used.extend(self.registry.slots[node].show_changed(kind, has_changed));
+        used.extend(self.registry.show_in_sets(node, Some(kind)));
         self.give_back((node, generation), &latest, used);
         if !is_up {
             // The worker is about to stop, and users that a change would bounce already stop.

@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
+use super::sets::is_pattern;
 use super::slot::{Slot, WorkerSlot};
 use crate::change::{Action, ChangeError};
 use crate::machine::{Generation, Machine, NodeId, Port, StopStage};
@@ -29,17 +30,26 @@ const NEAREST_STEPS: usize = 400_000;
 /// The nodes in use, found by name. The names themselves are in the slots. Each engine has its own
 /// random hash key, because names may come from outside.
 #[derive(Default)]
-struct Names {
+pub(super) struct Names {
     nodes: HashTable<NodeId>,
     key: RandomState,
+}
+
+impl Names {
+    /// Returns all nodes in use, in any order.
+    pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = NodeId> {
+        self.nodes.iter().copied()
+    }
 }
 
 /// The names of an engine, with what the machine and the loop know of each.
 pub(super) struct Registry {
     pub(super) environment: Arc<Environment>,
     pub(super) machine: Machine,
-    names: Names,
+    pub(super) names: Names,
     pub(super) slots: Chunks<Slot>,
+    /// The families that workers follow, by the beginning of their names, and the node of each.
+    pub(super) sets: Vec<(Text, NodeId)>,
     ports: Map<TypeId, Port>,
     next_port: u32,
     /// Whether any manifold was ever installed as a part of a nested engine.
@@ -52,6 +62,7 @@ impl Registry {
             machine: Machine::new(Arc::clone(&environment.policy), environment.seed),
             names: Names::default(),
             slots: Chunks::default(),
+            sets: Vec::new(),
             ports: Map::default(),
             next_port: 0,
             has_parts: false,
@@ -127,7 +138,7 @@ impl Registry {
 
     /// Returns all nodes in use.
     pub(super) fn nodes(&self) -> impl ExactSizeIterator<Item = NodeId> {
-        self.names.nodes.iter().copied()
+        self.names.nodes()
     }
 
     /// Returns the node of a name if the name is in use.
@@ -151,6 +162,9 @@ impl Registry {
                     self.slots.push_with(Slot::default);
                 }
                 self.slots[node].name = Some(name.clone());
+                if !self.sets.is_empty() || is_pattern(name) {
+                    self.join_sets(node);
+                }
                 node
             }
         }
@@ -163,6 +177,9 @@ impl Registry {
         let hash = key.hash_one(slot.name().as_str());
         if let Ok(found) = nodes.find_entry(hash, |other| *other == node) {
             found.remove();
+        }
+        if is_pattern(slot.name()) {
+            self.sets.retain(|(_, set)| *set != node);
         }
         slot
     }

@@ -6,16 +6,17 @@ use std::time::Duration;
 use super::ask::{Asking, Snapshot};
 use super::last_report::{LastWorker, Summary};
 use super::registry::Registry;
+use super::sets::is_pattern;
 use super::slot::{Slot, Uptime, WorkerSlot};
 use super::state::state_of;
 use super::worker_summary::{RareSummary, WorkerSummary};
-use crate::machine::{Edge, NodeId, Phase, StopStage, View};
+use crate::machine::{Edge, Need, NodeId, Phase, StopStage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
 use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
 use crate::vocabulary::clock::{Stamp, Wall, stamp};
 use crate::vocabulary::name::Text;
-use crate::worker::launch::Declaration;
+use crate::vocabulary::value::Kind;
 
 impl Registry {
     fn wall(&self, stamp: Stamp) -> Wall {
@@ -137,31 +138,41 @@ impl Registry {
     fn input_reports(&self, node: NodeId, slot: &Slot) -> Vec<InputReport> {
         let inputs = self.shown_inputs(node).into_iter();
         let report = |input: ShownInput<'_>| InputReport {
-            name: input.declared.name.as_str().to_owned(),
+            name: input.name.as_str().to_owned(),
             need: input.edge.need.as_str(),
-            output: input.declared.kind.name(),
+            output: input.kind.name(),
             state: state_of(&self.machine.view(input.edge.target)),
             was_present: slot.was_present(input.index),
         };
         inputs.map(report).collect()
     }
 
-    /// Returns the inputs of a name. In place of a hidden worker that takes a value out of this
-    /// engine, the input of that worker.
+    /// Returns the inputs of a name. A set stands for its members. A hidden worker that takes a
+    /// value out of this engine stands for its own input.
     fn shown_inputs(&self, node: NodeId) -> Vec<ShownInput<'_>> {
         let manifold = self.slots[node].manifold.iter();
         let declared = manifold.flat_map(|manifold| manifold.blueprint.inputs());
         let inputs = declared.zip(self.machine.inputs(node)).enumerate();
-        let shown = |(index, (declared, (edge, _))): (usize, (_, (Edge, bool)))| {
-            let through = Some(edge.target).filter(|target| self.is_source(*target));
-            match through.map(|source| self.shown_inputs(source)) {
-                Some(inputs) => {
-                    inputs.into_iter().map(|input| ShownInput { index, ..input }).collect()
-                }
-                None => vec![ShownInput { index, declared, edge }],
+        let mut shown = Vec::new();
+        for (index, (input, (edge, _))) in inputs {
+            let kind = input.kind;
+            if edge.need == Need::Set {
+                let members = self.machine.members(edge.target);
+                let installed = members.filter(|member| self.machine.view(*member).is_installed);
+                let member = |member: NodeId| {
+                    let (name, edge) = (self.slots[member].name(), Edge { target: member, ..edge });
+                    ShownInput { index, name, kind, edge }
+                };
+                shown.extend(installed.map(member));
+            } else if self.is_source(edge.target) {
+                let through = self.shown_inputs(edge.target).into_iter();
+                shown.extend(through.map(|input| ShownInput { index, ..input }));
+            } else {
+                shown.push(ShownInput { index, name: &input.name, kind, edge });
             }
-        };
-        inputs.flat_map(shown).collect()
+        }
+        shown.sort_by(|one, other| (one.index, one.name).cmp(&(other.index, other.name)));
+        shown
     }
 
     /// Whether a hidden worker takes a value out of this engine. It offers nothing here.
@@ -179,16 +190,16 @@ impl Registry {
         let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
         // The name of an import or an export is shown as far as it is used.
         let is_used = || self.machine.users(node).any(|(user, _)| !self.is_hidden(user));
-        if self.is_hidden(node) && (self.is_source(node) || !is_used()) {
+        if self.is_hidden(node) && (self.is_source(node) || !is_used()) || is_pattern(slot.name()) {
             return;
         }
         let state = state_of(&self.machine.view(node));
         graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });
         graph.edges.extend(self.shown_inputs(node).into_iter().map(|input| GraphEdge {
             user: name.to_owned(),
-            input: input.declared.name.as_str().to_owned(),
+            input: input.name.as_str().to_owned(),
             need: input.edge.need.as_str(),
-            output: input.declared.kind.name(),
+            output: input.kind.name(),
         }));
     }
 }
@@ -197,6 +208,7 @@ impl Registry {
 struct ShownInput<'a> {
     /// The place among the inputs that the manifold of the name declares.
     index: usize,
-    declared: &'a Declaration,
+    name: &'a Text,
+    kind: &'static Kind,
     edge: Edge,
 }

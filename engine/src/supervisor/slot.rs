@@ -17,6 +17,7 @@ use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::follow;
 use crate::vocabulary::hash::Set;
+use crate::vocabulary::live_set::SetSender;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::host::Environment;
@@ -55,6 +56,8 @@ pub(super) struct Slot {
 #[derive(Default)]
 pub(super) struct SlotExtras {
     pub(super) channels: Vec<Channel>,
+    /// If the name is a set: the values of its members, by type.
+    pub(super) sets: Vec<(&'static Kind, SetSender)>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
     /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.

@@ -51,10 +51,7 @@ impl<T> Name<T> {
     /// When the text is not a name. In a constant, that is a compile error. Use [`Name::parse`] for
     /// texts that are not known at compile time.
     pub const fn new(text: &'static str) -> Self {
-        assert!(
-            find_fault(text.as_bytes()).is_none(),
-            "a name is a letter, then letters, digits, '_', '.' and '-', at most 255 bytes"
-        );
+        assert_is_name(text);
         Self { text: Text::new_static(text), value: PhantomData }
     }
 
@@ -143,6 +140,14 @@ enum Fault {
     TooLong(usize),
     /// The first character that is not allowed in its place, by the index of its first byte.
     Sign(usize),
+}
+
+/// Panics if a text is not a name.
+pub(crate) const fn assert_is_name(text: &str) {
+    assert!(
+        find_fault(text.as_bytes()).is_none(),
+        "a name is a letter, then letters, digits, '_', '.' and '-', at most 255 bytes"
+    );
 }
 
 const fn find_fault(text: &[u8]) -> Option<Fault> {

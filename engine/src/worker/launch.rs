@@ -11,6 +11,7 @@ use super::context::Context;
 use crate::machine::Need;
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::follow;
+use crate::vocabulary::live_set::Members;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::selection::Selection;
 use crate::vocabulary::settings::Settings;
@@ -59,6 +60,7 @@ pub(crate) enum InputValue {
     Value(Value),
     Absent,
     Live(follow::Receiver<Option<Value>>),
+    Set(Arc<Members>),
 }
 
 /// The input values of one start. Most manifolds have at most one input.
@@ -71,6 +73,7 @@ impl InputValue {
             Self::Value(_) => true,
             Self::Absent => false,
             Self::Live(receiver) => receiver.peek(Option::is_some),
+            Self::Set(_) => true,
         }
     }
 }

@@ -24,6 +24,7 @@ mod health;
 mod inputs;
 mod intensity;
 mod lingering;
+mod live_sets;
 mod nested;
 mod outputs;
 mod outside;

@@ -210,7 +210,7 @@ fn site_that_gives_up(page: &Script) -> Nested {
 #[tokio::test]
 async fn what_takes_the_place_of_a_part_stays_when_the_engine_takes_itself_out() -> TestResult {
     let page = Script::new();
-    let engine = test_engine().event_capacity(8 * MANY).build()?;
+    let engine = test_engine().show_carriers().event_capacity(8 * MANY).build()?;
     engine.install_nested(Name::<Engine>::new("site"), site_that_gives_up(&page)).await?;
     engine.running(&B).await?;
     let mut events = EventRecorder::new(&engine);

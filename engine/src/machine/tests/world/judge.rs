@@ -102,7 +102,7 @@ impl World {
         let is_there = |arrow: &Arrow| match arrow.need {
             Need::Required | Need::Held => desired[arrow.to],
             Need::LiveRequired => desired[arrow.to] || self.is_running(place),
-            Need::Optional | Need::Live => true,
+            Need::Optional | Need::Live | Need::Set => true,
         };
         let is_free = seat.worker.is_some() || seat.rest == Rest::Ready;
         let is_kept = is_free && !seat.is_parked && !is_stuck;

@@ -236,7 +236,7 @@ impl World {
         let is_met = |arrow: &Arrow| match arrow.need {
             Need::Required | Need::LiveRequired | Need::Held => self.is_up(arrow.to),
             Need::Optional => self.statuses[arrow.to] != Status::Coming,
-            Need::Live => true,
+            Need::Live | Need::Set => true,
         };
         let is_free = seat.worker.is_none() && seat.rest == Rest::Ready && !seat.is_parked;
         is_free && seat.arrows.as_ref().is_some_and(|arrows| arrows.iter().all(is_met))

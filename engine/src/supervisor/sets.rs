@@ -1,0 +1,83 @@
+//! The families that workers follow. Each family that is in use is a name of its own, which is its
+//! pattern. The machine knows it as a set, and every other name of the family as a member, also
+//! before anything is installed there.
+
+use std::sync::Arc;
+
+use super::registry::Registry;
+use crate::machine::NodeId;
+use crate::vocabulary::live_set::{Members, SetSender};
+use crate::vocabulary::name::Text;
+use crate::vocabulary::value::{Kind, Value};
+
+/// Whether a name is the pattern of a family. No other name has this sign in it.
+pub(super) fn is_pattern(name: &Text) -> bool {
+    name.ends_with('*')
+}
+
+impl Registry {
+    /// Makes a new name a member of the sets that it belongs to. A new set takes in all names that
+    /// belong to it.
+    pub(super) fn join_sets(&mut self, node: NodeId) {
+        let Self { machine, slots, sets, names, .. } = self;
+        let name = slots[node].name();
+        if let Some(beginning) = name.strip_suffix('*') {
+            let is_member = |other: &NodeId| {
+                let other = slots[*other].name();
+                other.starts_with(beginning) && !is_pattern(other)
+            };
+            let mut members: Vec<_> = names.nodes().filter(is_member).collect();
+            // The order of a hash table is another one in each run.
+            members.sort_unstable();
+            members.into_iter().for_each(|member| machine.join(node, member));
+            let at = sets.partition_point(|(other, _)| other.as_str() < beginning);
+            sets.insert(at, (beginning.into(), node));
+            return;
+        }
+        for length in 1..=name.len() {
+            let beginning = &name.as_str()[..length];
+            if let Ok(at) = sets.binary_search_by(|(other, _)| other.as_str().cmp(beginning)) {
+                machine.join(sets[at].1, node);
+            }
+        }
+    }
+
+    /// Returns the values of a set's members.
+    pub(super) fn values_of(&mut self, set: NodeId, kind: &'static Kind) -> Arc<Members> {
+        let sets = &self.slots[set].extras_mut().sets;
+        if let Some((_, sender)) = sets.iter().find(|(followed, _)| followed.is_same(kind)) {
+            return Arc::clone(&sender.members);
+        }
+        let members = Arc::<Members>::default();
+        for node in self.machine.members(set) {
+            let value = self.slots[node].value(kind.id());
+            members.put(self.member(set, node), value);
+        }
+        let sender = SetSender { members: Arc::clone(&members) };
+        self.slots[set].extras_mut().sets.push((kind, sender));
+        members
+    }
+
+    /// Returns what a name is called in a set.
+    fn member(&self, set: NodeId, node: NodeId) -> &str {
+        let beginning = self.slots[set].name().len() - 1;
+        &self.slots[node].name().as_str()[beginning..]
+    }
+
+    /// Shows the followers of sets what a name offers now: its value of one type, or of all.
+    /// Returns the replaced values that must not be dropped in the loop.
+    pub(super) fn show_in_sets(&self, node: NodeId, only: Option<&Kind>) -> Vec<Value> {
+        let mut unseen = Vec::new();
+        for set in self.machine.sets(node) {
+            let Some(extras) = self.slots[*set].extras() else { continue };
+            for (kind, sender) in &extras.sets {
+                if only.is_none_or(|only| only.is_same(kind)) {
+                    let value = self.slots[node].value(kind.id());
+                    let before = sender.members.put(self.member(*set, node), value);
+                    unseen.extend(before.filter(|_| !kind.is_plain()));
+                }
+            }
+        }
+        unseen
+    }
+}
