@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crankcase_engine::{Manifold, Name};
+use crankcase_manifolds::engine::{Manifold, Name};
 use crankcase_manifolds::{Agent, Logging};
 
 fn main() -> ExitCode {

@@ -8,17 +8,20 @@
 //!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
 //! A [`Housing`] is put around any manifold: it says when its workers may run, and what their errors
-//! mean. [`site`] keeps the resources of a manifest as it declares them, and [`source`] loads it again when
-//! it changes.
+//! mean. With the feature `resources`, the module `site` keeps the resources of a manifest as it
+//! declares them, and `source` loads it again when it changes.
+//!
+//! A daemon needs this crate and no other of Crankcase: the [`engine`], the [`workers`] and the
+//! [`status`] socket are here too.
 //!
 //! # Examples
 //!
 //! A command that runs while what it needs is there:
 //!
 //! ```
-//! use crankcase_engine::{Engine, Name};
+//! use crankcase_manifolds::engine::{Engine, Name};
 //! use crankcase_manifolds::process;
-//! use crankcase_workers::{ProcessConfig, ProcessHandle};
+//! use crankcase_manifolds::workers::{ProcessConfig, ProcessHandle};
 //!
 //! const DATA: Name<String> = Name::new("data");
 //! const SERVER: Name<ProcessHandle> = Name::new("server");
@@ -56,11 +59,18 @@ pub mod owned;
 pub mod periodic;
 pub mod process;
 pub mod runner;
+#[cfg(feature = "resources")]
 pub mod site;
+#[cfg(feature = "resources")]
 pub mod source;
 pub mod value;
 
+pub use crankcase_engine as engine;
+#[cfg(feature = "resources")]
+pub use crankcase_resources as resources;
+pub use crankcase_status as status;
 pub use crankcase_status::{ControlConfig, StateDir};
+pub use crankcase_workers as workers;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};
 pub use housing::{Filter, Housing};
