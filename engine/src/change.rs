@@ -147,27 +147,27 @@ impl Change {
     }
 
     /// Installs a manifold under a name that has none.
-    pub fn install<T>(self, name: Name<T>, manifold: Manifold) -> Self
+    pub fn install<T>(self, name: Name<T>, manifold: impl Into<Manifold>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.with(Op::put(name, manifold, Mode::Nothing))
+        self.with(Op::put(name, manifold.into(), Mode::Nothing))
     }
 
     /// Replaces the manifold under a name. Its dependents bounce.
-    pub fn replace<T>(self, name: Name<T>, manifold: Manifold) -> Self
+    pub fn replace<T>(self, name: Name<T>, manifold: impl Into<Manifold>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.with(Op::put(name, manifold, Mode::Something))
+        self.with(Op::put(name, manifold.into(), Mode::Something))
     }
 
     /// Installs a manifold, or replaces the one that is there.
-    pub fn install_or_replace<T>(self, name: Name<T>, manifold: Manifold) -> Self
+    pub fn install_or_replace<T>(self, name: Name<T>, manifold: impl Into<Manifold>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.with(Op::put(name, manifold, Mode::Anything))
+        self.with(Op::put(name, manifold.into(), Mode::Anything))
     }
 
     /// Provides a value from outside under a name of its own; see

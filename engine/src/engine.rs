@@ -176,11 +176,11 @@ impl Engine {
     ///
     /// If the name already has a manifold, if a type does not fit, or if the manifold would depend
     /// on itself.
-    pub fn install<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
+    pub fn install<T>(&self, name: Name<T>, manifold: impl Into<Manifold>) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply_one(Op::put(name, manifold, Mode::Nothing))
+        self.apply_one(Op::put(name, manifold.into(), Mode::Nothing))
     }
 
     /// Replaces a manifold. Complete when the new one is in force and the old worker is gone.
@@ -189,11 +189,11 @@ impl Engine {
     ///
     /// If the name has no manifold, if a type does not fit, or if the manifold would depend on
     /// itself.
-    pub fn replace<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
+    pub fn replace<T>(&self, name: Name<T>, manifold: impl Into<Manifold>) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply_one(Op::put(name, manifold, Mode::Something))
+        self.apply_one(Op::put(name, manifold.into(), Mode::Something))
     }
 
     /// Installs a manifold, or replaces the one that is there. Complete when the new one is in
@@ -202,11 +202,11 @@ impl Engine {
     /// # Errors
     ///
     /// If a type does not fit, or if the manifold would depend on itself.
-    pub fn install_or_replace<T>(&self, name: Name<T>, manifold: Manifold) -> Applied
+    pub fn install_or_replace<T>(&self, name: Name<T>, manifold: impl Into<Manifold>) -> Applied
     where
         T: Clone + Send + Sync + 'static,
     {
-        self.apply_one(Op::put(name, manifold, Mode::Anything))
+        self.apply_one(Op::put(name, manifold.into(), Mode::Anything))
     }
 
     /// Uninstalls a manifold. Complete when the manifold and its worker are gone.

@@ -122,7 +122,7 @@ impl AgentBuilder {
     }
 
     /// Installs a manifold at the start.
-    pub fn install<T>(mut self, name: Name<T>, manifold: Manifold) -> Self
+    pub fn install<T>(mut self, name: Name<T>, manifold: impl Into<Manifold>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {

@@ -96,7 +96,7 @@ impl Stubs {
     }
 
     /// Puts any manifold under a name, such as a script's.
-    pub fn manifold<T>(self, name: &Name<T>, manifold: Manifold) -> Self
+    pub fn manifold<T>(self, name: &Name<T>, manifold: impl Into<Manifold>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {

@@ -113,7 +113,17 @@ where
         self
     }
 
-    /// Returns the manifold.
+    /// Cannot be called: the inputs come before the start. The compiler says so.
+    #[doc(hidden)]
+    pub fn inputs<N>(self, _inputs: N) -> Self
+    where
+        Self: HasNoStart,
+    {
+        self
+    }
+
+    /// Returns the manifold. A builder also converts into it, so that the last step before an
+    /// install may leave this out.
     #[inline]
     pub fn build(self) -> Manifold {
         Manifold::new(self.offers, self.staged)
@@ -126,6 +136,31 @@ where
         self
     }
 }
+
+/// Builds the manifold, so that a builder can be installed without a call of
+/// [`build`](StagedBuilder::build).
+impl<I, S, W> From<StagedBuilder<I, S, W>> for Manifold
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Start<I::Values, W>,
+    W: Worker,
+{
+    #[inline]
+    fn from(builder: StagedBuilder<I, S, W>) -> Self {
+        builder.build()
+    }
+}
+
+/// What a builder lacks once it has its start. No type has this trait: it only gives a message to
+/// the compiler.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`inputs` comes before `start`",
+    label = "the start is declared already",
+    note = "`start` gets the values of the inputs: `Manifold::builder().inputs(NAME).start(|value, \
+            _ctx| ..)`"
+)]
+pub trait HasNoStart {}
 
 impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crankcase_engine::{Change, Engine, Graph, Manifold, WorkerState};
+use crankcase_engine::{Change, Engine, Graph, Manifold, Outcome, Stop, Worker, WorkerState};
 use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state};
 
 use crate::{A, B, C, TestResult, add_one, state};
@@ -36,6 +36,33 @@ async fn a_group_is_one_wave() -> TestResult {
     engine.settled().await?;
 
     assert_eq!(journal.starts("c"), 2);
+    Ok(clean_kill(engine).await?)
+}
+
+struct Plain;
+
+impl Worker for Plain {
+    async fn run(self, stop: Stop) -> Outcome {
+        stop.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_builder_is_a_manifold_also_without_build() -> TestResult {
+    let engine = test_engine().build()?;
+    let plain = |value: u32| {
+        Manifold::builder().start(|(), _ctx| async { Ok(Plain) }).output(move |_| value)
+    };
+
+    engine.install(A, plain(1)).await?;
+    engine.replace(A, plain(2)).await?;
+    engine.install_or_replace(B, plain(3)).await?;
+    let group = Change::new().install(C, plain(4)).replace(A, plain(5));
+    engine.apply(group.install_or_replace(B, plain(6))).await?;
+
+    let values = (engine.output(A).await?, engine.output(B).await?, engine.output(C).await?);
+    assert_eq!(values, (5, 6, 4));
     Ok(clean_kill(engine).await?)
 }
 

@@ -74,10 +74,11 @@ impl Setup {
     }
 
     /// Installs a manifold.
-    pub fn install<T>(&mut self, name: Name<T>, manifold: Manifold)
+    pub fn install<T>(&mut self, name: Name<T>, manifold: impl Into<Manifold>)
     where
         T: Clone + Send + Sync + 'static,
     {
+        let manifold = manifold.into();
         let (path, put) = (name.as_str().to_owned(), (name.clone(), manifold.clone()));
         self.puts.push((
             path,
