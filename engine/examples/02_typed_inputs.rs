@@ -12,7 +12,7 @@ const PAGE: Name<()> = Name::new("page");
 
 /// Returns a worker that is a closure, and says what it is given.
 fn page(said: UnboundedSender<String>) -> Manifold {
-    Manifold::builder().inputs((ROOT, MOTTO.optional(), VISITORS.live())).offers::<()>().run_with(
+    Manifold::builder().inputs((ROOT, MOTTO.optional(), VISITORS.live())).run_with(
         said,
         |said, (root, motto, mut visitors), up| async move {
             let generation = up.context().generation();

@@ -94,7 +94,7 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
 /// is woken from a thread that runs no tasks.
 fn spinning(index: usize, turns: &Arc<[Notify]>) -> Manifold {
     let config = (index, Arc::clone(turns));
-    let builder = Manifold::builder().inputs(SIGNALS).offers::<()>();
+    let builder = Manifold::builder().inputs(SIGNALS);
     builder.run_with(config, |(index, turns), signals, up| async move {
         let _stop = up.ready(());
         match index {

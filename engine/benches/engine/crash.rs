@@ -49,7 +49,7 @@ async fn crash(marks: Marks) {
 
 fn crashing(marks: &Marks, done: &Arc<Notify>) -> Manifold {
     let config = (Arc::clone(marks), Arc::clone(done), Arc::new(Mutex::new(0_usize)));
-    Manifold::builder().offers::<()>().run_with(config, |(marks, done, count), (), up| async move {
+    Manifold::builder().run_with(config, |(marks, done, count), (), up| async move {
         let stop = up.ready(());
         let now = {
             let mut count = count.lock();

@@ -73,7 +73,7 @@ async fn longest_wait() -> Duration {
 /// Returns the manifold of a worker that fails at once as soon as it may.
 fn crashing(inputs: &[Name<usize>], started: &Count, failing: &watch::Receiver<bool>) -> Manifold {
     let config = (started.clone(), failing.clone());
-    let builder = Manifold::builder().inputs(inputs.to_vec()).offers::<()>();
+    let builder = Manifold::builder().inputs(inputs.to_vec());
     builder.run_with(config, |(started, mut failing), _inputs, up| async move {
         let stop = up.ready(());
         started.add();

@@ -40,10 +40,13 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
     ///
     /// `start` is called once for each generation. It should return soon. Its future is dropped
     /// when the worker is told to stop. The worker fails when the start timeout is over.
+    ///
+    /// `start` owns what it uses. If it borrows a config, the compiler says E0521 or E0373, and its
+    /// advice `move` does not help: give the config to [`start_with`](Self::start_with) instead.
     pub fn start<S, F, W>(self, start: S) -> StagedBuilder<I, impl Start<I::Values, W>, W>
     where
-        S: Fn(I::Values, Context) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        S: Fn(I::Values, Context) -> F + Send + Sync + 'static, // or `start_with` a config
+        F: Future<Output = Result<W, Exit>> + Send + 'static,   // `Ok(worker)`, or an error
         W: Worker,
     {
         StagedBuilder::new(self.inputs, start)
@@ -58,7 +61,7 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
     where
         C: Clone + Send + Sync + 'static,
         S: Fn(C, I::Values, Context) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        F: Future<Output = Result<W, Exit>> + Send + 'static, // `Ok(worker)`, or an error
         W: Worker,
     {
         self.start(move |values, ctx| start(config.clone(), values, ctx))
@@ -84,18 +87,35 @@ impl<I: Inputs + Send + Sync + 'static> Builder<I> {
         })
     }
 
-    /// Declares the outputs of a closure worker: a tuple of values.
-    pub fn offers<O: Offers>(self) -> OfferingBuilder<I, O> {
+    /// Declares the outputs of a closure worker: a tuple of values; see [`Offers`].
+    pub fn offers<O>(self) -> OfferingBuilder<I, O>
+    where
+        Self: Offering<O>,
+    {
         OfferingBuilder { inputs: self.inputs, offers: PhantomData }
     }
 
     /// Makes a worker from a closure that offers nothing; see [`OfferingBuilder::run`].
+    ///
+    /// The closure owns what it uses. If it borrows a config, the compiler says E0521 or E0373, and
+    /// its advice `move` does not help: give the config to [`run_with`](Self::run_with) instead.
     pub fn run<S, F>(self, run: S) -> Manifold
     where
-        S: Fn(I::Values, Up<()>) -> F + Send + Sync + 'static,
+        S: Fn(I::Values, Up<()>) -> F + Send + Sync + 'static, // or `run_with` a config
         F: Future<Output = Outcome> + Send + 'static,
     {
         self.offers::<()>().run(run)
+    }
+
+    /// Makes a worker that offers nothing from a closure that gets a clone of the config for each
+    /// generation; see [`OfferingBuilder::run_with`].
+    pub fn run_with<C, S, F>(self, config: C, run: S) -> Manifold
+    where
+        C: Clone + Send + Sync + 'static,
+        S: Fn(C, I::Values, Up<()>) -> F + Send + Sync + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.offers::<()>().run_with(config, run)
     }
 
     /// Makes a worker from a blocking function that has a thread of its own; see
@@ -114,6 +134,15 @@ impl<I> fmt::Debug for Builder<I> {
     }
 }
 
+/// Says that the outputs `O` are [`Offers`].
+///
+/// With a plain bound `O: Offers`, the compiler advises a tuple around the builder instead of one
+/// around the output.
+#[doc(hidden)]
+pub trait Offering<O> {}
+
+impl<I, O: Offers> Offering<O> for Builder<I> {}
+
 /// Builds a [`Manifold`] from a closure; made by [`Builder::offers`].
 #[must_use = "a builder does nothing until `run`"]
 pub struct OfferingBuilder<I, O> {
@@ -127,6 +156,8 @@ impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
     /// The worker is up when it calls [`Up::ready`] with its outputs. The call returns its
     /// [`Stop`](crate::Stop). The start and the run are one future. So a stop before `ready` does
     /// not drop the future at once: the engine waits for the worker's end as usual.
+    ///
+    /// The closure owns what it uses; see [`run_with`](Self::run_with) for a config.
     ///
     /// # Examples
     ///
@@ -144,7 +175,7 @@ impl<I: Inputs + Send + Sync + 'static, O: Offers> OfferingBuilder<I, O> {
     /// ```
     pub fn run<S, F>(self, run: S) -> Manifold
     where
-        S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static,
+        S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static, // or `run_with` a config
         F: Future<Output = Outcome> + Send + 'static,
     {
         Closure::manifold(self.inputs, run)

@@ -31,6 +31,11 @@ use crate::worker::task::{Callbacks, NEVER_UP, Offered, TaskState};
 /// The outputs of a closure worker: a tuple of up to eight values, each of a different type.
 ///
 /// Each value is `Clone + Send + Sync`, or is a [`Changing`] value.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tuple of outputs",
+    label = "expected a tuple of outputs, such as `({Self},)`",
+    note = "`offers::<()>()` offers nothing, `offers::<(A,)>()` one output, `offers::<(A, B)>()` two"
+)]
 pub trait Offers: Sized + Send + 'static {
     /// Whether any of the values is a [`Changing`] value.
     #[doc(hidden)]
@@ -216,6 +221,8 @@ impl<O: Offers> Up<O> {
     ///
     /// Returns the request to stop, which may be set already. A closure awaits [`Stop::wait`]. A
     /// blocking function calls [`Stop::wait_blocking`] or [`Stop::is_stopped`].
+    #[must_use = "the worker is done when its function returns: wait for this `Stop` before, or \
+                  `drop` it if the worker ends by itself"]
     pub fn ready(mut self, offers: O) -> Stop {
         self.is_ready = true;
         let identity = self.ctx.identity();

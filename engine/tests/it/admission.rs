@@ -86,18 +86,15 @@ async fn a_pass_is_held_until_what_the_worker_offered_is_dropped() -> TestResult
 #[tokio::test(start_paused = true)]
 async fn a_pass_is_held_until_the_reporter_of_the_worker_is_dropped() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
-    let reports = Manifold::builder().offers::<()>().run_with(
-        journal.clone(),
-        |journal, (), up| async move {
-            let pass = Pass(journal, "report");
-            let reporter = move || {
-                let Pass(_, text) = &pass;
-                std::future::ready(serde_json::json!(text))
-            };
-            drop(up.report(reporter).ready(()));
-            Ok(())
-        },
-    );
+    let reports = Manifold::builder().run_with(journal.clone(), |journal, (), up| async move {
+        let pass = Pass(journal, "report");
+        let reporter = move || {
+            let Pass(_, text) = &pass;
+            std::future::ready(serde_json::json!(text))
+        };
+        drop(up.report(reporter).ready(()));
+        Ok(())
+    });
     engine.provide(OPEN, true).await?;
 
     engine.install(Name::<()>::new("a"), guarded(reports, &journal, "door")).await?;
@@ -284,9 +281,8 @@ async fn a_pass_is_held_while_blocking_work_of_the_worker_goes_on() -> TestResul
     let (begun, (go, going)) = (Arc::new(Notify::new()), std::sync::mpsc::channel::<()>());
     let going = Arc::new(parking_lot::Mutex::new(Some(going)));
     let config = (journal.clone(), Arc::clone(&begun), going);
-    let blocks = Manifold::builder().offers::<()>().run_with(
-        config,
-        |(journal, begun, going), (), up| async move {
+    let blocks =
+        Manifold::builder().run_with(config, |(journal, begun, going), (), up| async move {
             let stop = up.ready(());
             let Some(going) = going.lock().take() else { return Ok(()) };
             let work = move || {
@@ -297,8 +293,7 @@ async fn a_pass_is_held_while_blocking_work_of_the_worker_goes_on() -> TestResul
             };
             stop.blocking(work).await?.map_err(BoxError::from)?;
             Ok(())
-        },
-    );
+        });
     engine.provide(OPEN, true).await?;
     engine.install(Name::<()>::new("a"), guarded(blocks, &journal, "door")).await?;
     begun.notified().await;

@@ -70,15 +70,12 @@ async fn an_engine_that_has_ended_is_not_listed_though_a_stop_of_it_is_kept()
     let engine = Engine::builder().build()?;
     let (hand_out, mut handed_out) = tokio::sync::mpsc::unbounded_channel();
     let contents = move || {
-        let page = Manifold::builder().offers::<()>().run_with(
-            hand_out.clone(),
-            |hand_out, (), up| async move {
-                let stop = up.ready(());
-                hand_out.send(stop.clone())?;
-                stop.wait().await;
-                Ok(())
-            },
-        );
+        let page = Manifold::builder().run_with(hand_out.clone(), |hand_out, (), up| async move {
+            let stop = up.ready(());
+            hand_out.send(stop.clone())?;
+            stop.wait().await;
+            Ok(())
+        });
         Change::new().install(PAGE, page)
     };
     let site = SITE.output::<Engine>();

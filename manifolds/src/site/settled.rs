@@ -26,7 +26,7 @@ pub fn until_settled(
     let activity = resources.output::<Activity>();
     let inputs = (site.live().required(), resources, activity, EngineInput);
     let done = Arc::new(done);
-    Manifold::builder().inputs(inputs).offers::<()>().run_with(
+    Manifold::builder().inputs(inputs).run_with(
         done,
         |done, (mut site, resources, mut activity, agent), up| async move {
             let stop = up.ready(());

@@ -57,7 +57,7 @@ async fn those_who_use_it_start_when_it_is_ready() -> TestResult {
     process.readiness = Readiness::Line("ready".to_owned());
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
-    let user = Manifold::builder().inputs(COMMAND).offers::<()>().run_with(
+    let user = Manifold::builder().inputs(COMMAND).run_with(
         made,
         |made, handle: ProcessHandle, up| async move {
             assert!(handle.status().is_ready);

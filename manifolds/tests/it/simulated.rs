@@ -209,7 +209,7 @@ impl Resource for Thing {
 
 /// Returns a manifold that changes things behind the agent's back.
 fn drift(machine: Machine) -> Manifold {
-    Manifold::builder().offers::<()>().run_with(machine, |machine, (), up| async move {
+    Manifold::builder().run_with(machine, |machine, (), up| async move {
         let stop = up.ready(());
         loop {
             let after = Duration::from_secs(1 + machine.number(60));

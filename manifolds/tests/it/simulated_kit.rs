@@ -102,7 +102,7 @@ fn upgrade() -> Manifold {
 
 /// Is alone with the data for a second in each half minute.
 fn migration(world: World) -> Manifold {
-    let builder = Manifold::builder().inputs(DATA.output::<Guard>()).offers::<()>();
+    let builder = Manifold::builder().inputs(DATA.output::<Guard>());
     builder.run_with(world, |world, guard, up| async move {
         let stop = up.ready(());
         let work = async {
@@ -140,7 +140,7 @@ fn web(world: World) -> Manifold {
 
 /// Keeps as many tenants as the limit says.
 fn roster(world: World) -> Manifold {
-    let builder = Manifold::builder().inputs((TENANTS, LIMIT)).offers::<()>();
+    let builder = Manifold::builder().inputs((TENANTS, LIMIT));
     builder.run_with(world, |world, (tenants, limit), up| async move {
         let is_right = world.count("tenant") <= tenants.names().len();
         world.must(is_right, "a tenant has outlived its runner");
@@ -174,7 +174,7 @@ async fn session(life: Life, stop: Stop) -> Outcome {
 
 /// Gives its sessions to a catacomb, and makes it fail at times.
 fn server(world: World) -> Manifold {
-    let builder = Manifold::builder().inputs((SESSIONS, LIMIT)).offers::<()>();
+    let builder = Manifold::builder().inputs((SESSIONS, LIMIT));
     builder.run_with(world, |world, (sessions, limit), up| async move {
         let stop = up.ready(());
         let is_right = world.count("session") <= sessions.count();

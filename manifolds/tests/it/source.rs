@@ -62,7 +62,7 @@ impl Kept {
         let (files, site) = (self.files.clone(), Arc::new(site));
         let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
         self.engine.install(SITE, source::manifold(config)).await?;
-        let user = Manifold::builder().inputs(SITE.live().required()).offers::<()>();
+        let user = Manifold::builder().inputs(SITE.live().required());
         let user =
             user.run_with(self.told.clone(), |names, mut site: Live<Arc<Site>>, up| async move {
                 let stop = up.ready(());

@@ -18,7 +18,7 @@ fn sum() -> Manifold {
 
 /// Returns a manifold that follows an input.
 fn following() -> Manifold {
-    Manifold::builder().inputs(A.live()).offers::<()>().run(|_a, up| async move {
+    Manifold::builder().inputs(A.live()).run(|_a, up| async move {
         up.ready(()).wait().await;
         Ok(())
     })

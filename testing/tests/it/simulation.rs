@@ -230,13 +230,12 @@ fn without_faults_nothing_is_bounced() -> Result<(), Broken> {
 fn notes_of_workers_are_in_the_trace() -> Result<(), Broken> {
     let simulation = Simulation::new(|setup| {
         let notes = setup.notes();
-        let noting =
-            Manifold::builder().offers::<()>().run_with(notes, |notes, (), up| async move {
-                let stop = up.ready(());
-                notes.note("the site is up");
-                stop.wait().await;
-                Ok(())
-            });
+        let noting = Manifold::builder().run_with(notes, |notes, (), up| async move {
+            let stop = up.ready(());
+            notes.note("the site is up");
+            stop.wait().await;
+            Ok(())
+        });
         setup.install(SITE, noting);
     });
 
@@ -267,12 +266,11 @@ fn it_is_calm_where_nothing_strikes() -> Result<(), Broken> {
     let simulation = |faults| {
         let simulation = Simulation::new(|setup| {
             let notes = setup.notes();
-            let noting =
-                Manifold::builder().offers::<()>().run_with(notes, |notes, (), up| async move {
-                    notes.note(format!("it is calm: {}", notes.is_calm()));
-                    up.ready(()).wait().await;
-                    Ok(())
-                });
+            let noting = Manifold::builder().run_with(notes, |notes, (), up| async move {
+                notes.note(format!("it is calm: {}", notes.is_calm()));
+                up.ready(()).wait().await;
+                Ok(())
+            });
             setup.install(SITE, noting);
         });
         simulation.faults(faults).run(0, Mode::Safety)

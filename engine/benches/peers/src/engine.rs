@@ -63,7 +63,7 @@ async fn engine(others: usize) -> (Engine, Events) {
 
 fn failing(fail: &Arc<Notify>, started: &Count) -> Manifold {
     let config = (Arc::clone(fail), started.clone());
-    Manifold::builder().offers::<()>().run_with(config, |(fail, started), (), up| async move {
+    Manifold::builder().run_with(config, |(fail, started), (), up| async move {
         let stop = up.ready(());
         started.add();
         tokio::select! {

@@ -191,7 +191,7 @@ fn what_must_come_to_hold_is_waited_for_and_told_if_it_does_not() -> TestResult 
             let notes = setup.notes();
             let count = Arc::new(AtomicU64::new(0));
             // It works only when all is calm.
-            let working = Manifold::builder().offers::<()>().run_with(
+            let working = Manifold::builder().run_with(
                 (notes, Arc::clone(&count)),
                 |(notes, count), (), up| async move {
                     let stop = up.ready(());

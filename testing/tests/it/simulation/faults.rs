@@ -37,7 +37,7 @@ fn staged_slowly(notes: Notes) -> Manifold {
 
 /// Returns a closure that waits several times before it is up, and notes when it has begun.
 fn closure_slowly(notes: Notes) -> Manifold {
-    Manifold::builder().offers::<()>().run_with(notes, |notes, (), up| async move {
+    Manifold::builder().run_with(notes, |notes, (), up| async move {
         notes.note("its start has begun");
         for _ in 0..3 {
             sleep(Duration::from_secs(1)).await;

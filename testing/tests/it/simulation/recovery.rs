@@ -26,7 +26,7 @@ fn picky(input: Name<u32>) -> Manifold {
 /// Returns a manifold that never comes up again after a worker of it did not run to its end.
 fn spoilt(input: Name<u32>) -> Manifold {
     let is_spoilt = Arc::new(AtomicBool::new(false));
-    let builder = Manifold::builder().inputs(input).offers::<()>();
+    let builder = Manifold::builder().inputs(input);
     builder.run_with(is_spoilt, |is_spoilt, _, up| async move {
         if is_spoilt.swap(true, Ordering::Relaxed) {
             return Err("its lock file is there already".into());
@@ -132,7 +132,7 @@ fn who_was_done_and_lacks_something_later_need_not_be_done_again() -> Result<(),
             if value == 0 {
                 return Err(Exit::missing("it is too late"));
             }
-            up.ready(());
+            drop(up.ready(()));
             Ok(())
         });
         setup.install(SITE, once);
@@ -208,7 +208,7 @@ fn slow_to_stop(stops_for: Duration) -> Manifold {
 
 /// Returns a manifold that kills its engine after a while.
 fn killer(after: Duration) -> Manifold {
-    let builder = Manifold::builder().inputs(EngineInput).offers::<()>();
+    let builder = Manifold::builder().inputs(EngineInput);
     builder.run(move |engine, up| async move {
         let stop = up.ready(());
         tokio::select! {

@@ -29,7 +29,7 @@ impl Subject {
         let mut change = Change::new().install(WATCHES, watcher);
         for (number, path) in files.paths.iter().enumerate() {
             let config = (path.clone(), Arc::clone(&told));
-            let user = Manifold::builder().inputs(WATCHES).offers::<()>().run_with(
+            let user = Manifold::builder().inputs(WATCHES).run_with(
                 config,
                 |(path, told), watches, up| async move {
                     let mut file = watches.watch(&path)?;
