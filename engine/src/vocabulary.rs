@@ -3,6 +3,7 @@
 //! These modules import nothing from the rest of the engine.
 
 pub(crate) mod backoff;
+pub(crate) mod backtrace;
 pub(crate) mod chunks;
 pub(crate) mod clock;
 pub(crate) mod discard;

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::panic;
 
-use crankcase_engine::{ConfigError, WithCauses};
+use crankcase_engine::{ConfigError, Panicked, WithCauses};
 use thiserror::Error;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -28,7 +28,8 @@ const SPANS: [&str; 2] = ["crankcase_engine::observe", "crankcase_workers::child
 ///
 /// A line that nobody reads is waited for, on a pipe or a terminal, for 1 s at most; it and those
 /// after it are dropped, until there is a reader again, who is told how many. A panic is a line of
-/// the log, with its place.
+/// the log, with its place; with `RUST_BACKTRACE=1` also with the functions of the program that were
+/// on the stack, which are in the report too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Logging {
@@ -142,16 +143,17 @@ impl Logging {
 }
 
 /// Has panics be lines of the log, as long as errors are: what writes them to stderr otherwise waits
-/// for whoever reads it.
+/// for whoever reads it. Their backtraces are noted for the report too.
 fn log_panics() {
     let otherwise = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
+        let backtrace = Panicked::note(info).map(|lines| lines.replace('\n', ", "));
         if !tracing::enabled!(Level::ERROR) {
             return otherwise(info);
         }
         let place = info.location().map(ToString::to_string);
         let message = info.payload_as_str().unwrap_or("no message");
-        tracing::error!(place, reason = message, "a panic");
+        tracing::error!(place, reason = message, backtrace, "a panic");
     }));
 }
 

@@ -97,6 +97,7 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
         ("waits until", worker.until.as_ref()),
         ("last error", error.map(|error| &error.text)),
         ("last error at", error.map(|error| &error.at)),
+        ("backtrace", error.and_then(|error| error.backtrace.as_ref())),
         ("no report of its own", worker.reporter.as_ref()),
     ];
     for (label, text) in texts {

@@ -236,6 +236,9 @@ pub struct ErrorReport {
     pub text: String,
     /// Whether the worker panicked.
     pub is_panic: bool,
+    /// The backtrace of a panic; see [`Panicked::backtrace`](crate::Panicked::backtrace).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backtrace: Option<String>,
     /// When the worker ended.
     pub at: Timestamp,
 }

@@ -200,7 +200,7 @@ impl EventLoop {
             let manifold = self.registry.slots[node].manifold.as_ref();
             let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
             let text = overdue(settings, &self.shared.environment.policy);
-            let error = LastError { text, is_panic: false, at: self.pace.now };
+            let error = LastError { text, is_panic: false, backtrace: None, at: self.pace.now };
             self.registry.slots[node].extras_mut().last_error = Some(error);
         }
     }

@@ -200,7 +200,12 @@ impl EventLoop {
         self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
         if let Some(failure) = failure {
             if !is_obsolete {
-                let error = LastError { text: failure.text, is_panic, at: self.pace.now };
+                let error = LastError {
+                    text: failure.text,
+                    is_panic,
+                    backtrace: failure.backtrace,
+                    at: self.pace.now,
+                };
                 self.registry.slots[node].extras_mut().last_error = Some(error);
             }
             if let Some((severity, error)) = failure.fatal {

@@ -86,6 +86,7 @@ impl Registry {
         let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
             is_panic: error.is_panic,
+            backtrace: error.backtrace.clone(),
             at: self.wall(error.at).into(),
         });
         let degraded = slot.degraded().map(str::to_owned);

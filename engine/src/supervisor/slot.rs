@@ -103,6 +103,7 @@ impl WorkerSlot {
 pub(super) struct LastError {
     pub(super) text: String,
     pub(super) is_panic: bool,
+    pub(super) backtrace: Option<String>,
     pub(super) at: Stamp,
 }
 

@@ -1,10 +1,11 @@
 use std::error::Error;
 use std::fmt;
+use std::panic::PanicHookInfo;
 
 use serde::Serialize;
 
 use crate::vocabulary::error::{BoxError, WithCauses};
-use crate::vocabulary::text;
+use crate::vocabulary::{backtrace, text};
 
 /// What a worker ends with: `Ok` when it is done, an [`Exit`] for every other end.
 ///
@@ -157,23 +158,57 @@ impl fmt::Display for Exit {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Panicked {
     message: String,
+    backtrace: Option<String>,
 }
 
 impl Panicked {
     /// Returns the panic for a payload that [`std::panic::catch_unwind`] caught.
     pub(crate) fn from_payload(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
-            Ok(text) => *text,
+            Ok(text) => Some(*text),
             Err(payload) => match payload.downcast::<&'static str>() {
-                Ok(text) => (*text).to_owned(),
+                Ok(text) => Some((*text).to_owned()),
                 Err(payload) => {
                     // The drop of the payload is foreign code and may panic again.
                     std::mem::forget(payload);
-                    "a value that is not text".to_owned()
+                    None
                 }
             },
         };
-        Self { message }
+        let backtrace = backtrace::take(message.as_deref());
+        let message = message.unwrap_or_else(|| "a value that is not text".to_owned());
+        Self { message, backtrace }
+    }
+
+    /// Notes the backtrace of a panic, for [`backtrace`](Self::backtrace) and the report. Returns
+    /// it for a log.
+    ///
+    /// Call it in the panic hook of a program, because the stack is gone where a panic is caught.
+    /// The engine sets no hook; the hook of an `Agent` that logs does call this. Returns `None`
+    /// unless `RUST_BACKTRACE` or `RUST_LIB_BACKTRACE` asks for backtraces; see
+    /// [`std::backtrace`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::Panicked;
+    ///
+    /// std::panic::set_hook(Box::new(|info| {
+    ///     let backtrace = Panicked::note(info).unwrap_or_default();
+    ///     eprintln!("{info}\n{backtrace}");
+    /// }));
+    /// ```
+    pub fn note(info: &PanicHookInfo<'_>) -> Option<String> {
+        backtrace::note(info)
+    }
+
+    /// Returns the functions on the stack, innermost first, one on each line, cut after 64 KiB.
+    /// `None` unless the panic hook has called [`note`](Self::note) and backtraces are on.
+    ///
+    /// The functions are those of the program itself. If it has none there, they are those of its
+    /// dependencies. Generic arguments are left out.
+    pub fn backtrace(&self) -> Option<&str> {
+        self.backtrace.as_deref()
     }
 
     /// Returns the panic's message.

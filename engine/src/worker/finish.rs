@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::vocabulary::error::SharedError;
-use crate::vocabulary::exit::{EndKind, Outcome};
+use crate::vocabulary::exit::{EndKind, Outcome, Panicked};
 use crate::vocabulary::settings::Severity;
 
 /// The end of a worker, after the filters and the classifier were applied.
@@ -19,8 +19,17 @@ pub(crate) struct Failure {
     /// The text of the error, cut after 64 KiB.
     pub(crate) text: String,
     pub(crate) is_panic: bool,
+    /// The backtrace of a panic, if it was noted.
+    pub(crate) backtrace: Option<String>,
     /// The error and its severity, if it stops the engine.
     pub(crate) fatal: Option<(Severity, SharedError)>,
+}
+
+impl Failure {
+    pub(crate) fn new(text: String, panicked: Option<&Panicked>) -> Self {
+        let backtrace = panicked.and_then(Panicked::backtrace).map(str::to_owned);
+        Self { text, is_panic: panicked.is_some(), backtrace, fatal: None }
+    }
 }
 
 impl fmt::Debug for Failure {

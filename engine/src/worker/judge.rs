@@ -56,7 +56,7 @@ impl Finish {
             Ok(()) => Self::of_done(stop),
             Err(Exit::Bounce) => Self { kind: EndKind::Bounce, failure: None },
             Err(Exit::Uninstall) => Self { kind: EndKind::Uninstall, failure: None },
-            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, &reason, false),
+            Err(Exit::Missing(reason)) => Self::because(EndKind::Missing, &reason, None),
             Err(exit) => {
                 let own = settings.and_then(|settings| settings.classifier.as_ref());
                 let severity = own.unwrap_or(&environment.classifier)(&exit);
@@ -67,7 +67,8 @@ impl Finish {
 
     fn of_error(exit: Exit, severity: Severity) -> Self {
         let kind = if severity.is_fatal() { EndKind::Fatal } else { EndKind::Failed };
-        let mut finish = Self::because(kind, &exit, exit.is_panic());
+        let panicked = exit.error().and_then(|error| error.downcast_ref());
+        let mut finish = Self::because(kind, &exit, panicked);
         if let Exit::Failed(error) | Exit::Fatal(error) = exit
             && severity.is_fatal()
             && let Some(failure) = &mut finish.failure
@@ -77,24 +78,26 @@ impl Finish {
         finish
     }
 
-    fn because(kind: EndKind, why: &dyn Display, is_panic: bool) -> Self {
+    fn because(kind: EndKind, why: &dyn Display, panicked: Option<&Panicked>) -> Self {
         // An error means the same if its text panics.
         let written = catch_unwind(AssertUnwindSafe(|| text::written(why)));
-        let (text, is_panic) = match written {
-            Ok(text) => (text, is_panic),
-            Err(payload) => (Panicked::from_payload(payload).to_string(), true),
+        let failure = match written {
+            Ok(text) => Failure::new(text, panicked),
+            Err(payload) => {
+                let panicked = Panicked::from_payload(payload);
+                Failure::new(panicked.to_string(), Some(&panicked))
+            }
         };
-        let failure = Failure { text, is_panic, fatal: None };
         Self { kind, failure: Some(Box::new(failure)) }
     }
 
     /// Returns the end of a worker whose filter or classifier panicked.
     pub(crate) fn of_panic(panic: &Panicked) -> Self {
-        Self::because(EndKind::Failed, panic, true)
+        Self::because(EndKind::Failed, panic, Some(panic))
     }
 
     fn failed(text: &str) -> Self {
-        Self::because(EndKind::Failed, &text, false)
+        Self::because(EndKind::Failed, &text, None)
     }
 }
 

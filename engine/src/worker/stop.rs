@@ -122,13 +122,14 @@ impl Stop {
     {
         let linger = self.linger();
         let task = tokio::task::spawn_blocking(move || {
-            let result = catch_unwind(AssertUnwindSafe(work));
+            // On this thread, which has noted the backtrace of a panic.
+            let result = catch_unwind(AssertUnwindSafe(work)).map_err(Panicked::from_payload);
             // The order matters: a result that nobody waits for is dropped before the worker is
             // gone.
             (result, linger)
         });
         match task.await {
-            Ok((result, _linger)) => result.map_err(Panicked::from_payload),
+            Ok((result, _linger)) => result,
             Err(error) => Err(Panicked::from_payload(Box::new(error.to_string()))),
         }
     }

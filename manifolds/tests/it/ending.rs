@@ -135,6 +135,45 @@ async fn a_fatal_error_is_said_though_a_second_signal_cuts_the_stop_short() -> T
     Ok(())
 }
 
+/// Starts an agent with a worker that panics, and returns the backtrace in its log and in its
+/// report.
+async fn backtraces_of(rust_backtrace: &str) -> Result<[Option<String>; 2], Error> {
+    let folder = tempfile::tempdir()?;
+    let variables = [("RUST_BACKTRACE", rust_backtrace.as_ref())];
+    let mut agent = Agent::spawn_with(folder.path(), &["json", "panicking"], &variables)?;
+    let texts = ["\"a panic\"", "a worker has ended", "the control socket listens"];
+    agent.until_all(&texts).await?;
+
+    let report = agent.client().await?.report(Some("/agent/panicking")).await?;
+    let Subject::Worker(worker) = report else { return Err("it is no worker".into()) };
+    agent.send(Signal::TERM)?;
+    let (_, log) = agent.end().await?;
+    let panic = log.lines().find(|line| line.contains("\"a panic\"")).ok_or("no panic")?;
+    let panic: serde_json::Value = serde_json::from_str(panic)?;
+    let logged = panic["fields"]["backtrace"].as_str().map(str::to_owned);
+    Ok([logged, worker.error.ok_or("no error")?.backtrace])
+}
+
+#[tokio::test]
+async fn a_panics_backtrace_is_in_the_log_and_in_the_report() -> TestResult {
+    let [logged, reported] = backtraces_of("1").await?;
+
+    let reported = reported.ok_or("it is not in the report")?;
+    assert_eq!(logged, Some(reported.replace('\n', ", ")));
+    let first = reported.lines().next().ok_or("it is empty")?;
+    assert!(first.starts_with("_02_misbehaving::panicking::"), "{reported}");
+    assert!(first.contains("examples/02_misbehaving.rs:"), "{reported}");
+    assert!(reported.lines().all(|line| line.len() < 200), "{reported}");
+    assert!(reported.lines().all(|line| line.contains("02_misbehaving")), "{reported}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_panic_has_no_backtrace_unless_it_is_asked_for() -> TestResult {
+    assert_eq!(backtraces_of("0").await?, [None, None]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_panic_does_not_end_the_agent() -> TestResult {
     let folder = tempfile::tempdir()?;

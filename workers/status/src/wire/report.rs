@@ -106,6 +106,9 @@ pub struct WorkerError {
     pub text: String,
     /// Whether the worker panicked.
     pub is_panic: bool,
+    /// The backtrace of a panic, a function on each line, if the agent runs with `RUST_BACKTRACE=1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backtrace: Option<String>,
     /// When it ended, in RFC 3339.
     pub at: String,
 }
