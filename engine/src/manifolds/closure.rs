@@ -26,7 +26,7 @@ use crate::worker::host::Identity;
 use crate::worker::launch::{Blueprint, InputValues, Launch};
 use crate::worker::publish::{Changes, Forwarder, Handoff, Passing};
 use crate::worker::stop::Stop;
-use crate::worker::task::{Callbacks, NEVER_UP, Offered, TaskState};
+use crate::worker::task::{NEVER_UP, Offered, Steps, TaskState};
 
 /// The outputs of a closure worker: a tuple of up to eight values, each of a different type.
 ///
@@ -283,6 +283,13 @@ impl<O> fmt::Debug for Up<O> {
     }
 }
 
+/// The start of a closure worker, which has none: it begins with its run.
+type Unstarted = Pending<Result<Infallible, Exit>>;
+
+fn run_unstarted<F>(worker: Infallible, _stop: Stop) -> F {
+    match worker {}
+}
+
 /// The body of a closure worker's manifold.
 pub(super) struct Closure<I, S, O> {
     inputs: I,
@@ -316,28 +323,36 @@ where
     }
 
     fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle> {
-        let callbacks = Callbacks {
-            manifold: definition,
-            begin:
-                |definition: &Definition<Self>,
-                 input_values: InputValues,
-                 ctx: Context,
-                 handoff: &mut Handoff,
-                 mut state: Pin<&mut TaskState<Pending<Result<Infallible, Exit>>, F>>| {
-                    let mut given = Given::new(input_values, ctx);
-                    let values = definition.body.inputs.take(&mut given);
-                    if O::CHANGES {
-                        *handoff = Handoff::new();
-                    }
-                    let up =
-                        Up::new(given.into_context(), Follower::Task(handoff.clone(), task::try_id()));
-                    let run = (definition.body.run)(values, up);
-                    state.set(TaskState::Run { run });
-                },
-            offer: |_: &Definition<Self>, worker: &Infallible, _: &Identity, _: &mut Changes| match *worker {},
-            run: |worker: Infallible, _: Stop| match worker {},
-        };
-        launch.spawn(callbacks)
+        launch.spawn(definition, run_unstarted)
+    }
+}
+
+impl<I, S, F, O> Steps<Infallible, Unstarted, F> for Definition<Closure<I, S, O>>
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Fn(I::Values, Up<O>) -> F + Send + Sync + 'static,
+    F: Future<Output = Outcome> + Send + 'static,
+    O: Offers,
+{
+    fn begin(
+        &self,
+        input_values: InputValues,
+        ctx: Context,
+        handoff: &mut Handoff,
+        mut state: Pin<&mut TaskState<Unstarted, F>>,
+    ) {
+        let mut given = Given::new(input_values, ctx);
+        let values = self.body.inputs.take(&mut given);
+        if O::CHANGES {
+            *handoff = Handoff::new();
+        }
+        let follower = Follower::Task(handoff.clone(), task::try_id());
+        let run = (self.body.run)(values, Up::new(given.into_context(), follower));
+        state.set(TaskState::Run { run });
+    }
+
+    fn offer(&self, worker: &Infallible, _: &Identity, _: &mut Changes) -> Offered {
+        match *worker {}
     }
 }
 

@@ -19,8 +19,7 @@ use crate::worker::context::Context;
 use crate::worker::host::Identity;
 use crate::worker::launch::{InputValues, Launch};
 use crate::worker::publish::{Changes, Handoff};
-use crate::worker::stop::Stop;
-use crate::worker::task::{Callbacks, Offered, TaskState};
+use crate::worker::task::{Offered, Steps, TaskState};
 
 /// A function that starts a worker. Every function or closure that returns such a future is one.
 pub trait Start<V, W>: Send + Sync + 'static {
@@ -193,33 +192,34 @@ where
     }
 
     fn launch(definition: Arc<Definition<Self>>, launch: Launch) -> Option<AbortHandle> {
-        let callbacks = Callbacks {
-            manifold: definition,
-            begin: |definition: &Definition<Self>,
-                    input_values: InputValues,
-                    ctx: Context,
-                    _: &mut Handoff,
-                    mut state: Pin<&mut TaskState<_, _>>| {
-                let mut given = Given::new(input_values, ctx);
-                let values = definition.body.inputs.take(&mut given);
-                let start = definition.body.start.start(values, given.into_context());
-                state.set(TaskState::Start { start });
-            },
-            offer: |definition: &Definition<Self>,
-                    worker: &W,
-                    identity: &Identity,
-                    changes: &mut Changes| {
-                let Self { outputs, reporter, .. } = &definition.body;
-                Offered {
-                    outputs: outputs
-                        .iter()
-                        .map(|output| output(worker, identity, changes))
-                        .collect(),
-                    reporter: reporter.as_ref().map(|make| make(worker)),
-                }
-            },
-            run: |worker: W, stop: Stop| worker.run(stop),
-        };
-        launch.spawn(callbacks)
+        launch.spawn(definition, W::run)
+    }
+}
+
+impl<I, S, W, R> Steps<W, S::Future, R> for Definition<Staged<I, S, W>>
+where
+    I: Inputs + Send + Sync + 'static,
+    S: Start<I::Values, W>,
+    W: Worker,
+{
+    fn begin(
+        &self,
+        input_values: InputValues,
+        ctx: Context,
+        _handoff: &mut Handoff,
+        mut state: Pin<&mut TaskState<S::Future, R>>,
+    ) {
+        let mut given = Given::new(input_values, ctx);
+        let values = self.body.inputs.take(&mut given);
+        let start = self.body.start.start(values, given.into_context());
+        state.set(TaskState::Start { start });
+    }
+
+    fn offer(&self, worker: &W, identity: &Identity, changes: &mut Changes) -> Offered {
+        let Staged { outputs, reporter, .. } = &self.body;
+        Offered {
+            outputs: outputs.iter().map(|output| output(worker, identity, changes)).collect(),
+            reporter: reporter.as_ref().map(|make| make(worker)),
+        }
     }
 }

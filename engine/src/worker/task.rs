@@ -54,33 +54,39 @@ impl Offered {
     }
 }
 
-/// The functions of a manifold that start and run one worker.
-pub(crate) struct Callbacks<M, B, P, N> {
-    pub(crate) manifold: Arc<M>,
-    pub(crate) begin: B,
-    pub(crate) offer: P,
-    pub(crate) run: N,
+/// The steps by which a manifold starts a worker `W` with a future `F`, and runs it with a future
+/// `R`.
+///
+/// A trait and not closures, because a backtrace writes the type of a worker's task in many frames,
+/// and the type of each closure repeats the manifold's.
+pub(crate) trait Steps<W, F, R>: Blueprint + 'static {
+    /// Puts the first future into the task's state.
+    fn begin(
+        &self,
+        input_values: InputValues,
+        ctx: Context,
+        handoff: &mut Handoff,
+        state: Pin<&mut TaskState<F, R>>,
+    );
+
+    /// Takes the outputs and the reporter from a worker that has started.
+    fn offer(&self, worker: &W, identity: &Identity, changes: &mut Changes) -> Offered;
 }
 
 impl Launch {
-    /// Runs a worker in a task.
-    pub(crate) fn spawn<M, W, F, R, B, P, N>(
-        mut self,
-        callbacks: Callbacks<M, B, P, N>,
-    ) -> Option<AbortHandle>
+    /// Runs a worker in a task. `run` makes the future of a worker that has started.
+    pub(crate) fn spawn<M, W, F, R, N>(mut self, manifold: Arc<M>, run: N) -> Option<AbortHandle>
     where
-        M: Blueprint + 'static,
+        M: Steps<W, F, R>,
         F: Future<Output = Result<W, Exit>> + Send + 'static,
         R: Future<Output = Outcome> + Send + 'static,
-        B: Fn(&M, InputValues, Context, &mut Handoff, Pin<&mut TaskState<F, R>>) + Send + 'static,
-        P: Fn(&M, &W, &Identity, &mut Changes) -> Offered + Send + 'static,
         N: Fn(W, Stop) -> R + Send + 'static,
     {
         let guard = Guard::new(&mut self);
         let environment = guard.identity().environment();
         let runtime = environment.runtime_of(guard.settings.as_deref()).clone();
         let state = TaskState::New { input_values: self.input_values, ctx: Some(self.ctx) };
-        let task = Task { state, callbacks, beside: None, guard };
+        let task = Task { state, manifold, run, beside: None, guard };
         Some(runtime.spawn(task).abort_handle())
     }
 }
@@ -88,16 +94,17 @@ impl Launch {
 pin_project! {
     /// The task of one worker. Written by hand, because an `async` block would hold the worker
     /// twice.
-    struct Task<M, F, R, B, P, N> {
+    struct Task<M, F, R, N> {
         #[pin]
         state: TaskState<F, R>,
-        callbacks: Callbacks<M, B, P, N>,
+        manifold: Arc<M>,
+        run: N,
         // Dropped after the worker's future and before its end is sent.
         beside: Option<Box<Beside>>,
         guard: Guard,
     }
 
-    impl<M, F, R, B, P, N> PinnedDrop for Task<M, F, R, B, P, N> {
+    impl<M, F, R, N> PinnedDrop for Task<M, F, R, N> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
             if end(this.state, this.beside).is_some() {
@@ -161,24 +168,24 @@ impl Beside {
     }
 }
 
-impl<M, W, F, R, B, P, N> Future for Task<M, F, R, B, P, N>
+impl<M, W, F, R, N> Future for Task<M, F, R, N>
 where
-    M: Blueprint,
+    M: Steps<W, F, R>,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, InputValues, Context, &mut Handoff, Pin<&mut TaskState<F, R>>),
-    P: Fn(&M, &W, &Identity, &mut Changes) -> Offered,
     N: Fn(W, Stop) -> R,
 {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let advanced = catch_unwind(AssertUnwindSafe(|| {
+        let mut advance = || {
             let observed = self.guard.observed.as_ref().map(|observed| observed.span());
             let _entered = observed.as_ref().map(|span| span.enter());
             self.as_mut().advance(cx)
-        }));
-        let mut outcome = match advanced {
+        };
+        // Not generic, because a backtrace writes a generic frame with all of the worker's types.
+        let advance: &mut dyn FnMut() -> Poll<Outcome> = &mut advance;
+        let mut outcome = match catch_unwind(AssertUnwindSafe(advance)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(outcome)) => outcome,
             Err(payload) => Err(panicked(payload)),
@@ -193,13 +200,11 @@ where
     }
 }
 
-impl<M, W, F, R, B, P, N> Task<M, F, R, B, P, N>
+impl<M, W, F, R, N> Task<M, F, R, N>
 where
-    M: Blueprint,
+    M: Steps<W, F, R>,
     F: Future<Output = Result<W, Exit>>,
     R: Future<Output = Outcome>,
-    B: Fn(&M, InputValues, Context, &mut Handoff, Pin<&mut TaskState<F, R>>),
-    P: Fn(&M, &W, &Identity, &mut Changes) -> Offered,
     N: Fn(W, Stop) -> R,
 {
     /// Asks the wrapper whether the worker may go on or must end.
@@ -209,7 +214,7 @@ where
             TaskState::New { input_values, ctx: Some(ctx) } => {
                 let beside = this.beside.get_or_insert_default();
                 if beside.wrapped.is_none() {
-                    beside.wrapped = this.guard.wrap(ctx, input_values, &*this.callbacks.manifold);
+                    beside.wrapped = this.guard.wrap(ctx, input_values, &**this.manifold);
                 }
                 WrapPoint::Begin
             }
@@ -237,8 +242,7 @@ where
                         return Poll::Ready(Err(exit));
                     }
                     let mut handoff = Handoff::default();
-                    let (manifold, state) = (&this.callbacks.manifold, this.state.as_mut());
-                    (this.callbacks.begin)(manifold, input_values, ctx, &mut handoff, state);
+                    this.manifold.begin(input_values, ctx, &mut handoff, this.state.as_mut());
                     if handoff.is_awaited() {
                         this.beside.get_or_insert_default().handoff = handoff;
                     }
@@ -253,13 +257,12 @@ where
                         if this.guard.stop.start_ended() {
                             return Poll::Ready(Ok(()));
                         }
-                        let Callbacks { manifold, offer, run, .. } = &*this.callbacks;
                         let (identity, mut changes) = (this.guard.identity(), Changes::default());
-                        let offered = offer(manifold, &worker, identity, &mut changes);
+                        let offered = this.manifold.offer(&worker, identity, &mut changes);
                         if !changes.is_empty() {
                             this.beside.get_or_insert_default().changes = changes;
                         }
-                        let run = run(worker, this.guard.stop.clone());
+                        let run = (this.run)(worker, this.guard.stop.clone());
                         this.state.set(TaskState::Run { run });
                         if let Some(observed) = &this.guard.observed {
                             observed.started();
