@@ -46,6 +46,7 @@ pub(crate) mod tree;
 pub(crate) mod turns;
 mod uninstall;
 mod waiting;
+mod waits;
 mod walk;
 mod walks;
 mod why;

@@ -159,6 +159,19 @@ pub enum ChangeError {
         /// The names on the cycle. Each depends on the next, and the last on the first.
         path: Vec<String>,
     },
+    /// A worker would wait for itself: in its start it waits for an output, and the worker behind
+    /// that output waits for the first one, directly or through others. Declare one of them as an
+    /// input of the other, or wait after the worker is up.
+    #[error(
+        "{:?} cannot wait for {:?}: it would wait for itself: {}",
+        path[0],
+        path.get(1).unwrap_or(&path[0]),
+        arrows(path)
+    )]
+    WaitCycle {
+        /// The names on the circle. Each waits for the next, and the last for the first.
+        path: Vec<String>,
+    },
     /// A manifold has a setting that cannot be used.
     #[error("cannot install manifold {name:?}")]
     Settings {

@@ -2,11 +2,11 @@
 
 use super::Engine;
 use crate::seen::report::WorkerState;
-use crate::seen::why::Why;
+use crate::seen::why::{Why, WhyStep};
 use crate::supervisor::call::{Chain, Question};
 
-/// Returns the chain from a worker to the root cause. Each step goes from a user to one of its
-/// inputs. This makes no cycle, even across engines, so the chain ends.
+/// Returns the chain from a worker to the root cause. It ends before it comes to a worker again:
+/// workers that wait for each other through the engine may make a circle.
 pub(super) async fn why(engine: &Engine, name: &str) -> Option<Why> {
     let Chain { mut steps, mut handed_by } = ask(engine, name).await?;
     let mut shared = engine.shared.clone();
@@ -15,6 +15,10 @@ pub(super) async fn why(engine: &Engine, name: &str) -> Option<Why> {
         // If the engine is gone, the chain ends with the missing value.
         let Some(next) = engine.shared.tree.find(&path) else { break };
         let Some(chain) = ask(&engine.beside(next.clone()), name.as_str()).await else { break };
+        let is_known = |step: &WhyStep| steps.iter().any(|known| known.path == step.path);
+        if chain.steps.iter().any(is_known) {
+            break;
+        }
         match &*chain.steps {
             // The worker has handed the value over in the meantime.
             [only] if only.state == WorkerState::Running => break,

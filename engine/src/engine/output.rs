@@ -1,12 +1,14 @@
 //! A request for the value behind a name, to await or to follow.
 
 use std::fmt;
-use std::future::IntoFuture;
+use std::future::{IntoFuture, pending};
 use std::pin::Pin;
+
+use tokio::sync::watch;
 
 use super::Engine;
 use crate::change::ChangeError;
-use crate::supervisor::call::Question;
+use crate::supervisor::call::{Awaited, Question};
 use crate::supervisor::life::Life;
 use crate::vocabulary::live::{EngineGone, Live};
 use crate::vocabulary::name::Name;
@@ -19,6 +21,11 @@ impl Engine {
     /// Awaiting waits until a worker offers the value, however long that takes. The name need not
     /// be installed. If a manifold without this output is installed during the wait, the wait goes
     /// on, because another manifold may still offer the value.
+    ///
+    /// A worker that awaits through its own handle, an [`EngineInput`](crate::EngineInput), shows
+    /// that it waits: in [`why`](Self::why) and in [`graph`](Self::graph). But such a wait does not
+    /// order starts and stops; prefer a declared input. If the worker is starting and would wait for
+    /// itself, the wait is refused with [`ChangeError::WaitCycle`].
     pub fn output<T>(&self, name: Name<T>) -> OutputRequest<T>
     where
         T: Clone + Send + Sync + 'static,
@@ -60,14 +67,39 @@ impl<T: Clone + Send + Sync + 'static> IntoFuture for OutputRequest<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let mut life = self.engine.shared.life.clone();
-            let mut live = self.follow().await?;
-            tokio::select! {
-                biased;
-                // A worker that is not up when the engine is killed never comes up.
-                _ = life.wait_for(|life| !matches!(life, Life::Running)) => Err(ChangeError::Stopped),
-                value = live.value() => value.map_err(|EngineGone| ChangeError::Stopped),
-            }
+            let asker = self.engine.caller.asker;
+            let Some(asker) = asker else {
+                return wait_for(&mut life, &mut self.follow().await?, pending()).await;
+            };
+            let Self { engine, name } = self;
+            let question = |reply| Question::Await(name.into_text(), Kind::of::<T>(), asker, reply);
+            let awaited = engine.ask(question).await.unwrap_or(Err(ChangeError::Stopped))?;
+            let Awaited { followed, refused, waiting: _waiting } = awaited;
+            let mut live = Live::new(followed.receiver, None).pinned(followed.pinned);
+            let refused = async {
+                match refused.await {
+                    Ok(error) => error,
+                    // The worker need not wait.
+                    Err(_) => pending().await,
+                }
+            };
+            wait_for(&mut life, &mut live, refused).await
         })
+    }
+}
+
+/// Waits until there is a value, the wait is refused, or the engine is killed.
+async fn wait_for<T: Clone + Send + Sync + 'static>(
+    life: &mut watch::Receiver<Life>,
+    live: &mut Live<T>,
+    refused: impl Future<Output = ChangeError>,
+) -> Result<T, ChangeError> {
+    tokio::select! {
+        biased;
+        // A worker that is not up when the engine is killed never comes up.
+        _ = life.wait_for(|life| !matches!(life, Life::Running)) => Err(ChangeError::Stopped),
+        value = live.value() => value.map_err(|EngineGone| ChangeError::Stopped),
+        error = refused => Err(error),
     }
 }
 

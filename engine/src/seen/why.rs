@@ -34,6 +34,9 @@ pub struct WhyStep {
     /// was ever started there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
+    /// What it waits for apart from its inputs, in its own words or as paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<String>,
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,
@@ -60,6 +63,7 @@ impl fmt::Display for Why {
 fn verb(state: WorkerState) -> &'static str {
     match state {
         WorkerState::Closing => "closes after",
+        WorkerState::Starting => "is starting, and waits for",
         _ => "waits for",
     }
 }
@@ -78,6 +82,9 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
     }
     if let Some(error) = &step.error {
         write!(f, ": {error}")?;
+    }
+    if let Some(awaits) = &step.awaits {
+        write!(f, ", and waits for {awaits}")?;
     }
     if let Some(origin) = &step.parked_by {
         write!(f, " ({origin})")?;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use super::ask::Snapshot;
 use super::job::Job;
 use super::reply::Reply;
@@ -15,6 +17,7 @@ use crate::vocabulary::follow;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::settings::HandedBy;
 use crate::vocabulary::value::{Kind, Value};
+use crate::worker::awaits::Waiting;
 use crate::worker::host::Host;
 use crate::worker::message::Message;
 
@@ -29,6 +32,8 @@ pub(crate) enum Call {
 pub(crate) enum Question {
     Preview(Ops, Reply<Result<Preview, ChangeError>>),
     Follow(Text, &'static Kind, Reply<Result<Followed, ChangeError>>),
+    /// Like `Follow`, for a worker that waits until there is a value.
+    Await(Text, &'static Kind, (NodeId, Generation), Reply<Result<Awaited, ChangeError>>),
     Settled(Reply<()>),
     /// Answered only by the loop's task, to show that it gets its turn.
     Turn(Reply<()>),
@@ -51,6 +56,14 @@ pub(crate) struct Chain {
 pub(crate) struct Followed {
     pub(crate) receiver: follow::Receiver<Option<Value>>,
     pub(crate) pinned: Pinned,
+}
+
+/// A followed name that a worker waits for.
+pub(crate) struct Awaited {
+    pub(crate) followed: Followed,
+    /// Closed if the worker need not wait.
+    pub(crate) refused: oneshot::Receiver<ChangeError>,
+    pub(crate) waiting: Waiting,
 }
 
 /// Keeps a name while a follower outside the loop needs it.

@@ -154,6 +154,7 @@ impl EventLoop {
                 }
             }
             self.registry.machine.end_group();
+            self.registry.refuse_circles();
             job.stage = JobStage::Settle;
         }
         Ok(!self.carry_out(Scope::Calls))

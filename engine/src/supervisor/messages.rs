@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::EventLoop;
 use super::ask::Ask;
 use super::slot::{LastError, Uptime};
+use super::waits::{Wait, What};
 use crate::machine::{
     End, EndKind, Generation, Left, NodeId, Phase, Port, Rest, Status, StopStage, View,
 };
@@ -37,6 +38,11 @@ impl EventLoop {
             Message::Health { node, generation } => self.on_health(node, generation),
             Message::Gone { node, generation } => self.on_gone(node, generation),
             Message::Unpin(node) => self.registry.machine.unpin(node),
+            Message::Awaits { node, generation, id, what } => {
+                let what = What::Other(what);
+                self.registry.add_wait(node, Wait { generation, id, what });
+            }
+            Message::AwaitOver { node, id } => self.registry.end_wait(node, id),
         }
     }
 
@@ -89,6 +95,7 @@ impl EventLoop {
             (self.registry.ran(node, worker, self.pace.now), worker.is_obsolete);
         let View { stage, is_installed, .. } = self.registry.machine.view(node);
         let lingers = worker.stopper.lingers();
+        self.registry.waits.remove(&node);
         let slot = &mut self.registry.slots[node];
         slot.stopped = NonZeroU64::new(self.pace.now);
         if let Some(worker) = &mut slot.worker {

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use super::EventLoop;
-use super::call::{Followed, Pinned, Question};
+use super::call::{Awaited, Followed, Pinned, Question};
 use super::check::is_offered;
 use super::life::Verdict;
 use super::reply::answer;
+use super::waits::{Wait, What};
 use super::walk::Found;
 use crate::change::ChangeError;
+use crate::machine::{Generation, NodeId};
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::Kind;
 use crate::vocabulary::wake::wake;
+use crate::worker::awaits::Waiting;
 
 impl EventLoop {
     pub(super) fn answer(&mut self, question: Question) {
@@ -27,6 +32,10 @@ impl EventLoop {
                 answer(reply, preview);
             }
             Question::Follow(name, kind, reply) => answer(reply, self.follow(&name, kind)),
+            Question::Await(name, kind, asker, reply) => {
+                let awaited = self.follow_for(asker, &name, kind);
+                answer(reply, awaited);
+            }
             // A dropped reply tells the caller that the engine is stopping.
             Question::Settled(reply) if self.registry.machine.is_killed() => wake(|| drop(reply)),
             Question::Settled(reply) => self.jobs.waiting.add_for_rest(reply),
@@ -61,6 +70,26 @@ impl EventLoop {
         // If nobody waits for the answer any more, the pin is dropped with it.
         let pinned = Pinned { host: Arc::clone(&self.shared) as _, node };
         Ok(Followed { receiver, pinned })
+    }
+}
+
+impl EventLoop {
+    /// Follows a name for a worker that waits for its value.
+    fn follow_for(
+        &mut self,
+        (asker, generation): (NodeId, Generation),
+        name: &Text,
+        kind: &'static Kind,
+    ) -> Result<Awaited, ChangeError> {
+        let followed = self.follow(name, kind)?;
+        let (refuse, refused) = oneshot::channel();
+        let waiting = Waiting::new(Arc::clone(&self.shared) as _, asker);
+        let on = followed.pinned.node;
+        if self.registry.slots[on].value(kind.id()).is_none() {
+            let what = What::Output(on, kind, refuse);
+            self.registry.add_wait(asker, Wait { generation, id: waiting.id, what });
+        }
+        Ok(Awaited { followed, refused, waiting })
     }
 }
 

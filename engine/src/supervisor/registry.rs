@@ -11,6 +11,7 @@ use hashbrown::hash_table::Entry;
 
 use super::sets::is_pattern;
 use super::slot::{Slot, WorkerSlot};
+use super::waits::Waits;
 use crate::change::{Action, ChangeError};
 use crate::machine::{Generation, Machine, NodeId, Port, StopStage};
 use crate::vocabulary::chunks::Chunks;
@@ -50,6 +51,7 @@ pub(super) struct Registry {
     pub(super) slots: Chunks<Slot>,
     /// The families that workers follow, by the beginning of their names, and the node of each.
     pub(super) sets: Vec<(Text, NodeId)>,
+    pub(super) waits: Waits,
     ports: Map<TypeId, Port>,
     next_port: u32,
     /// Whether any manifold was ever installed as a part of a nested engine.
@@ -63,6 +65,7 @@ impl Registry {
             names: Names::default(),
             slots: Chunks::default(),
             sets: Vec::new(),
+            waits: Waits::default(),
             ports: Map::default(),
             next_port: 0,
             has_parts: false,

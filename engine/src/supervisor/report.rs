@@ -202,6 +202,12 @@ impl Registry {
             need: input.edge.need.as_str(),
             output: input.kind.name(),
         }));
+        graph.edges.extend(self.awaited_outputs(node).map(|(output, kind)| GraphEdge {
+            user: name.to_owned(),
+            input: self.name(output),
+            need: "awaited",
+            output: kind.name(),
+        }));
     }
 }
 

@@ -7,20 +7,23 @@ use super::call::Chain;
 use super::registry::Registry;
 use super::slot::LastError;
 use super::state::state_of;
-use crate::machine::{NodeId, Status};
+use crate::machine::NodeId;
 use crate::seen::event::Origin;
 use crate::seen::report::WorkerState;
 use crate::seen::why::WhyStep;
 use crate::vocabulary::clock::Stamp;
+use crate::vocabulary::hash::Set;
 use crate::vocabulary::settings::HandedBy;
 
 impl Registry {
     pub(super) fn why(&self, name: &str, now: Stamp) -> Option<Chain> {
         let mut node = self.find(name)?;
-        let mut steps = Vec::new();
+        let (mut steps, mut seen) = (Vec::new(), Set::default());
         loop {
             steps.push(self.why_step(node, now));
-            match self.next_cause(node) {
+            // Workers may wait for each other for a moment: until one of them is refused.
+            let is_first = seen.insert(node);
+            match self.next_cause(node).filter(|_| is_first) {
                 Some(cause) => node = cause,
                 None => return Some(Chain { steps, handed_by: self.missed_from(node) }),
             }
@@ -53,22 +56,17 @@ impl Registry {
             error: degraded.or_else(|| error.map(|error| error.text.clone())),
             parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
+            awaits: self.awaits(node),
             next_try_in: self.waits_until(slot, state).map(|until| left(until).as_secs_f64()),
         }
     }
 
-    /// Returns what a worker waits for: an input that is not up, or a user that has not stopped.
-    /// The graph has no cycle and a chain follows one direction only, so it ends.
+    /// Returns what a worker waits for: an input that is not up, an output that it has asked for, or
+    /// a user that has not stopped.
     fn next_cause(&self, node: NodeId) -> Option<NodeId> {
-        let is_up = |node: NodeId| self.machine.view(node).status == Status::Up;
         match state_of(&self.machine.view(node)) {
-            WorkerState::Waiting => {
-                let inputs = self.machine.inputs(node);
-                let mut unmet = inputs.filter(|(edge, _)| {
-                    let is_coming = self.machine.view(edge.target).status == Status::Coming;
-                    !is_up(edge.target) && (edge.need.gates() || is_coming)
-                });
-                unmet.next().map(|(edge, _)| edge.target)
+            WorkerState::Waiting | WorkerState::Starting => {
+                self.awaited_by(node).into_iter().next()
             }
             WorkerState::Closing => {
                 let mut users = self.machine.users(node);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::awaits::Waiting;
 use super::host::{Environment, Identity};
 use super::message::Message;
 use super::observe::Observed;
@@ -100,6 +101,53 @@ impl Context {
         F: FnOnce() -> T + Send + 'static,
     {
         self.stop.blocking(work).await
+    }
+
+    /// Awaits a future, and says meanwhile what the worker waits for: [`Engine::why`] shows it.
+    ///
+    /// Use it for what a start waits for and the engine cannot know: a gate, a lock, an answer from
+    /// elsewhere. The text completes "waits for", and is cut after 64 KiB. An output of the same
+    /// engine is better declared as an input; one that is awaited through the engine's own handle
+    /// shows by itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of the future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::{Engine, Manifold, Name};
+    /// use tokio::sync::watch;
+    ///
+    /// const WEB: Name<()> = Name::new("web");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (gate, opened) = watch::channel(false);
+    /// let web = Manifold::builder().run(move |(), up| {
+    ///     let mut opened = opened.clone();
+    ///     async move {
+    ///         let opened = opened.wait_for(|is_open| *is_open);
+    ///         up.context().awaiting("the gate \"upgraded\"", opened).await.map(drop)?;
+    ///         up.ready(()).wait().await;
+    ///         Ok(())
+    ///     }
+    /// });
+    /// let engine = Engine::builder().build()?;
+    /// engine.install(WEB, web).await?;
+    /// # tokio::task::yield_now().await;
+    /// let why = engine.why("web").await.map(|why| why.to_string());
+    /// assert_eq!(why.as_deref(), Some("/web is starting, and waits for the gate \"upgraded\""));
+    /// gate.send_replace(true);
+    /// engine.running(&WEB).await?;
+    /// engine.stop().await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`Engine::why`]: crate::Engine::why
+    pub async fn awaiting<F: Future>(&self, what: impl Into<String>, future: F) -> F::Output {
+        let _waiting = Waiting::begin(self.identity(), text::cut(what.into()));
+        future.await
     }
 
     pub(crate) fn identity(&self) -> &Identity {

@@ -42,4 +42,15 @@ pub(crate) enum Message {
         generation: Generation,
     },
     Unpin(NodeId),
+    /// A worker waits for something that is none of its inputs.
+    Awaits {
+        node: NodeId,
+        generation: Generation,
+        id: u64,
+        what: String,
+    },
+    AwaitOver {
+        node: NodeId,
+        id: u64,
+    },
 }

@@ -44,6 +44,7 @@ mod timeouts;
 mod tree;
 mod trees;
 mod turns;
+mod waits;
 mod why;
 mod wrapping;
 

@@ -13,6 +13,9 @@ use crate::flag::Flag;
 /// gate. It is a worker too, which does nothing; so a gate can live as long as its worker, or outlive
 /// it.
 ///
+/// A start that waits at a gate says so with `Context::awaiting`, and `Engine::why` then shows it:
+/// `ctx.awaiting("the gate \"upgraded\"", waiter.unlocked()).await`.
+///
 /// Like every lock, gates can deadlock those who use several: nobody should wait at one gate before
 /// it unlocks another that is waited for on the way to the first.
 ///

@@ -121,6 +121,9 @@ pub struct WhyStep {
     /// Who has parked it and why, if it is parked and that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
+    /// What it waits for apart from its inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<String>,
     /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
