@@ -29,9 +29,9 @@ use border::{Border, Crossing, Direction};
 ///
 /// | | what it does | what a change of the value bounces |
 /// | --- | --- | --- |
-/// | [`import`](Self::import) | the value is an input of the whole nested engine | the whole nested engine |
-/// | [`import_live`](Self::import_live) | the value is offered in the nested engine while the outer engine has it | the workers in the nested engine that use it |
-/// | [`export`](Self::export) | a value of a worker in the nested engine is offered in the outer engine while the worker offers it | the workers in the outer engine that use it |
+/// | [`require`](Self::require) | the value is an input of the whole nested engine | the whole nested engine |
+/// | [`import`](Self::import) | the value is offered in the nested engine while the outer engine has it | the workers in the nested engine that require it |
+/// | [`export`](Self::export) | a value of a worker in the nested engine is offered in the outer engine while the worker offers it | the workers in the outer engine that require it |
 ///
 /// Types are compared at install, as for all names: those of outer names when the nested engine is
 /// installed, those of inner names at each start of the nested engine. Cycles are checked too, even
@@ -39,19 +39,23 @@ use border::{Border, Crossing, Direction};
 /// imports. Across a border, as within one engine, users stop before the worker that they use, and
 /// learn at once when it ends by itself.
 ///
-/// Each live import has a worker beside the nested engine. Its name is made of the nested engine's
-/// name and the inner name: `site.facts` hands over the value that is `facts` in the nested engine
-/// `site`. Each export has a worker in the nested engine. Its name is made of the outer name:
-/// `out.site-page` hands over the value that is `site-page` in the outer engine. These workers are
-/// installed and uninstalled with the nested engine. You cannot install a manifold of your own
-/// under such a name.
+/// Any of them may pass a part of a value: `import(SETTINGS.select(..), LIMITS)`.
+///
+/// A new value of a changing output passes a border as a new value. Workers that require it are
+/// bounced, workers that take it live see the next value, and nothing else happens.
+///
+/// Small workers carry the values across. Each import has one beside the nested engine. Its name is
+/// made of the nested engine's name and the inner name: `site.facts` hands over the value that is
+/// `facts` in the nested engine `site`. Each export has one in the nested engine. Its name is made
+/// of the outer name: `out.site-page` hands over the value that is `site-page` in the outer engine.
+/// These workers are installed and uninstalled with the nested engine. You cannot install a
+/// manifold of your own under such a name. They are shown only on request; see
+/// [`EngineBuilder::show_carriers`](crate::EngineBuilder::show_carriers).
 ///
 /// A border has these limits:
 ///
-/// - A live import or an export that is still coming counts as absent. A worker with it as an
-///   optional input starts without it, and is bounced when it comes.
-/// - A new value of a changing output first takes the old value away from the border. A worker that
-///   follows the value there sees `None` in between.
+/// - An import or an export that is still coming counts as absent. A worker with it as an optional
+///   input starts without it, and is bounced when it comes.
 /// - A preview looks at one engine only. So does the check that a worker does not wait for its own
 ///   end.
 ///
@@ -135,9 +139,8 @@ impl Nested {
         self
     }
 
-    /// Imports the value that the outer engine knows as `outer`, as an input of the whole nested
-    /// engine. The nested engine runs only while the value is there, and is bounced when it
-    /// changes.
+    /// Makes the value that the outer engine knows as `outer` an input of the whole nested engine.
+    /// The nested engine runs only while the value is there, and is bounced when it changes.
     pub fn require<T>(mut self, outer: impl Into<Selected<T>>, inner: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -146,8 +149,8 @@ impl Nested {
         self
     }
 
-    /// Imports the value that the outer engine knows as `outer`, while the value is there. When the
-    /// value comes, changes or goes, only the workers that use it are bounced.
+    /// Imports the value that the outer engine knows as `outer`, while the value is there. The
+    /// workers inside declare it as they like: required, optional or live.
     pub fn import<T>(mut self, outer: impl Into<Selected<T>>, inner: Name<T>) -> Self
     where
         T: Clone + Send + Sync + 'static,

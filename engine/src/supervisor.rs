@@ -20,6 +20,7 @@ pub(crate) mod applied;
 pub(crate) mod ask;
 pub(crate) mod call;
 mod check;
+mod circles;
 mod commands;
 mod ending;
 mod group;

@@ -120,14 +120,12 @@ pub enum ChangeError {
     /// A manifold follows a family of names, and a member of the family does not offer the family's
     /// type. Give the member another name, or the family another beginning.
     #[error(
-        "cannot install manifold {name:?}: {user:?} asks all of {family:?} for {}, \
+        "cannot install {member:?} beside {user:?}: {user:?} asks all of {family:?} for {}, \
          but {member:?} offers {}",
         one(asked, offered),
         list(asked, offered)
     )]
     MemberMismatch {
-        /// The manifold that was to be installed: either `user` or `member`.
-        name: String,
         /// The manifold that follows the family.
         user: String,
         /// The family's pattern.

@@ -148,7 +148,9 @@ impl Registry {
         for (input, edge) in manifold.blueprint.inputs().iter().zip(edges) {
             if edge.need == Need::Set {
                 for member in self.machine.members(edge.target) {
-                    self.check_member(plan, ops, (*node, input), member, name, faults);
+                    if let Some(offers) = self.misfit(plan, ops, input.kind, member) {
+                        faults.add(|| self.member_mismatch((*node, input), member, offers));
+                    }
                 }
                 continue;
             }
@@ -183,35 +185,41 @@ impl Registry {
                 }
                 let Some(installed) = &self.slots[user].manifold else { continue };
                 let input = &installed.blueprint.inputs()[index];
-                self.check_member(plan, ops, (user, input), *node, name, faults);
+                if let Some(offers) = self.misfit(plan, ops, input.kind, *node) {
+                    faults.add(|| self.member_mismatch((user, input), *node, offers));
+                }
             }
         }
     }
 
-    /// Compares the type of a family that a worker follows with what a member offers.
-    fn check_member(
-        &self,
+    /// Returns what a member of a family offers if it does not offer the family's type.
+    fn misfit<'a>(
+        &'a self,
         plan: &Plan,
-        ops: &[Op],
-        (user, input): (NodeId, &Declaration),
+        ops: &'a [Op],
+        kind: &'static Kind,
         member: NodeId,
-        installed: &Text,
-        faults: &mut Faults,
-    ) {
-        let Some(manifold) = self.manifold_after(plan, ops, member) else { return };
+    ) -> Option<&'a [&'static Kind]> {
+        let manifold = self.manifold_after(plan, ops, member)?;
         let offers = manifold.blueprint.offers();
         // A worker that takes a value out of the engine has a name that nobody chose.
         let is_made_up = manifold.is_carrier() && offers.is_empty();
-        if !is_made_up && !is_offered(input.kind, offers) && !is_for(plan, ops, member, input.kind)
-        {
-            faults.add(|| ChangeError::MemberMismatch {
-                name: installed.as_str().to_owned(),
-                user: self.name(user),
-                family: input.name.as_str().to_owned(),
-                member: self.name(member),
-                asked: input.kind.name(),
-                offered: offers.iter().map(|kind| kind.name()).collect(),
-            });
+        let fits = is_made_up || is_offered(kind, offers) || is_for(plan, ops, member, kind);
+        (!fits).then_some(offers)
+    }
+
+    fn member_mismatch(
+        &self,
+        (user, input): (NodeId, &Declaration),
+        member: NodeId,
+        offers: &[&'static Kind],
+    ) -> ChangeError {
+        ChangeError::MemberMismatch {
+            user: self.name(user),
+            family: input.name.as_str().to_owned(),
+            member: self.name(member),
+            asked: input.kind.name(),
+            offered: offers.iter().map(|kind| kind.name()).collect(),
         }
     }
 

@@ -9,12 +9,12 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::sets::is_pattern;
 use super::slot::{Slot, WorkerSlot};
 use super::waits::Waits;
 use crate::change::{Action, ChangeError};
 use crate::machine::{Generation, Machine, NodeId, Port, StopStage};
 use crate::vocabulary::chunks::Chunks;
+use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::hash::Map;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;

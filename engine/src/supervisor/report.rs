@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::ask::{Asking, Snapshot};
 use super::last_report::{LastWorker, Summary};
 use super::registry::Registry;
-use super::sets::is_pattern;
 use super::slot::{Slot, Uptime, WorkerSlot};
 use super::state::state_of;
 use super::worker_summary::{RareSummary, WorkerSummary};
@@ -15,6 +14,7 @@ use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
 use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
 use crate::vocabulary::clock::{Stamp, Wall, stamp};
+use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::Kind;
 
@@ -190,7 +190,9 @@ impl Registry {
         // A name that was forgotten leaves an empty slot.
         let Some(name) = slot.name.as_ref().map(Text::as_str) else { return };
         // The name of an import or an export is shown as far as it is used.
-        let is_used = || self.machine.users(node).any(|(user, _)| !self.is_hidden(user));
+        let sets = self.machine.sets(node).iter().copied();
+        let mut users = sets.chain([node]).flat_map(|used| self.machine.users(used));
+        let mut is_used = || users.any(|(user, _)| !self.is_hidden(user));
         if self.is_hidden(node) && (self.is_source(node) || !is_used()) || is_pattern(slot.name()) {
             return;
         }

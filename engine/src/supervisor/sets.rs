@@ -6,14 +6,9 @@ use std::sync::Arc;
 
 use super::registry::Registry;
 use crate::machine::NodeId;
+use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::live_set::{Members, SetSender};
-use crate::vocabulary::name::Text;
 use crate::vocabulary::value::{Kind, Value};
-
-/// Whether a name is the pattern of a family. No other name has this sign in it.
-pub(super) fn is_pattern(name: &Text) -> bool {
-    name.ends_with('*')
-}
 
 impl Registry {
     /// Makes a new name a member of the sets that it belongs to. A new set takes in all names that

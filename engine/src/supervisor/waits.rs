@@ -1,21 +1,12 @@
 //! What workers wait for apart from their declared inputs: outputs that they ask the engine for, and
 //! whatever else they say.
-//!
-//! Two workers that wait for each other in their starts would wait until their start timeouts. So
-//! the engine looks for such a circle when a worker begins to wait and when a manifold is installed:
-//! only these two can close one. It refuses the wait that closes the circle.
 
 use tokio::sync::oneshot;
 
-use super::registry::Registry;
 use crate::change::ChangeError;
-use crate::machine::{Generation, Need, NodeId, Phase, Status};
-use crate::vocabulary::hash::{Map, Set};
+use crate::machine::{Generation, NodeId};
+use crate::vocabulary::hash::Map;
 use crate::vocabulary::value::Kind;
-use crate::vocabulary::wake::wake;
-
-/// Of the things that one worker waits for, so many are named.
-const MOST_NAMED: usize = 3;
 
 /// All waits of an engine's workers, by worker.
 pub(super) type Waits = Map<NodeId, Vec<Wait>>;
@@ -31,114 +22,4 @@ pub(super) enum What {
     Output(NodeId, &'static Kind, oneshot::Sender<ChangeError>),
     /// Something that only the worker knows.
     Other(String),
-}
-
-impl Registry {
-    /// Adds what a worker waits for, unless the worker has ended.
-    pub(super) fn add_wait(&mut self, asker: NodeId, wait: Wait) {
-        if self.machine.view(asker).generation == wait.generation {
-            self.waits.entry(asker).or_default().push(wait);
-            self.refuse_circle(asker);
-        }
-    }
-
-    pub(super) fn end_wait(&mut self, asker: NodeId, id: u64) {
-        if let Some(waits) = self.waits.get_mut(&asker) {
-            waits.retain(|wait| wait.id != id);
-            if waits.is_empty() {
-                self.waits.remove(&asker);
-            }
-        }
-    }
-
-    /// Refuses waits that new manifolds have closed to circles.
-    pub(super) fn refuse_circles(&mut self) {
-        if !self.waits.is_empty() {
-            let mut askers: Vec<_> = self.waits.keys().copied().collect();
-            askers.sort_unstable();
-            askers.into_iter().for_each(|asker| self.refuse_circle(asker));
-        }
-    }
-
-    /// Refuses the waits with which a worker would wait for itself.
-    fn refuse_circle(&mut self, asker: NodeId) {
-        while let Some(circle) = self.circle_of(asker) {
-            let next = circle.get(1).copied().unwrap_or(asker);
-            let path = circle.iter().map(|node| self.name(*node)).collect();
-            let waits = self.waits.get_mut(&asker);
-            let is_it = |wait: &mut Wait| matches!(wait.what, What::Output(on, ..) if on == next);
-            let Some(wait) = waits.and_then(|waits| waits.extract_if(.., is_it).next()) else {
-                return;
-            };
-            if let What::Output(_, _, refuse) = wait.what {
-                wake(|| drop(refuse.send(ChangeError::WaitCycle { path })));
-            }
-        }
-    }
-
-    /// Returns the circle in which a worker waits for itself: each waits for the next, and the last
-    /// for the first.
-    fn circle_of(&self, asker: NodeId) -> Option<Vec<NodeId>> {
-        let mut seen = Set::default();
-        let mut path: Vec<(NodeId, Vec<NodeId>)> = vec![(asker, self.awaited_by(asker))];
-        while let Some((_, rest)) = path.last_mut() {
-            match rest.pop() {
-                Some(next) if next == asker => {
-                    return Some(path.iter().map(|(id, _)| *id).collect());
-                }
-                Some(next) if seen.insert(next) => path.push((next, self.awaited_by(next))),
-                Some(_) => {}
-                None => drop(path.pop()),
-            }
-        }
-        None
-    }
-
-    /// Returns the names without which a name does not come up.
-    pub(super) fn awaited_by(&self, node: NodeId) -> Vec<NodeId> {
-        let view = self.machine.view(node);
-        let is_up = |node: &NodeId| self.machine.view(*node).status == Status::Up;
-        match view.phase {
-            Phase::Starting if !view.is_marked => {
-                let outputs = self.awaited_outputs(node).map(|(output, _)| output);
-                outputs.filter(|output| !is_up(output)).collect()
-            }
-            Phase::Idle if view.is_installed && !view.is_parked => {
-                let inputs = self.machine.inputs(node).map(|(edge, _)| edge);
-                let awaited = inputs.filter(|edge| {
-                    let status = self.machine.view(edge.target).status;
-                    edge.need.gates() && status != Status::Up
-                        || edge.need == Need::Optional && status == Status::Coming
-                });
-                awaited.map(|edge| edge.target).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns what a worker says that it waits for, as a text.
-    pub(super) fn awaits(&self, node: NodeId) -> Option<String> {
-        let waits = self.waits.get(&node)?;
-        let texts = waits.iter().take(MOST_NAMED).map(|wait| match &wait.what {
-            What::Output(on, ..) => self.path(*on),
-            What::Other(text) => text.clone(),
-        });
-        let mut text = texts.collect::<Vec<_>>().join(", ");
-        if waits.len() > MOST_NAMED {
-            text.push_str(&format!(" and {} more", waits.len() - MOST_NAMED));
-        }
-        Some(text)
-    }
-
-    /// Returns the outputs that a worker waits for.
-    pub(super) fn awaited_outputs(
-        &self,
-        node: NodeId,
-    ) -> impl Iterator<Item = (NodeId, &'static Kind)> {
-        let waits = self.waits.get(&node).into_iter().flatten();
-        waits.filter_map(|wait| match wait.what {
-            What::Output(on, kind, _) => Some((on, kind)),
-            What::Other(_) => None,
-        })
-    }
 }

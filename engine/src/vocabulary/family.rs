@@ -73,8 +73,13 @@ impl<T> Family<T> {
     }
 }
 
+/// Whether a name is the pattern of a family. No other name has this sign in it.
+pub(crate) fn is_pattern(name: &Text) -> bool {
+    name.ends_with('*')
+}
+
 /// Returns what the names of a family begin with.
-pub(crate) fn beginning_of(pattern: &Text) -> &str {
+fn beginning_of(pattern: &Text) -> &str {
     pattern.strip_suffix('*').unwrap_or(pattern)
 }
 
