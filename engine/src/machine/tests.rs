@@ -6,4 +6,5 @@ mod fingerprint;
 mod previews;
 mod properties;
 mod schedule;
+mod sets;
 mod world;

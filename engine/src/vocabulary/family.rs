@@ -1,7 +1,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::name::{Name, NameError, Text, assert_is_name};
+use super::name::{Name, NameError, Text, is_name};
 
 /// All names that begin in the same way, with the type of the value that stands behind each.
 ///
@@ -40,12 +40,11 @@ impl<T> Family<T> {
     ///
     /// When the text is not a name followed by `*`. In a constant, that is a compile error.
     pub const fn new(pattern: &'static str) -> Self {
-        let bytes = pattern.as_bytes();
+        let (beginning, star) = pattern.split_at(pattern.len().saturating_sub(1));
         assert!(
-            bytes.len() > 1 && bytes[bytes.len() - 1] == b'*',
+            is_name(beginning) && matches!(star.as_bytes(), b"*"),
             "a family is the beginning of its names, then '*'"
         );
-        assert_is_name(pattern.split_at(pattern.len() - 1).0);
         Self { pattern: Text::new_static(pattern), value: PhantomData }
     }
 

@@ -51,7 +51,10 @@ impl<T> Name<T> {
     /// When the text is not a name. In a constant, that is a compile error. Use [`Name::parse`] for
     /// texts that are not known at compile time.
     pub const fn new(text: &'static str) -> Self {
-        assert_is_name(text);
+        assert!(
+            is_name(text),
+            "a name is a letter, then letters, digits, '_', '.' and '-', at most 255 bytes"
+        );
         Self { text: Text::new_static(text), value: PhantomData }
     }
 
@@ -142,12 +145,8 @@ enum Fault {
     Sign(usize),
 }
 
-/// Panics if a text is not a name.
-pub(crate) const fn assert_is_name(text: &str) {
-    assert!(
-        find_fault(text.as_bytes()).is_none(),
-        "a name is a letter, then letters, digits, '_', '.' and '-', at most 255 bytes"
-    );
+pub(crate) const fn is_name(text: &str) -> bool {
+    find_fault(text.as_bytes()).is_none()
 }
 
 const fn find_fault(text: &[u8]) -> Option<Fault> {
