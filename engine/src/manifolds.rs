@@ -171,6 +171,15 @@ impl Manifold {
         self.set(|settings| settings.bounce_delay = Some(delay))
     }
 
+    /// Sets up to which wait the bounce delay grows with each bounce in a row. Default: the engine's,
+    /// which is no growth unless it is set.
+    ///
+    /// Use it for a worker whose required input may flap, and whose start costs much.
+    #[must_use]
+    pub fn max_bounce_delay(self, max: Duration) -> Self {
+        self.set(|settings| settings.max_bounce_delay = Some(max))
+    }
+
     /// Sets how long a start may take. Default: the engine's start timeout.
     #[must_use]
     pub fn start_timeout(self, timeout: Duration) -> Self {

@@ -359,10 +359,14 @@ impl<T: Clone + Send + Sync + 'static> WholeImport for Import<T> {
     }
 
     fn take(&self, given: &mut Given) -> AddImport {
-        let (inner, value) = (self.inner.clone(), self.outer.take(given));
-        let (name, kind) = (inner.into_text(), Kind::of::<T>());
-        let manifold = Manifold::provided(value).carrier();
-        Box::new(move |change| change.add(Part { name, kind, manifold }, Mode::Provided))
+        let (inner, outer, value) =
+            (self.inner.clone(), self.outer.clone(), self.outer.take_whole(given));
+        // This runs on the workers' runtime, as the clone and the selection of a value must.
+        Box::new(move |change| {
+            let (name, kind) = (inner.into_text(), Kind::of::<T>());
+            let manifold = Manifold::provided(outer.read(&value)).carrier();
+            change.add(Part { name, kind, manifold }, Mode::Provided)
+        })
     }
 }
 

@@ -5,29 +5,43 @@ use std::time::Duration;
 use crankcase_engine::{Change, Engine, Name, Nested};
 use tokio::time::Instant;
 
-use crate::start::group;
+use crate::start::{group, stop};
 use crate::table::Table;
 use crate::worker::{Count, engine, idle, names};
 
-const ENGINES: usize = 500;
-const WORKERS: usize = 20;
+pub(crate) const ENGINES: usize = 500;
+pub(crate) const WORKERS: usize = 20;
 
 pub(crate) fn measure(table: &Table) {
     let name = format!("start {ENGINES} nested engines of {WORKERS}, against as many in one");
-    table.compare(&name, 1.5, || group(ENGINES * WORKERS), tenants);
+    table.compare(&name, 1.3, || group(ENGINES * WORKERS), start_tenants);
+    let name = format!("stop {ENGINES} nested engines of {WORKERS}, against as many in one");
+    table.compare(&name, 1.5, || stop(ENGINES * WORKERS), stop_tenants);
 }
 
-/// Installs all nested engines as one group, and waits until all of their workers run.
-async fn tenants() -> Duration {
+async fn start_tenants() -> Duration {
     let (engine, _events) = engine();
-    let started = Count::new(ENGINES * WORKERS);
-    let (tenants, inner) = (names(ENGINES), names(WORKERS));
+    let taken = tenants(&engine, ENGINES).await;
+    engine.stop().await.unwrap();
+    taken
+}
+
+async fn stop_tenants() -> Duration {
+    let (engine, _events) = engine();
+    tenants(&engine, ENGINES).await;
+    let began = Instant::now();
+    engine.stop().await.unwrap();
+    began.elapsed()
+}
+
+/// Installs nested engines as one group, and waits until all of their workers run.
+pub(crate) async fn tenants(engine: &Engine, count: usize) -> Duration {
+    let started = Count::new(count * WORKERS);
+    let (tenants, inner) = (names(count), names(WORKERS));
     let began = Instant::now();
     engine.apply(nested(&tenants, &inner, &started)).await.unwrap();
     started.reached().await;
-    let taken = began.elapsed();
-    engine.stop().await.unwrap();
-    taken
+    began.elapsed()
 }
 
 /// Installs nested engines of these names, each with idle workers of the inner names.

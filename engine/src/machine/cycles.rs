@@ -19,6 +19,10 @@ impl Machine {
         let mut below = Side::default();
         below.add(id);
         loop {
+            // If nothing is left below, all that uses the node was compared with its inputs.
+            if below.stack.is_empty() {
+                return false;
+            }
             let Some(next) = above.stack.pop() else { return false };
             let inputs = self.graph[next].inputs.iter().map(|link| link.edge.target);
             for input in inputs.chain(self.graph[next].members()) {

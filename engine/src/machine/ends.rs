@@ -7,6 +7,7 @@ use rand::RngExt;
 
 use super::node::{Age, Generation, Node, NodeId, Phase, Rest, StopStage, Token, User};
 use super::{Command, EndKind, Machine};
+use crate::vocabulary::backoff::Backoff;
 
 /// The end of one generation's worker.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +49,9 @@ impl Machine {
         node.holders = 0;
         node.rest = Rest::Ready;
         if end.ran >= self.reset_after(id) {
-            self.graph[id].failures = 0;
+            let node = &mut self.graph[id];
+            node.failures = 0;
+            node.extras.iter_mut().for_each(|extras| extras.bounces = 0);
         }
         let delay = self.rest_after(id, end);
         self.graph[id].is_outdated = false;
@@ -127,8 +130,12 @@ impl Machine {
         let node = &mut self.graph[id];
         let was_marked = std::mem::take(&mut node.is_marked);
         let was_overdue = std::mem::take(&mut node.is_overdue);
-        let is_bounced = std::mem::take(&mut node.is_root) && !node.is_parked;
+        let is_root = std::mem::take(&mut node.is_root);
+        let is_parked = node.is_parked;
         let (is_obsolete, is_installed) = (node.is_obsolete, node.is_installed);
+        // A dependent waits only if the policy asks for it.
+        let grows = was_marked && self.policy_of(id).max_bounce_delay.is_some();
+        let is_bounced = (is_root || grows) && !is_parked;
         match end.kind {
             EndKind::Fatal | EndKind::Dropped => self.kill(),
             // The successor starts, if there is one.
@@ -144,7 +151,7 @@ impl Machine {
             EndKind::Failed => return self.rest_after_failure(id, end.at),
             _ if was_overdue => return self.rest_after_failure(id, end.at),
             EndKind::Done => {
-                node.failures = 0;
+                self.graph[id].failures = 0;
                 self.rest_unless_outdated(id, Rest::Done);
             }
             EndKind::Missing => {
@@ -160,7 +167,16 @@ impl Machine {
     fn rest_after_bounce(&mut self, id: NodeId) -> Option<Duration> {
         let policy = self.graph[id].policy().unwrap_or(&self.policy);
         let draw = || self.random.random_range(-1.0..=1.0);
-        let delay = policy.backoff.spread(policy.bounce_delay, draw);
+        let delay = match policy.max_bounce_delay {
+            None => policy.backoff.spread(policy.bounce_delay, draw),
+            Some(max) => {
+                let initial = policy.bounce_delay;
+                let growing = Backoff { initial, max, ..policy.backoff.clone() };
+                let bounces = &mut self.graph[id].extras_mut().bounces;
+                *bounces = bounces.saturating_add(1);
+                growing.delay(*bounces, draw)
+            }
+        };
         self.rest_for(id, Rest::Delay, delay)
     }
 

@@ -179,6 +179,8 @@ pub(super) struct NodeExtras {
     /// The users that hold or follow this node through the inputs of a former manifold.
     pub(super) old_users: Vec<User>,
     pub(super) policy: Option<Arc<Policy>>,
+    /// The number of bounces in a row, if the bounce delay grows.
+    pub(super) bounces: u32,
     /// When the last failures were, since the engine began. Empty without an intensity.
     pub(super) recent: VecDeque<Duration>,
     /// When the rest after a lingering worker's end will be over, since the engine began.
@@ -194,6 +196,7 @@ impl NodeExtras {
         self.old_inputs.is_empty()
             && self.old_users.is_empty()
             && self.policy.is_none()
+            && self.bounces == 0
             && self.recent.is_empty()
             && self.rests_until.is_none()
             && self.members.is_empty()
@@ -301,6 +304,7 @@ impl Node {
             let extras = self.extras_mut();
             extras.policy = policy;
             extras.recent = VecDeque::new();
+            extras.bounces = 0;
             self.trim();
         }
     }

@@ -270,7 +270,7 @@ impl Machine {
             let target = &mut self.graph[edge.target];
             if !edge.need.bounces() {
                 target.followers -= 1;
-                if edge.need == Need::Set && self.is_killed {
+                if edge.need == Need::Set && self.is_killed && target.followers == 0 {
                     let members: Vec<_> = self.graph[edge.target].members().collect();
                     members.into_iter().for_each(|member| self.act_on(member));
                 }

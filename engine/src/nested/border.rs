@@ -5,8 +5,8 @@
 //! there. Both run on the engine's runtime, and neither clones the value. So a border works even if
 //! workers block all threads of their runtime.
 //!
-//! The two come and go together. A new value is none of their business: the sink follows the values
-//! in the source's engine, and publishes each in its own.
+//! The two come and go together. A new value restarts neither: the sink follows the values in the
+//! source's engine, and publishes each in its own.
 //!
 //! Invariants:
 //! 1. The sink offers values only while the source holds their worker.
@@ -226,6 +226,10 @@ impl<T: Clone + Send + Sync + 'static> Crossing for Border<T> {
             let (mut passing, offering) = border.look()?;
             let workers = &up.context().identity().environment().workers;
             let first = passing.first(workers).await.ok_or_else(|| border.missing())?;
+            // The selection may have taken a while.
+            if border.state.lock().losses != offering.losses {
+                return Err(border.missing());
+            }
             let stop = up.ready((Passed { first, passing, values: PhantomData },));
             tokio::select! {
                 biased;

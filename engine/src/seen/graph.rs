@@ -40,7 +40,8 @@ pub struct GraphEdge {
     pub user: String,
     /// The name that the input refers to.
     pub input: String,
-    /// `required`, `optional`, `live`, `live required` or `live set`. `awaited` for what is none of
+    /// `required`, `optional`, `live`, `live required` or `live set`. `member` from a family that is
+    /// followed to a name that belongs to it. `awaited` for what is none of
     /// the user's inputs, but an output that it now waits for through the engine.
     pub need: &'static str,
     /// The type that is asked for.

@@ -1,8 +1,8 @@
 //! Workers that wait for each other.
 //!
 //! Two workers that wait for each other in their starts would wait until their start timeouts. So
-//! the engine looks for such a circle when a worker begins to wait and when a manifold is installed:
-//! only these two can close one. It refuses the wait that closes the circle.
+//! the engine looks for such a circle whenever a name begins to wait: when a worker asks for an
+//! output, when a manifold is installed, and when a worker ends. It refuses a wait of the circle.
 
 use super::registry::Registry;
 use super::waits::{Wait, What};
@@ -18,9 +18,11 @@ const MOST_NAMED: usize = 3;
 impl Registry {
     /// Adds what a worker waits for, unless the worker has ended.
     pub(super) fn add_wait(&mut self, asker: NodeId, wait: Wait) {
-        if self.machine.view(asker).generation == wait.generation {
+        let view = self.machine.view(asker);
+        let is_active = matches!(view.phase, Phase::Starting | Phase::Running);
+        if is_active && view.generation == wait.generation {
             self.waits.entry(asker).or_default().push(wait);
-            self.refuse_circle(asker);
+            self.refuse_circles_through(asker);
         }
     }
 
@@ -33,34 +35,34 @@ impl Registry {
         }
     }
 
-    /// Refuses waits that new manifolds have closed to circles.
-    pub(super) fn refuse_circles(&mut self) {
-        if !self.waits.is_empty() {
-            let mut askers: Vec<_> = self.waits.keys().copied().collect();
-            askers.sort_unstable();
-            askers.into_iter().for_each(|asker| self.refuse_circle(asker));
+    /// Refuses the waits that close a circle through a name.
+    pub(super) fn refuse_circles_through(&mut self, node: NodeId) {
+        if self.waits.is_empty() {
+            return;
         }
-    }
-
-    /// Refuses the waits with which a worker would wait for itself.
-    fn refuse_circle(&mut self, asker: NodeId) {
-        while let Some(circle) = self.circle_of(asker) {
-            let next = circle.get(1).copied().unwrap_or(asker);
-            let path = circle.iter().map(|node| self.name(*node)).collect();
+        while let Some(circle) = self.circle_through(node) {
+            let next = circle.iter().skip(1).chain(&circle);
+            let steps: Vec<_> = circle.iter().copied().zip(next.copied()).collect();
+            let refused = steps.iter().position(|(asker, on)| {
+                self.awaited_outputs(*asker).any(|(output, _)| output == *on)
+            });
+            let Some(at) = refused else { return };
+            let path = steps.iter().cycle().skip(at).take(steps.len());
+            let path = path.map(|(node, _)| self.name(*node)).collect();
+            let (asker, on) = steps[at];
+            let is_it =
+                |wait: &mut Wait| matches!(wait.what, What::Output(output, ..) if output == on);
             let waits = self.waits.get_mut(&asker);
-            let is_it = |wait: &mut Wait| matches!(wait.what, What::Output(on, ..) if on == next);
-            let Some(wait) = waits.and_then(|waits| waits.extract_if(.., is_it).next()) else {
-                return;
-            };
-            if let What::Output(_, _, refuse) = wait.what {
+            let refused = waits.and_then(|waits| waits.extract_if(.., is_it).next());
+            if let Some(Wait { what: What::Output(_, _, refuse), .. }) = refused {
                 wake(|| drop(refuse.send(ChangeError::WaitCycle { path })));
             }
         }
     }
 
-    /// Returns the circle in which a worker waits for itself: each waits for the next, and the last
+    /// Returns the circle in which a name waits for itself: each waits for the next, and the last
     /// for the first.
-    fn circle_of(&self, asker: NodeId) -> Option<Vec<NodeId>> {
+    fn circle_through(&self, asker: NodeId) -> Option<Vec<NodeId>> {
         let mut seen = Set::default();
         let mut path: Vec<(NodeId, Vec<NodeId>)> = vec![(asker, self.awaited_by(asker))];
         while let Some((_, rest)) = path.last_mut() {
@@ -85,7 +87,7 @@ impl Registry {
                 let outputs = self.awaited_outputs(node).map(|(output, _)| output);
                 outputs.filter(|output| !is_up(output)).collect()
             }
-            Phase::Idle if view.is_installed && !view.is_parked => {
+            Phase::Idle | Phase::Lingering if view.is_installed && !view.is_parked => {
                 let inputs = self.machine.inputs(node).map(|(edge, _)| edge);
                 let awaited = inputs.filter(|edge| {
                     let status = self.machine.view(edge.target).status;

@@ -44,6 +44,7 @@ impl EventLoop {
             Command::Removed(node) => {
                 self.note(node, None, || EventKind::Removed);
                 if !self.registry.machine.view(node).is_installed {
+                    self.registry.slots[node].is_carrier = false;
                     self.registry.slots[node].forget_manifold();
                 }
             }

@@ -154,7 +154,9 @@ impl EventLoop {
                 }
             }
             self.registry.machine.end_group();
-            self.registry.refuse_circles();
+            for node in job.plan.nodes() {
+                self.registry.refuse_circles_through(node);
+            }
             job.stage = JobStage::Settle;
         }
         Ok(!self.carry_out(Scope::Calls))

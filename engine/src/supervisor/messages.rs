@@ -126,6 +126,7 @@ impl EventLoop {
         let left = self.left_of(node);
         let at = Duration::from_nanos(self.pace.now);
         self.registry.machine.ended(node, generation, End { kind, ran, at, left });
+        self.registry.refuse_circles_through(node);
         let rest = self.registry.machine.view(node);
         if rest.rest == Rest::Spent {
             self.note(node, None, || EventKind::Spent { failures: rest.failures });
@@ -245,10 +246,10 @@ impl EventLoop {
         }
         let kind = self.registry.slots[node].kinds()[index];
         let whole = self.registry.port(kind.id());
-        // A part that was selected while the value was on its way counts as changed.
-        let changed = self.changed_parts(node, kind, &same);
-        let has_changed = |port| port == whole || changed.contains(&port);
-        used.extend(self.registry.slots[node].show_changed(kind, has_changed));
+        let same: Set<_> = same.into_iter().collect();
+        // Some follow a part that is no longer selected, because their manifold was replaced.
+        let is_same = |port| same.contains(&port);
+        used.extend(self.registry.slots[node].show_changed(kind, |port| !is_same(port)));
         used.extend(self.registry.show_in_sets(node, Some(kind)));
         self.give_back((node, generation), &latest, used);
         if !is_up {
@@ -256,20 +257,17 @@ impl EventLoop {
             return;
         }
         self.note(node, None, || EventKind::Changed { output: kind.name() });
+        // A part that was selected while the value was on its way counts as changed.
+        let parts = self.parts_of(node, kind);
+        let has_changed = |port| port == whole || parts.contains(&port) && !is_same(port);
         self.registry.machine.changed(node, generation, has_changed);
     }
 
-    /// Returns the selected parts of an output that differ from those of the value before.
-    fn changed_parts(&self, node: NodeId, kind: &'static Kind, same: &[Port]) -> Set<Port> {
-        let Some(parts) = self.shared.environment.selections.of(node) else {
-            return Set::default();
-        };
-        let of_kind = parts.iter().filter(|part| part.kind.is_same(kind)).map(|part| part.port);
-        let mut changed: Set<_> = of_kind.collect();
-        for port in same {
-            changed.remove(port);
-        }
-        changed
+    /// Returns the selected parts of an output.
+    fn parts_of(&self, node: NodeId, kind: &'static Kind) -> Set<Port> {
+        let parts = self.shared.environment.selections.of(node);
+        let parts = parts.iter().flat_map(|parts| parts.values().flatten());
+        parts.filter(|part| part.kind.is_same(kind)).map(|part| part.port).collect()
     }
 
     /// Gives values back to the worker that published them. That worker drops them.

@@ -27,12 +27,17 @@ impl Registry {
             machine.end_group();
         });
         let shows_carriers = self.environment.shows_carriers;
-        let is_hidden = |op: &Op| op.installs_carrier() && !shows_carriers;
         let with_node = ops.iter().zip(plan.nodes());
-        let hidden: Set<_> =
-            with_node.filter(|(op, _)| is_hidden(op)).map(|(_, node)| node).collect();
+        let carriers = with_node.filter(|(op, _)| op.installs_carrier() && !shows_carriers);
+        let others = trial.bounced.iter().chain(&trial.stopped).copied();
+        // What the group installs under a name counts more than what is there now.
+        let present = others.chain(plan.nodes()).filter(|node| {
+            let action = plan.op_of(*node).map(|at| &ops[at].action);
+            !matches!(action, Some(Action::Install { .. })) && self.is_hidden(*node)
+        });
+        let hidden: Set<_> = carriers.map(|(_, node)| node).chain(present).collect();
         let paths = |nodes: &mut dyn Iterator<Item = NodeId>| {
-            let shown = nodes.filter(|node| !self.is_hidden(*node) && !hidden.contains(node));
+            let shown = nodes.filter(|node| !hidden.contains(node));
             let mut paths: Vec<_> = shown.map(|node| self.path(node)).collect();
             paths.sort_unstable();
             paths

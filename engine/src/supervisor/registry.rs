@@ -110,8 +110,8 @@ impl Registry {
         let inputs = manifold.blueprint.inputs().iter().zip(self.machine.inputs(user));
         for (input, (edge, _)) in inputs {
             if let Some(selection) = input.selection.clone() {
-                let part = SelectedPart { user, port: edge.port, kind: input.kind, selection };
-                self.environment.selections.add(edge.target, part);
+                let part = SelectedPart { port: edge.port, kind: input.kind, selection };
+                self.environment.selections.add(edge.target, user, part);
             }
         }
     }

@@ -142,37 +142,36 @@ impl Registry {
             name: input.name.as_str().to_owned(),
             need: input.edge.need.as_str(),
             output: input.kind.name(),
-            state: state_of(&self.machine.view(input.edge.target)),
+            state: self.state_of(input.edge),
             was_present: slot.was_present(input.index),
         };
         inputs.map(report).collect()
     }
 
-    /// Returns the inputs of a name. A set stands for its members. A hidden worker that takes a
-    /// value out of this engine stands for its own input.
+    /// Returns the state of an input. A set runs, so to speak, whatever its members do.
+    fn state_of(&self, edge: Edge) -> WorkerState {
+        let is_set = edge.need == Need::Set;
+        if is_set { WorkerState::Running } else { state_of(&self.machine.view(edge.target)) }
+    }
+
+    /// Returns the inputs of a name. A hidden worker that takes a value out of this engine stands
+    /// for its own input.
     fn shown_inputs(&self, node: NodeId) -> Vec<ShownInput<'_>> {
         let manifold = self.slots[node].manifold.iter();
         let declared = manifold.flat_map(|manifold| manifold.blueprint.inputs());
         let inputs = declared.zip(self.machine.inputs(node)).enumerate();
         let mut shown = Vec::new();
         for (index, (input, (edge, _))) in inputs {
-            let kind = input.kind;
-            if edge.need == Need::Set {
-                let members = self.machine.members(edge.target);
-                let installed = members.filter(|member| self.machine.view(*member).is_installed);
-                let member = |member: NodeId| {
-                    let (name, edge) = (self.slots[member].name(), Edge { target: member, ..edge });
-                    ShownInput { index, name, kind, edge }
-                };
-                shown.extend(installed.map(member));
-            } else if self.is_source(edge.target) {
+            if self.is_source(edge.target) {
                 let through = self.shown_inputs(edge.target).into_iter();
-                shown.extend(through.map(|input| ShownInput { index, ..input }));
+                shown.extend(through.map(|input| {
+                    let edge = Edge { need: edge.need, ..input.edge };
+                    ShownInput { index, edge, ..input }
+                }));
             } else {
-                shown.push(ShownInput { index, name: &input.name, kind, edge });
+                shown.push(ShownInput { index, name: &input.name, kind: input.kind, edge });
             }
         }
-        shown.sort_by(|one, other| (one.index, one.name).cmp(&(other.index, other.name)));
         shown
     }
 
@@ -193,16 +192,31 @@ impl Registry {
         let sets = self.machine.sets(node).iter().copied();
         let mut users = sets.chain([node]).flat_map(|used| self.machine.users(used));
         let mut is_used = || users.any(|(user, _)| !self.is_hidden(user));
-        if self.is_hidden(node) && (self.is_source(node) || !is_used()) || is_pattern(slot.name()) {
+        if self.is_hidden(node) && (self.is_source(node) || !is_used()) {
             return;
         }
-        let state = state_of(&self.machine.view(node));
+        let is_set = slot.name.as_ref().is_some_and(is_pattern);
+        let state = if is_set { WorkerState::Running } else { state_of(&self.machine.view(node)) };
         graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });
         graph.edges.extend(self.shown_inputs(node).into_iter().map(|input| GraphEdge {
             user: name.to_owned(),
             input: input.name.as_str().to_owned(),
             need: input.edge.need.as_str(),
             output: input.kind.name(),
+        }));
+        let followed = self.machine.users(node).find_map(|(user, index)| {
+            let manifold = self.slots[user].manifold.as_ref()?;
+            Some(manifold.blueprint.inputs()[index].kind.name())
+        });
+        let members = self
+            .machine
+            .members(node)
+            .filter(|member| self.machine.view(*member).is_installed && !self.is_source(*member));
+        graph.edges.extend(members.map(|member| GraphEdge {
+            user: name.to_owned(),
+            input: self.name(member),
+            need: "member",
+            output: followed.unwrap_or_default(),
         }));
         graph.edges.extend(self.awaited_outputs(node).map(|(output, kind)| GraphEdge {
             user: name.to_owned(),

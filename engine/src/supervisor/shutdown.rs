@@ -80,6 +80,7 @@ impl EventLoop {
             None => Verdict::Ended,
         };
         self.refuse_calls();
+        self.discard(self.shared.environment.selections.take());
         let empty = Registry::new(Arc::clone(&self.shared.environment));
         let registry = Box::new(mem::replace(&mut self.registry, empty));
         let outer = self.shared.outer.as_ref().map(Stop::dropping);

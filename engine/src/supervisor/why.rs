@@ -12,12 +12,13 @@ use crate::seen::event::Origin;
 use crate::seen::report::WorkerState;
 use crate::seen::why::WhyStep;
 use crate::vocabulary::clock::Stamp;
+use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::settings::HandedBy;
 
 impl Registry {
     pub(super) fn why(&self, name: &str, now: Stamp) -> Option<Chain> {
-        let mut node = self.find(name)?;
+        let mut node = self.find(name).filter(|node| !is_pattern(self.slots[*node].name()))?;
         let (mut steps, mut seen) = (Vec::new(), Set::default());
         loop {
             steps.push(self.why_step(node, now));

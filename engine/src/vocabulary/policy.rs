@@ -16,6 +16,12 @@ pub struct Policy {
     /// The wait before a restart that is no failure, spread by the backoff's jitter. Only the roots
     /// of a wave wait; their dependents add no wait. Default 10 ms.
     pub bounce_delay: Duration,
+    /// The longest wait before a restart that is no failure. With it, `bounce_delay` grows by the
+    /// backoff's factor with each bounce in a row, so an input that flaps does not restart its user
+    /// all the time. Every bounce then waits, also that of a dependent. A worker that ran for the
+    /// backoff's `reset_after` begins again at `bounce_delay`. A worker that waits counts as coming.
+    /// Default `None`: the delay does not grow.
+    pub max_bounce_delay: Option<Duration>,
     /// How long a start may take. A start that takes longer has failed. Default 5 min.
     pub start_timeout: Duration,
     /// How long a worker that was told to stop has before its future is dropped. Default 30 s.
@@ -33,6 +39,7 @@ impl Default for Policy {
         Self {
             backoff: Backoff::default(),
             bounce_delay: Duration::from_millis(10),
+            max_bounce_delay: None,
             start_timeout: Duration::from_secs(300),
             grace: Duration::from_secs(30),
             abort_grace: Duration::from_secs(1),
@@ -50,6 +57,10 @@ impl Policy {
     /// Returns an error that names the first invalid field, its value and what is expected.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.backoff.validate()?;
+        if let Some(max) = self.max_bounce_delay.filter(|max| *max < self.bounce_delay) {
+            let max = humantime::format_duration(max);
+            return Err(ConfigError::new("max_bounce_delay", max, "at least bounce_delay"));
+        }
         if self.start_timeout.is_zero() {
             return Err(ConfigError::new("start_timeout", "0s", "a duration above zero"));
         }

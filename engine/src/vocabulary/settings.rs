@@ -48,6 +48,7 @@ pub(crate) fn no_classifier(exit: &Exit) -> Severity {
 pub(crate) struct Settings {
     pub(crate) backoff: Option<Backoff>,
     pub(crate) bounce_delay: Option<Duration>,
+    pub(crate) max_bounce_delay: Option<Duration>,
     pub(crate) start_timeout: Option<Duration>,
     pub(crate) grace: Option<Duration>,
     pub(crate) abort_grace: Option<Duration>,
@@ -72,6 +73,7 @@ impl Settings {
         Policy {
             backoff: self.backoff.clone().unwrap_or_else(|| engine.backoff.clone()),
             bounce_delay: self.bounce_delay.unwrap_or(engine.bounce_delay),
+            max_bounce_delay: self.max_bounce_delay.or(engine.max_bounce_delay),
             start_timeout: self.start_timeout.unwrap_or(engine.start_timeout),
             grace: self.grace.unwrap_or(engine.grace),
             abort_grace: self.abort_grace.unwrap_or(engine.abort_grace),

@@ -13,8 +13,6 @@ use crate::vocabulary::value::{Kind, Value};
 /// One selected part of an output.
 #[derive(Clone)]
 pub(crate) struct SelectedPart {
-    /// The worker that asks for the part.
-    pub(crate) user: NodeId,
     pub(crate) port: Port,
     /// The type of the output.
     pub(crate) kind: &'static Kind,
@@ -27,13 +25,16 @@ pub(crate) struct SelectedPart {
 pub(crate) struct Selections {
     /// The number of nodes in `by_node`, for a quick look without the lock.
     len: AtomicUsize,
-    by_node: Mutex<Map<NodeId, Arc<Vec<SelectedPart>>>>,
+    by_node: Mutex<Map<NodeId, Arc<Parts>>>,
 }
 
+/// The selected parts of the outputs of one name, by the worker that asks for them.
+pub(crate) type Parts = Map<NodeId, Vec<SelectedPart>>;
+
 impl Selections {
-    pub(crate) fn add(&self, node: NodeId, part: SelectedPart) {
+    pub(crate) fn add(&self, node: NodeId, user: NodeId, part: SelectedPart) {
         let mut by_node = self.by_node.lock();
-        Arc::make_mut(by_node.entry(node).or_default()).push(part);
+        Arc::make_mut(by_node.entry(node).or_default()).entry(user).or_default().push(part);
         self.len.store(by_node.len(), Ordering::Release);
     }
 
@@ -42,15 +43,21 @@ impl Selections {
     pub(crate) fn remove(&self, node: NodeId, user: NodeId) {
         let mut by_node = self.by_node.lock();
         let Some(parts) = by_node.get_mut(&node).map(Arc::make_mut) else { return };
-        parts.retain(|part| part.user != user);
+        parts.remove(&user);
         if parts.is_empty() {
             by_node.remove(&node);
         }
         self.len.store(by_node.len(), Ordering::Release);
     }
 
+    /// Takes all parts, at the end of the engine.
+    pub(crate) fn take(&self) -> impl Send + use<> {
+        self.len.store(0, Ordering::Release);
+        std::mem::take(&mut *self.by_node.lock())
+    }
+
     /// Returns the parts of a node's outputs; `None` if nobody selects any.
-    pub(crate) fn of(&self, node: NodeId) -> Option<Arc<Vec<SelectedPart>>> {
+    pub(crate) fn of(&self, node: NodeId) -> Option<Arc<Parts>> {
         if self.len.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -65,7 +72,7 @@ impl Selections {
         other: &Value,
     ) -> Vec<Port> {
         let Some(parts) = self.of(node) else { return Vec::new() };
-        let of_kind = parts.iter().filter(|part| part.kind.is_same(kind));
+        let of_kind = parts.values().flatten().filter(|part| part.kind.is_same(kind));
         let same = of_kind.filter(|part| part.selection.is_same(one, other));
         same.map(|part| part.port).collect()
     }

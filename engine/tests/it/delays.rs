@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Engine, EventKind, Exit, Manifold, Name, WorkerState};
-use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_engine::{Backoff, Changing, Engine, EventKind, Exit, Manifold, Name, WorkerState};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, add_one, state, with_bounce_delay};
@@ -252,5 +252,49 @@ async fn settled_does_not_wait_for_a_backoff() -> TestResult {
 
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert_eq!(state(&engine, "a").await, WorkerState::BackingOff);
+    Ok(clean_kill(engine).await?)
+}
+
+/// An input that changes every 5 ms bounces its user at every delay, unless that grows.
+#[tokio::test(start_paused = true)]
+async fn a_flapping_input_is_damped_and_a_calm_one_forgiven() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let sender = tokio::sync::watch::Sender::new(0);
+    let receiver = sender.subscribe();
+    let changing = Manifold::builder().offers::<(Changing<u32>,)>().run(move |(), up| {
+        let receiver = receiver.clone();
+        async move {
+            up.ready((Changing::new(receiver),)).wait().await;
+            Ok(())
+        }
+    });
+    engine.install(A, changing).await?;
+    engine.install(B, journal.manifold(A).max_bounce_delay(Duration::from_secs(60))).await?;
+    engine.running(&B).await?;
+    for value in 1..=50 {
+        sender.send_replace(value);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    // 10, 20, 40, 80 and 160 ms, and the time between an end and the next change.
+    assert_eq!(journal.starts("b"), 5, "{:?}", journal.lines());
+    engine.running(&B).await?;
+    assert!(journal.lines().iter().any(|line| line == "start b 50"), "{:?}", journal.lines());
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let mut events = EventRecorder::new(&engine);
+    sender.send_replace(51);
+    let delay = Duration::from_millis(10);
+    let waits = EventKind::Waiting { delay, failures: 0 };
+    events.wait_for_kind("/b", |kind| *kind == waits).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longest_bounce_delay_below_the_first_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let manifold = Script::new().manifold(()).max_bounce_delay(Duration::from_millis(1));
+    let refused = engine.install(A, manifold).await.err().ok_or("it was accepted")?;
+    let text = crankcase_engine::WithCauses(&refused).to_string();
+    assert!(text.contains("max_bounce_delay is 1ms; expected at least bounce_delay"), "{text}");
     Ok(clean_kill(engine).await?)
 }

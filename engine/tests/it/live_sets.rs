@@ -89,17 +89,22 @@ async fn members_are_inputs_in_the_graph_and_in_the_report() -> TestResult {
 
     let graph = engine.graph().await.ok_or("no graph")?;
     let nodes: Vec<_> = graph.nodes.iter().map(|node| &*node.name).collect();
-    assert_eq!(nodes, ["page", "tenant-a", "tenant-absent", "web"]);
+    assert_eq!(nodes, ["page", "tenant-*", "tenant-a", "tenant-absent", "web"]);
     let edges: Vec<_> = graph
         .edges
         .iter()
         .map(|edge| format!("{} -> {} {}", edge.user, edge.input, edge.need))
         .collect();
     // A name is a member of the set once it is installed.
-    assert_eq!(edges, ["page -> tenant-absent required", "web -> tenant-a live set"]);
+    let expected = [
+        "page -> tenant-absent required",
+        "tenant-* -> tenant-a member",
+        "web -> tenant-* live set",
+    ];
+    assert_eq!(edges, expected);
     let report = engine.report().await;
     let inputs: Vec<_> = report.workers["web"].inputs.iter().map(|input| &*input.name).collect();
-    assert_eq!(inputs, ["tenant-a"]);
+    assert_eq!(inputs, ["tenant-*"]);
     Ok(clean_kill(engine).await?)
 }
 
@@ -279,4 +284,30 @@ async fn a_set_of_a_hundred_thousand_works_like_any_other() -> TestResult {
     engine.stop().await?;
     assert_eq!(journal.lines(), ["start web", "stop web", "start web", "stop web"]);
     Ok(())
+}
+
+/// The workers of borders have names that nobody chose: they are no members.
+#[tokio::test(start_paused = true)]
+async fn a_carrier_is_no_member_of_a_family() -> TestResult {
+    const ENGINES: Family<Engine> = Family::new("s*");
+    const SEEN: Name<LiveSet<Engine>> = Name::new("seen-by");
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(A, 1).await?;
+    let contents = move || Change::new().install(PAGE, journal.manifold(A));
+    let site = Nested::new(contents).engine(|_| test_engine()).import(A, A);
+    engine.install_nested(SITE, site).await?;
+    let all = Manifold::builder().inputs(ENGINES.live()).offers::<(LiveSet<Engine>,)>().run(
+        |engines: LiveSet<Engine>, up| async move {
+            up.ready((engines,)).wait().await;
+            Ok(())
+        },
+    );
+    let named = engine.install(SEEN, all.clone()).await;
+    assert!(matches!(named, Err(ChangeError::Cycle { .. })), "{named:?}");
+    engine.install(Name::<LiveSet<Engine>>::new("all"), all).await?;
+
+    let engines = engine.output(Name::<LiveSet<Engine>>::new("all")).await?;
+    assert_eq!(engines.members(), ["ite"]);
+    assert_eq!(engine.why("s*").await, None);
+    Ok(clean_kill(engine).await?)
 }

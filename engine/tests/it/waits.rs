@@ -5,7 +5,7 @@ use std::time::Duration;
 use crankcase_engine::{
     Change, ChangeError, Engine, EngineInput, EventKind, Manifold, Name, Nested,
 };
-use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use tokio::sync::watch;
 
 use crate::{A, B, C, TestResult};
@@ -180,5 +180,24 @@ async fn a_chain_through_a_circle_of_engines_ends() -> TestResult {
     let refused = engine.install(A, waiter(C)).await;
     assert!(matches!(refused, Err(ChangeError::AlreadyInstalled { .. })));
     // A start that waits is not over when the engine is killed.
+    Ok(engine.stop().await?)
+}
+
+/// The end of a start may close a circle, too: then it waits for its input again.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_an_end_closes_to_a_circle_is_refused() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.hold_start();
+    engine.install(B, script.manifold(A.optional())).await?;
+    script.held().await?;
+    engine.install(A, waiter(B)).await?;
+    all_wait().await;
+    let mut events = EventRecorder::new(&engine);
+
+    engine.bounce(&B).await?;
+
+    let failed = |kind: &EventKind| matches!(kind, EventKind::Ended { error: Some(_), .. });
+    let ended = events.wait_for(|event| failed(&event.kind)).await?.to_string();
+    assert!(ended.ends_with("it would wait for itself: a -> b -> a"), "{ended}");
     Ok(engine.stop().await?)
 }

@@ -189,6 +189,7 @@ pub(super) fn policy() -> Policy {
         grace: Duration::from_millis(30_002),
         abort_grace: Duration::from_millis(1_003),
         report_deadline: Duration::from_secs(1),
+        max_bounce_delay: None,
         intensity: None,
     }
 }

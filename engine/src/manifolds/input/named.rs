@@ -128,6 +128,11 @@ impl<P: Clone + Send + Sync + 'static> Selected<P> {
         &self.name
     }
 
+    /// Takes the value of a required input as it is, without its part.
+    pub(crate) fn take_whole(&self, given: &mut Given) -> Value {
+        given.value().expect("a worker is started only while its required inputs are up")
+    }
+
     fn declare_as(&self, need: Need, declared: &mut Declared) {
         let selection = self.selection();
         let Self { name, kind, .. } = self;
@@ -139,7 +144,7 @@ impl<P: Clone + Send + Sync + 'static> Selected<P> {
         self.part.clone().map(Select::erased)
     }
 
-    fn read(&self, value: &Value) -> P {
+    pub(crate) fn read(&self, value: &Value) -> P {
         self.part.as_ref().map_or_else(|| downcast::<P>(value).clone(), |part| part.select(value))
     }
 }
@@ -198,8 +203,7 @@ impl<P: Clone + Send + Sync + 'static> Inputs for Selected<P> {
     }
 
     fn take(&self, given: &mut Given) -> P {
-        let value =
-            given.value().expect("a worker is started only while its required inputs are up");
+        let value = self.take_whole(given);
         self.read(&value)
     }
 

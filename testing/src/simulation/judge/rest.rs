@@ -280,6 +280,7 @@ fn bounds(policy: &Policy, failures: u32) -> (Duration, Duration) {
     const SLACK: Duration = Duration::from_nanos(2);
     let backoff = &policy.backoff;
     let base = if failures == 0 { policy.bounce_delay } else { backoff.base(failures) };
+    let longest = policy.max_bounce_delay.filter(|_| failures == 0).unwrap_or(base);
     let least = base.mul_f64((1.0 - backoff.jitter).max(0.0));
-    (least.saturating_sub(SLACK), base.mul_f64(1.0 + backoff.jitter) + SLACK)
+    (least.saturating_sub(SLACK), longest.mul_f64(1.0 + backoff.jitter) + SLACK)
 }

@@ -166,8 +166,8 @@ impl ChildSpec {
             start_timeout: settings.start_timeout.unwrap_or(runner.start_timeout),
             grace: settings.grace.unwrap_or(runner.grace),
             abort_grace: settings.abort_grace.unwrap_or(runner.abort_grace),
-            report_deadline: runner.report_deadline,
             intensity: settings.intensity.or(runner.intensity),
+            ..Policy::clone(runner)
         };
         policy.validate()?;
         Ok(Arc::new(policy))
