@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_engine::{Manifold, Name};
-use crankcase_testing::{Broken, Simulation};
+use crankcase_testing::{Broken, Setup, Simulation};
 
 const LIMIT: Name<u32> = Name::new("limit");
 const STORE: Name<u32> = Name::new("store");
@@ -56,16 +56,30 @@ fn web() -> Manifold {
     })
 }
 
-/// Returns a simulation of a web on such a store. All is made anew for every run.
+/// Sets up a web on such a store, and returns the lock. All is made anew for every run.
+fn set_up(setup: &mut Setup, store: fn(Held) -> Manifold) -> Held {
+    let held = Held::default();
+    setup.input(LIMIT, vec![1, 2, 3]);
+    setup.install(STORE, store(Arc::clone(&held)));
+    setup.install(WEB, web());
+    setup.recovered("the web is up", |view| view.is_up("/web"));
+    held
+}
+
+/// Returns a simulation that judges what the engine promises.
 fn simulation(store: fn(Held) -> Manifold) -> Simulation<'static> {
     Simulation::new(move |setup| {
-        setup.input(LIMIT, vec![1, 2, 3]);
-        setup.install(STORE, store(Held::default()));
-        setup.install(WEB, web());
-        setup.invariant("the web is up only while the store is", |view| {
-            !view.is_up("/web") || view.is_up("/store")
+        set_up(setup, store);
+    })
+}
+
+/// Returns one that also judges what the store promises.
+fn strict(store: fn(Held) -> Manifold) -> Simulation<'static> {
+    Simulation::new(move |setup| {
+        let held = set_up(setup, store);
+        setup.invariant("only a live store holds the lock", move |view| {
+            !held.load(Ordering::Relaxed) || view.is_live("/store")
         });
-        setup.recovered("the web is up", |view| view.is_up("/web"));
     })
 }
 
@@ -85,8 +99,13 @@ fn main() -> Result<(), Broken> {
         }
     }
 
-    simulation(careful).safety(0..5)?;
-    let tally = simulation(careful).liveness(0..5)?;
+    // An invariant finds it as soon as it happens.
+    if let Err(broken) = strict(careless).safety(0..5) {
+        println!("careless: {}", broken.what());
+    }
+
+    strict(careful).safety(0..5)?;
+    let tally = strict(careful).liveness(0..5)?;
     println!("careful: recovers from all faults, and there were some: {}", tally.faults > 0);
     Ok(())
 }

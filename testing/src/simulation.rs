@@ -55,15 +55,20 @@ use seeds::Seeds;
 /// # Examples
 ///
 /// ```
+/// use std::sync::Arc;
 /// use crankcase_engine::{Manifold, Name};
 /// use crankcase_testing::Simulation;
+/// use tokio::sync::Mutex;
 ///
 /// const LIMIT: Name<u32> = Name::new("limit");
 /// const STORE: Name<u32> = Name::new("store");
 /// const WEB: Name<()> = Name::new("web");
 ///
-/// fn store() -> Manifold {
-///     Manifold::builder().inputs(LIMIT).offers::<(u32,)>().run(|limit, up| async move {
+/// /// Holds the lock of its file while it lives.
+/// fn store(lock: Arc<Mutex<()>>) -> Manifold {
+///     let builder = Manifold::builder().inputs(LIMIT).offers::<(u32,)>();
+///     builder.run_with(lock, |lock, limit, up| async move {
+///         let _held = lock.try_lock_owned()?;
 ///         up.ready((limit,)).wait().await;
 ///         Ok(())
 ///     })
@@ -79,10 +84,11 @@ use seeds::Seeds;
 /// # fn main() -> Result<(), crankcase_testing::Broken> {
 /// let simulation = Simulation::new(|setup| {
 ///     setup.input(LIMIT, vec![1, 2, 3]);
-///     setup.install(STORE, store());
+///     let lock = Arc::new(Mutex::new(()));
+///     setup.install(STORE, store(Arc::clone(&lock)));
 ///     setup.install(WEB, web());
-///     setup.invariant("the web is up only while the store is", |view| {
-///         !view.is_up("/web") || view.is_up("/store")
+///     setup.invariant("only a live store holds the lock", move |view| {
+///         lock.try_lock().is_ok() || view.is_live("/store")
 ///     });
 /// });
 /// simulation.safety(0..20)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crankcase_engine::{Backoff, EngineInput, Exit, Manifold, Name, Policy};
 use crankcase_testing::{Faults, Mode, Setup, Simulation};
 
-use super::{BASE, SITE, TOP, add_one, base};
+use super::{BASE, PAGE, SITE, TOP, add_one, base};
 use crate::TestResult;
 
 #[test]
@@ -26,6 +26,24 @@ fn an_invariant_that_does_not_hold_is_told_with_its_seed_and_a_trace() -> TestRe
     assert!(text.contains(" s  /top starting, generation 4\n"), "{text}");
     let again = simulation.run(broken.seed(), Mode::Safety).err().ok_or("it holds")?;
     assert_eq!(again.trace().lines(), broken.trace().lines());
+    Ok(())
+}
+
+#[test]
+fn who_has_lost_its_input_is_up_until_its_users_have_stopped() -> TestResult {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        setup.install(TOP, add_one(BASE));
+        setup.install(PAGE, add_one(TOP));
+        // Easily said, and wrong.
+        setup.invariant("top is up only while base is", |view| {
+            !view.is_up("/top") || view.is_up("/base")
+        });
+    });
+
+    let broken = simulation.safety(0..20).err().ok_or("it holds")?;
+
+    assert_eq!(broken.what(), "invariant: top is up only while base is");
     Ok(())
 }
 
