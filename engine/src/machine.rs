@@ -234,13 +234,13 @@ impl Machine {
         self.touch(id);
     }
 
-    /// Uninstalls a manifold. Its name stays as long as something uses or pins it.
+    /// Uninstalls a manifold. Its name stays as long as something uses or pins it. Its policy stays
+    /// until the next manifold: a live worker still has its own grace.
     pub(crate) fn uninstall(&mut self, id: NodeId) {
         self.take_out(id);
         let node = &mut self.graph[id];
         node.is_installed = false;
         node.is_parked = false;
-        node.begin_policy(None);
         if !node.is_live() {
             self.commands.push_back(Command::Removed(id));
         }

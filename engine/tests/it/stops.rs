@@ -93,6 +93,21 @@ async fn a_manifolds_grace_takes_the_place_of_the_engines() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_is_uninstalled_has_its_own_grace() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    script.ignore_stop();
+    engine.install(A, script.manifold(()).grace(Duration::from_secs(90))).await?;
+    engine.running(&A).await?;
+    let began = Instant::now();
+
+    engine.uninstall(&A).await?;
+
+    assert_eq!(began.elapsed(), Duration::from_secs(90));
+    clean_kill(engine).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kill_deadline_leaves_behind_what_has_not_stopped() -> TestResult {
     let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
     let script = Script::new();
