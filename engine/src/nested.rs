@@ -300,6 +300,17 @@ impl Change {
             .into_iter()
             .fold(self.replace(name, manifold), |change, part| change.add(part, Mode::Part))
     }
+
+    /// Installs a nested engine, or replaces the manifold that is installed under its name, as
+    /// [`replace_nested`](Self::replace_nested) does.
+    pub fn install_or_replace_nested<T>(self, name: Name<T>, nested: Nested) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        let (manifold, beside) = nested.parts(name.text());
+        let change = self.install_or_replace(name, manifold);
+        beside.into_iter().fold(change, |change, part| change.add(part, Mode::Part))
+    }
 }
 
 impl Engine {

@@ -70,8 +70,14 @@ impl Guard {
             need: input.need.as_str(),
             output: input.kind.name(),
             is_present: *is_present,
+            is_selected: input.selection.is_some(),
         });
-        Some(wrap.wrap(ctx, &inputs.collect::<SmallVec<[_; FEW]>>()))
+        let inputs = inputs.collect::<SmallVec<[_; FEW]>>();
+        let is_carrier = self.settings.as_ref().is_some_and(|settings| settings.is_carrier);
+        Some(match is_carrier {
+            true => wrap.wrap_carrier(ctx, &inputs),
+            false => wrap.wrap(ctx, &inputs),
+        })
     }
 
     /// Judges how the worker has ended, and returns the message of its end, which must be sent.

@@ -59,6 +59,12 @@ pub trait Wrap: Send + Sync {
     /// Returns the wrapper of one worker. Called in the worker's task, before the worker takes its
     /// input values. If it panics, the worker has panicked.
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped>;
+
+    /// Like `wrap`, for a worker of the engine's own that passes a value across the border of a
+    /// nested engine. A new value of its inputs never bounces it. Default: calls `wrap`.
+    fn wrap_carrier(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
+        self.wrap(ctx, inputs)
+    }
 }
 
 /// The wrapper of one worker.
@@ -100,6 +106,9 @@ pub struct WrappedInput<'a> {
     pub output: &'static str,
     /// Whether the input has a value now. An optional input without a value is passed as `None`.
     pub is_present: bool,
+    /// Whether the worker uses a part of the value. A new value bounces it only if that part is
+    /// another one.
+    pub is_selected: bool,
 }
 
 /// Erases the type, as [`Environment`] needs it.

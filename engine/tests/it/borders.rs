@@ -220,6 +220,20 @@ async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_nested_engine_is_installed_or_replaced_with_its_borders() -> TestResult {
+    let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
+    engine.install(A, journal.manifold(())).await?;
+    let put = |nested| Change::new().install_or_replace_nested(SITE, nested);
+
+    engine.apply(put(site(&journal).import(A, FACT).export(PAGE, B))).await?;
+    assert!(engine.report().await.workers.keys().eq(["a", "b", "site", "site.fact"]));
+
+    engine.apply(put(site(&journal).require(A, FACT).export(OTHER, C))).await?;
+    assert!(engine.report().await.workers.keys().eq(["a", "c", "site"]));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_place_of_an_export_that_goes_can_be_taken_in_the_same_group() -> TestResult {
     let (engine, journal) = (test_engine().show_carriers().build()?, Journal::new());
     engine.install(A, journal.manifold(())).await?;

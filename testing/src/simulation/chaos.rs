@@ -1,8 +1,8 @@
 //! Puts the faults around the workers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::alarms::{Alarm, Alarms};
 use super::faults::{Faults, Plan, Run, Start, Stop};
+use super::judge::Need;
 use super::record::{Begun, Notes};
 use super::starts::SURE;
 
@@ -22,7 +23,8 @@ const STEPS: u32 = 64;
 pub(super) struct Chaos {
     seed: u64,
     faults: Faults,
-    spared: Vec<String>,
+    /// Known once the engine is built, and before anything is installed.
+    spared: OnceLock<Vec<String>>,
     notes: Notes,
     alarms: Arc<Alarms>,
     is_calm: AtomicBool,
@@ -39,16 +41,16 @@ struct Held {
 }
 
 impl Chaos {
-    pub(super) fn new(
-        seed: u64,
-        faults: Faults,
-        spared: Vec<String>,
-        notes: Notes,
-        alarms: Arc<Alarms>,
-    ) -> Arc<Self> {
+    pub(super) fn new(seed: u64, faults: Faults, notes: Notes, alarms: Arc<Alarms>) -> Arc<Self> {
         let (is_calm, steps) = (AtomicBool::new(false), AtomicU32::new(0));
-        let held = Mutex::default();
+        let (spared, held) = (OnceLock::new(), Mutex::default());
         Arc::new(Self { seed, faults, spared, notes, alarms, is_calm, steps, held })
+    }
+
+    /// Lets no fault strike the workers with these paths.
+    pub(super) fn spare(&self, paths: Vec<String>) {
+        let spared = self.spared.set(paths);
+        debug_assert!(spared.is_ok(), "it is said once in a run");
     }
 
     /// Lets no fault strike any more, and all go on that are held up.
@@ -78,21 +80,16 @@ pub(super) struct Around(pub(super) Arc<Chaos>);
 
 impl Wrap for Around {
     fn wrap(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
-        let begun = self.0.notes.begun(ctx, inputs);
-        let is_spared = self.0.spared.iter().any(|spared| **spared == *begun.path);
+        let begun = self.0.notes.begun(ctx, inputs, Need::of);
+        let is_spared =
+            self.0.spared.get().is_some_and(|all| all.iter().any(|path| **path == *begun.path));
         let plan = (!is_spared).then(|| self.0.faults.plan(self.0.seed, &begun.path, begun.nth));
-        Box::new(Player {
-            chaos: Arc::clone(&self.0),
-            begun,
-            plan,
-            told: ctx.stop().clone(),
-            asked: 0,
-            is_staged: false,
-            is_up: false,
-            yielded: [0; 2],
-            is_parting: false,
-            state: PlayerState::Free,
-        })
+        Box::new(Player::new(&self.0, ctx, begun, plan))
+    }
+
+    fn wrap_carrier(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
+        let begun = self.0.notes.begun(ctx, inputs, Need::of_carrier);
+        Box::new(Player::new(&self.0, ctx, begun, None))
     }
 }
 
@@ -161,6 +158,21 @@ impl Wrapped for Player {
 }
 
 impl Player {
+    fn new(chaos: &Arc<Chaos>, ctx: &Context, begun: Begun, plan: Option<Plan>) -> Self {
+        Self {
+            chaos: Arc::clone(chaos),
+            begun,
+            plan,
+            told: ctx.stop().clone(),
+            asked: 0,
+            is_staged: false,
+            is_up: false,
+            yielded: [0; 2],
+            is_parting: false,
+            state: PlayerState::Free,
+        }
+    }
+
     /// Whether the start is under way, as far as that matters.
     fn is_starting(&mut self, point: WrapPoint, plan: &Plan) -> bool {
         if point != WrapPoint::Run {

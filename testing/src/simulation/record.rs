@@ -11,7 +11,7 @@ use crankcase_engine::{Context, Event, Events, Notice, Policy};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::judge::{Judge, Judged, Phase};
+use super::judge::{Judge, Judged, Need, Phase};
 use super::met::Met;
 use super::starts::Starts;
 use super::trace::{About, Number, Trace, What};
@@ -226,7 +226,12 @@ impl Notes {
     }
 
     /// Enters that a worker's start is about to be called, after the events that have led to it.
-    pub(super) fn begun(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Begun {
+    pub(super) fn begun(
+        &self,
+        ctx: &Context,
+        inputs: &[WrappedInput<'_>],
+        need_of: fn(&WrappedInput<'_>) -> Need,
+    ) -> Begun {
         let mut record = self.record.lock();
         record.catch_up();
         let Record { written, judge, lives, found: first, waiter, .. } = &mut *record;
@@ -241,7 +246,10 @@ impl Notes {
         let Lives { count: nth, starts, .. } = lives[seat];
         let begun = Begun { path, seat, nth, starts };
         let judged = match lives[seat].live.replace((begun.nth, generation)) {
-            None => judge.begun(seat, generation, inputs),
+            None => {
+                let needs = inputs.iter().map(|input| (input.name, need_of(input)));
+                judge.begun(seat, generation, needs)
+            }
             Some((_, other)) => Err(format!(
                 "P1: {} has two workers at once: generation {generation} begins while generation \
                  {other} lives",

@@ -84,7 +84,7 @@ pub(super) struct Run {
     invariants: Vec<Invariant>,
     recovered: Vec<Invariant>,
     inputs: Vec<(String, SendValue)>,
-    puts: Vec<(String, Put)>,
+    puts: Vec<Put>,
     bounds: Bounds,
     random: Random,
     asked: Asked,
@@ -106,7 +106,15 @@ impl Run {
         let mut setup = Setup::new(seed, notes.clone());
         (simulation.build)(&mut setup);
         let Setup {
-            change, invariants, recovered, inputs, spared, resting, policies, puts, ..
+            change,
+            invariants,
+            recovered,
+            inputs,
+            mut spared,
+            resting,
+            policies,
+            puts,
+            ..
         } = setup;
         let policed = policies.iter().map(|(path, _)| path);
         let unknown = spared.iter().chain(&resting).chain(policed).cloned().collect();
@@ -115,10 +123,15 @@ impl Run {
         if faults.are_none() {
             notes.calm();
         }
-        let chaos = Chaos::new(seed, faults, spared, notes.clone(), alarms);
-        let builder = (simulation.configure)(Engine::builder()).seed(seed).event_capacity(CAPACITY);
+        let chaos = Chaos::new(seed, faults, notes.clone(), alarms);
+        // What is judged of the users of a border is judged by the workers of the border.
+        let builder = (simulation.configure)(Engine::builder()).show_carriers();
+        let builder = builder.seed(seed).event_capacity(CAPACITY);
         let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
         let engine = built.map_err(|error| format!("the engine cannot be built: {error}"))?;
+        let nested = puts.iter().filter(|put| put.is_nested);
+        spared.extend(nested.map(|put| path_in(&engine, &put.name)));
+        chaos.spare(spared);
         let events = engine.events();
         notes.follow(events, engine.report().await.at.0);
         let mut run = Self {
@@ -223,9 +236,13 @@ impl Run {
         self.judge(&report, false)
     }
 
+    fn path_of(&self, name: &str) -> String {
+        path_in(&self.engine, name)
+    }
+
     /// Returns the paths of the setup's own manifolds.
     fn paths(&self) -> impl Iterator<Item = String> {
-        self.puts.iter().map(|(name, _)| self.path_of(name))
+        self.puts.iter().map(|put| self.path_of(&put.name))
     }
 
     /// Returns why those have not come up that should have.
@@ -256,6 +273,11 @@ impl Run {
         });
         self.notes.leave(met);
     }
+}
+
+/// Returns the path of a name in an engine.
+fn path_in(engine: &Engine, name: &str) -> String {
+    format!("{}/{name}", engine.path().trim_end_matches('/'))
 }
 
 /// Waits for the next event; returns whether none will come.

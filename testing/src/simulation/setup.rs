@@ -1,7 +1,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crankcase_engine::{Change, Changing, Manifold, Name, Policy};
+use crankcase_engine::{Change, Changing, Manifold, Name, Nested, Policy};
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 
@@ -18,8 +18,17 @@ pub(super) struct Invariant {
 /// Sends one of an input's values, chosen by a random number.
 pub(super) type SendValue = Box<dyn FnMut(u64)>;
 
-/// Adds a manifold to a change once more, as it is after it was rewired.
-pub(super) type Put = Box<dyn Fn(Change, &dyn Fn(Manifold) -> Manifold) -> Change>;
+/// Rewires a manifold.
+pub(super) type Rewire<'a> = &'a dyn Fn(Manifold) -> Manifold;
+
+/// What puts a manifold in the place of its present one.
+pub(super) struct Put {
+    pub(super) name: String,
+    /// It is a nested engine, which is never rewired.
+    pub(super) is_nested: bool,
+    /// Adds the manifold to a change once more, as it is after it was rewired.
+    pub(super) again: Box<dyn Fn(Change, Rewire<'_>) -> Change>,
+}
 
 /// What one run of a [`Simulation`](super::Simulation) begins with.
 ///
@@ -38,8 +47,7 @@ pub struct Setup {
     pub(super) resting: Vec<String>,
     /// By which policies waits are judged.
     pub(super) policies: Vec<(String, Policy)>,
-    /// What puts each manifold in the place of its present one.
-    pub(super) puts: Vec<(String, Put)>,
+    pub(super) puts: Vec<Put>,
 }
 
 impl Setup {
@@ -79,15 +87,71 @@ impl Setup {
         T: Clone + Send + Sync + 'static,
     {
         let manifold = manifold.into();
-        let (path, put) = (name.as_str().to_owned(), (name.clone(), manifold.clone()));
-        self.puts.push((
-            path,
-            Box::new(move |change, rewire| {
+        let put = (name.clone(), manifold.clone());
+        self.puts.push(Put {
+            name: name.as_str().to_owned(),
+            is_nested: false,
+            again: Box::new(move |change, rewire| {
                 let (name, manifold) = put.clone();
                 change.install_or_replace(name, rewire(manifold))
             }),
-        ));
+        });
         self.change = std::mem::take(&mut self.change).install(name, manifold);
+    }
+
+    /// Installs a nested engine, with its imports and exports; it is made anew whenever it is
+    /// installed. The paths of the workers in it begin with its own path.
+    ///
+    /// Faults strike the workers in it. The worker that is the nested engine itself, and those that
+    /// pass values over its border, are the engine's own: they are [spared](Self::spare), and bounced,
+    /// parked and replaced by hand like any other. The nested engine gets no other inputs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::{Change, Engine, Manifold, Name, Nested};
+    /// use crankcase_testing::Simulation;
+    ///
+    /// const LIMIT: Name<u32> = Name::new("limit");
+    /// const TENANT: Name<Engine> = Name::new("tenant");
+    /// const STORE: Name<u32> = Name::new("store");
+    ///
+    /// fn store() -> Manifold {
+    ///     Manifold::builder().inputs(LIMIT).offers::<(u32,)>().run(|limit, up| async move {
+    ///         up.ready((limit,)).wait().await;
+    ///         Ok(())
+    ///     })
+    /// }
+    ///
+    /// fn tenant() -> Nested {
+    ///     Nested::new(|| Change::new().install(STORE, store())).import(LIMIT, LIMIT)
+    /// }
+    ///
+    /// # fn main() -> Result<(), crankcase_testing::Broken> {
+    /// let simulation = Simulation::new(|setup| {
+    ///     setup.input(LIMIT, vec![1, 2, 3]);
+    ///     setup.install_nested(TENANT, tenant);
+    ///     setup.invariant("the store lives in its tenant", |view| {
+    ///         !view.is_live("/tenant/store") || view.is_live("/tenant")
+    ///     });
+    ///     setup.recovered("the store is up", |view| view.is_up("/tenant/store"));
+    /// });
+    /// simulation.safety(0..20)?;
+    /// simulation.liveness(0..20)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn install_nested<T>(&mut self, name: Name<T>, nested: impl Fn() -> Nested + 'static)
+    where
+        T: Clone + Send + Sync + 'static,
+    {
+        self.change = std::mem::take(&mut self.change).install_nested(name.clone(), nested());
+        self.puts.push(Put {
+            name: name.as_str().to_owned(),
+            is_nested: true,
+            again: Box::new(move |change, _| {
+                change.install_or_replace_nested(name.clone(), nested())
+            }),
+        });
     }
 
     /// Installs a stub that offers one value for ever. It comes and goes like any worker.

@@ -2,6 +2,7 @@
 
 mod failures;
 mod faults;
+mod nested;
 mod recovery;
 mod unjudged;
 
@@ -299,5 +300,24 @@ fn who_is_installed_again_keeps_its_generation_until_it_is_started() -> Result<(
     let tally = simulation.safety(0..20)?;
 
     assert!(tally.starts > 20, "{tally:?}");
+    Ok(())
+}
+
+#[test]
+fn who_uses_a_part_of_a_value_is_bounced_only_for_another_part() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.input(LIMIT, vec![1, 2, 3, 4]);
+        let parity = Manifold::builder().inputs(LIMIT.select(|limit| limit % 2));
+        let parity = parity.offers::<(u32,)>().run(|parity, up| async move {
+            up.ready((parity,)).wait().await;
+            Ok(())
+        });
+        setup.install(BASE, parity);
+        setup.install(TOP, add_one(BASE));
+        setup.install(PAGE, frugal(TOP, BASE));
+    });
+
+    simulation.safety(0..50)?;
+    simulation.liveness(0..50)?;
     Ok(())
 }

@@ -63,7 +63,11 @@ impl Judge {
             seat.phase,
             seat.generation
         );
-        let rest = self.rest_of(seat, at).unwrap_or(worker.state);
+        let rest = match worker.state {
+            // No event tells that values of its last worker are still being dropped.
+            WorkerState::Lingering => WorkerState::Lingering,
+            state => self.rest_of(seat, at).unwrap_or(state),
+        };
         ensure!(
             rest == worker.state,
             "P9: the report says that {} is {}, but it is {rest}",
@@ -144,7 +148,7 @@ impl Judge {
             );
             let changed = input.changes.iter().find(|(output, _)| *output == hold.output);
             ensure!(
-                changed.is_none_or(|(_, at)| *at < seat.began),
+                hold.is_selected || changed.is_none_or(|(_, at)| *at < seat.began),
                 "P5: {} runs with a value of {} that has changed since",
                 seat.path,
                 input.path

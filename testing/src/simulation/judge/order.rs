@@ -2,7 +2,6 @@
 //! P7).
 
 use crankcase_engine::EndKind;
-use crankcase_engine::testing::WrappedInput;
 
 use super::rest::{Next, Rest};
 use super::seat::{Hold, Need, Phase, Up};
@@ -65,6 +64,8 @@ impl Judge {
         seat.is_told = true;
         seat.down(now, true);
         let seat = &self.seats[index];
+        // What reached it before the kill stops it as any wave does.
+        let is_swept = self.is_killed_at_rest && !seat.is_marked() && !seat.is_vague;
         for user in seat.users.iter().map(|user| &self.seats[*user]) {
             ensure!(
                 !user.is_live() || !user.holds(index, seat.generation),
@@ -73,7 +74,7 @@ impl Judge {
                 user.path,
                 user.generation
             );
-            let is_followed = self.is_killed_at_rest && user.follows.contains(&index);
+            let is_followed = is_swept && user.follows.contains(&index);
             ensure!(
                 !user.is_live() || !is_followed,
                 "P6: {} is told to stop at a kill while {} follows it",
@@ -184,16 +185,16 @@ impl Judge {
 
     /// Enters that the start of a path's worker is about to be called, after the events that have led
     /// to it.
-    pub(in crate::simulation) fn begun(
+    pub(in crate::simulation) fn begun<'a>(
         &mut self,
         index: usize,
         generation: u32,
-        inputs: &[WrappedInput<'_>],
+        inputs: impl Iterator<Item = (&'a str, Need)>,
     ) -> Judged {
         let mut declared = std::mem::take(&mut self.declared);
         declared.clear();
-        for (nth, input) in inputs.iter().enumerate() {
-            declared.push((self.input_of(index, nth, input.name), Need::of(input)));
+        for (nth, (name, need)) in inputs.enumerate() {
+            declared.push((self.input_of(index, nth, name), need));
         }
         let judged = self.begun_with(index, generation, &declared);
         self.declared = declared;
@@ -246,10 +247,11 @@ impl Judge {
             } else if !need.is_present {
                 seat.lacks.push(input);
             } else if let Some(Up { generation, .. }) = up {
-                seat.holds.push(Hold { input, generation, output: need.output });
+                seat.holds.push(Hold::of(input, generation, need));
             }
         }
         self.learn(index, declared);
+        self.blur_by_inputs(index);
         Ok(())
     }
 }

@@ -55,12 +55,13 @@ impl Rest {
         }
     }
 
-    /// Whether it ends without a further cause, failures aside; `None` if that cannot be said.
-    pub(super) fn is_coming(self, at: Duration) -> Option<bool> {
+    /// Whether it ends without a further cause, failures aside; `None` if that cannot be said, as of
+    /// what is over by the last jump of the clock and may not have been looked at since.
+    pub(super) fn is_coming(self, at: Duration, jumped_to: Duration) -> Option<bool> {
         match self {
             Self::Ready | Self::Delay(_) => Some(true),
             Self::Backoff(until) if at < until => Some(false),
-            Self::Backoff(until) => (until + TICK < at).then_some(true),
+            Self::Backoff(until) => (until.max(jumped_to) + TICK < at).then_some(true),
             Self::Missing | Self::Done | Self::Spent => Some(false),
             Self::Unknown => None,
         }
@@ -104,6 +105,7 @@ impl Judge {
         // What has come at the same moment may have reached the engine later than the end.
         if seat.is_vague || seat.spread == Some(at) {
             seat.rest = Rest::Unknown;
+            seat.is_uncounted |= seat.is_vague;
             return;
         }
         if seat.is_marked() {
@@ -119,6 +121,7 @@ impl Judge {
         // A start that took too long has failed, whatever came of it after all.
         let is_overdue = seat.phase == Phase::Starting && seat.is_aborted;
         (seat.rest, seat.next) = match end {
+            EndKind::Failed if seat.is_uncounted => (Rest::Unknown, Next::Whatever),
             EndKind::Failed => (Rest::Ready, Next::Backoff(seat.failures + 1)),
             _ if is_overdue => (Rest::Ready, Next::Backoff(seat.failures + 1)),
             EndKind::Done => (Rest::Done, Next::Nothing),
@@ -181,7 +184,7 @@ impl Judge {
             );
         }
         if failures > 0 {
-            (seat.failures, seat.untold) = (failures, 0);
+            (seat.failures, seat.untold, seat.is_uncounted) = (failures, 0, false);
         }
         seat.rest = match failures {
             0 => Rest::Delay(until),

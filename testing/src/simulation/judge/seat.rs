@@ -14,7 +14,10 @@ pub(in crate::simulation) struct Need {
     pub(super) gates: bool,
     pub(super) bounces: bool,
     pub(super) is_present: bool,
+    /// Of which a new value is a change; nothing has this name if none is.
     pub(super) output: &'static str,
+    /// A new value is a change only if the part of it that is used is another one.
+    pub(super) is_selected: bool,
 }
 
 impl Need {
@@ -24,7 +27,13 @@ impl Need {
             bounces: matches!(input.need, "required" | "optional"),
             is_present: input.is_present,
             output: input.output,
+            is_selected: input.is_selected,
         }
+    }
+
+    /// How a worker of a border depends on an input: it follows its values.
+    pub(in crate::simulation) fn of_carrier(input: &WrappedInput<'_>) -> Self {
+        Self { output: "", is_selected: false, ..Self::of(input) }
     }
 
     /// Whether it is an optional input.
@@ -60,6 +69,14 @@ pub(super) struct Hold {
     pub(super) input: usize,
     pub(super) generation: u32,
     pub(super) output: &'static str,
+    pub(super) is_selected: bool,
+}
+
+impl Hold {
+    pub(super) fn of(input: usize, generation: u32, need: Need) -> Self {
+        let Need { output, is_selected, .. } = need;
+        Self { input, generation, output, is_selected }
+    }
 }
 
 /// What is known of one path.
@@ -130,6 +147,8 @@ pub(in crate::simulation) struct Seat {
     pub(super) failures: u32,
     /// How many of these failures were followed by no wait, which would have told their count.
     pub(super) untold: u32,
+    /// It is not known whether its last failure counts.
+    pub(super) is_uncounted: bool,
 }
 
 impl Seat {
@@ -200,12 +219,12 @@ impl Seat {
         self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
     }
 
-    /// Whether its manifold declares an input of which a new value of this output is a change.
-    pub(super) fn is_changed_by(&self, input: usize, output: &str) -> bool {
-        let is_it = |(other, need): &(usize, Need)| {
+    /// Returns how it needs an input of which a new value of this output may be a change.
+    pub(super) fn is_changed_by(&self, input: usize, output: &str) -> Option<Need> {
+        let is_it = |(other, need): &&(usize, Need)| {
             *other == input && need.bounces && need.output == output
         };
-        self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
+        self.declared.as_ref()?.iter().find(is_it).map(|(_, need)| *need)
     }
 
     pub(super) fn down(&mut self, (at, moment): (u64, Duration), was_told: bool) {
@@ -223,7 +242,7 @@ impl Seat {
     }
 
     pub(super) fn forget_failures(&mut self) {
-        (self.failures, self.untold) = (0, 0);
+        (self.failures, self.untold, self.is_uncounted) = (0, 0, false);
     }
 
     /// Counts a failure that no wait follows.

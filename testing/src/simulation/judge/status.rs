@@ -119,7 +119,7 @@ impl Judge {
             Phase::Starting if !seat.is_marked() => Status::Coming,
             _ if seat.is_stuck => Status::Down,
             Phase::Idle if seat.next != Next::Whatever => Status::Unknown,
-            Phase::Idle => match seat.rest.is_coming(self.at) {
+            Phase::Idle => match seat.rest.is_coming(self.at, self.jumped_to) {
                 Some(true) => self.status_by_inputs(index, known),
                 Some(false) => Status::Down,
                 None => Status::Unknown,

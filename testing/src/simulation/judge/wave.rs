@@ -74,6 +74,10 @@ impl Judge {
             }
             return;
         }
+        // It may be about to stop, and then it shows nobody that it is up.
+        if seat.is_vague {
+            return self.flap(index);
+        }
         let at = self.at;
         for nth in 0..seat.users.len() {
             let user = self.seats[index].users[nth];
@@ -101,20 +105,32 @@ impl Judge {
         }
     }
 
+    /// Who uses a worker that may be marked to stop may be marked, too.
+    pub(super) fn blur_by_inputs(&mut self, index: usize) {
+        let is_vague = |hold: &Hold| self.seats[hold.input].is_vague;
+        if self.seats[index].holds.iter().any(is_vague) {
+            self.blur(index);
+        }
+    }
+
     /// A worker may be marked to stop or not, and so may all who use it.
     fn blur(&mut self, index: usize) {
-        let seat = &mut self.seats[index];
-        if std::mem::replace(&mut seat.is_vague, true) {
-            return;
-        }
-        let generation = seat.generation;
-        for nth in 0..seat.users.len() {
-            let user = self.seats[index].users[nth];
-            let seat = &mut self.seats[user];
-            if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
-                seat.rest = Rest::Unknown;
-            } else if seat.holds(index, generation) {
-                self.blur(user);
+        let (mut stack, mut seen) = (vec![index], BTreeSet::new());
+        while let Some(index) = stack.pop() {
+            if !seen.insert(index) {
+                continue;
+            }
+            let seat = &mut self.seats[index];
+            seat.is_vague = true;
+            let generation = seat.generation;
+            for nth in 0..seat.users.len() {
+                let user = self.seats[index].users[nth];
+                let seat = &mut self.seats[user];
+                if seat.phase == Phase::Idle && seat.is_bounced_by(index) {
+                    seat.rest = Rest::Unknown;
+                } else if seat.holds(index, generation) {
+                    stack.push(user);
+                }
             }
         }
     }
@@ -129,16 +145,30 @@ impl Judge {
         for nth in 0..seat.users.len() {
             let user = self.seats[index].users[nth];
             let seat = &mut self.seats[user];
-            let is_held = |hold: &Hold| {
+            let is_held = |hold: &&Hold| {
                 hold.input == index && hold.generation == generation && hold.output == output
             };
-            let is_held = seat.holds.iter().any(is_held);
-            match seat.phase {
-                Phase::Idle if seat.is_changed_by(index, output) => self.soften(user),
-                Phase::Starting if is_held => seat.is_outdated = true,
-                Phase::Running if is_held => self.strike(user),
-                _ => {}
+            let is_selected = seat.holds.iter().find(is_held).map(|hold| hold.is_selected);
+            match (seat.phase, is_selected) {
+                (Phase::Idle, _) => self.may_soften(user, index, output),
+                (_, None) => {}
+                (_, Some(true)) => self.blur(user),
+                (Phase::Starting, _) => seat.is_outdated = true,
+                (Phase::Running, _) => self.strike(user),
             }
+        }
+    }
+
+    /// An idle user's input has a new value, which ends what keeps it unless the part that it uses is
+    /// the same.
+    fn may_soften(&mut self, user: usize, input: usize, output: &str) {
+        let seat = &mut self.seats[user];
+        match seat.is_changed_by(input, output) {
+            None => {}
+            Some(Need { is_selected: true, .. }) if seat.rest.is_soft() => {
+                seat.rest = Rest::Unknown;
+            }
+            Some(_) => self.soften(user),
         }
     }
 
@@ -180,11 +210,12 @@ impl Judge {
             let (is_up, generation) = (self.seats[input].shows_up(), self.seats[input].generation);
             let seat = &mut self.seats[index];
             if is_up {
-                seat.holds.push(Hold { input, generation, output: need.output });
+                seat.holds.push(Hold::of(input, generation, need));
             } else {
                 seat.lacks.push(input);
             }
         }
+        self.blur_by_inputs(index);
     }
 
     /// Enters what a worker's manifold declares, and what has happened to it since it was started.
@@ -199,12 +230,14 @@ impl Judge {
             return;
         }
         let began = seat.began;
-        for Hold { input, generation, output } in seat.holds.clone() {
+        for Hold { input, generation, output, is_selected } in seat.holds.clone() {
             let input = &self.seats[input];
             let has_changed = |(changed, at): &(&str, u64)| *changed == output && *at > began;
             let is_outdated = input.changes.iter().any(has_changed);
             if input.generation != generation || !input.shows_up() {
                 self.reach(index);
+            } else if is_outdated && is_selected {
+                self.blur(index);
             } else if is_outdated {
                 self.seats[index].is_outdated = true;
             }

@@ -51,7 +51,7 @@ impl Run {
             // The engine may refuse that, for what was rewired since.
             self.asked.away.push_back(index);
             let rewiring = self.put(Rewiring::default(), index);
-            self.apply(&self.path_of(&self.puts[index].0), "is put back", rewiring);
+            self.apply(&self.path_of(&self.puts[index].name), "is put back", rewiring);
             return Ok(());
         }
         let call = if self.puts.is_empty() { Call::Disturb } else { self.pick() };
@@ -124,7 +124,7 @@ impl Run {
     /// Adds that a manifold is put in its own place, as it was or with another input.
     fn rewire(&mut self, rewiring: Rewiring) -> Rewiring {
         let index = self.random.random_range(0..self.puts.len());
-        if self.random.random_range(0..3) == 0 {
+        if self.random.random_range(0..3) == 0 || self.puts[index].is_nested {
             return self.put(rewiring, index);
         }
         let other = match self.random.random_range(0..4) {
@@ -132,25 +132,26 @@ impl Run {
                 self.asked.nobodies = (self.asked.nobodies + 1) % NOBODIES;
                 format!("{NOBODY}{}", self.asked.nobodies)
             }
-            _ => self.puts[self.random.random_range(0..self.puts.len())].0.clone(),
+            _ => self.puts[self.random.random_range(0..self.puts.len())].name.clone(),
         };
         let need = self.random.random_range(0..4);
         let Rewiring { change, mut places } = rewiring;
         places.push((index, true));
-        let change = (self.puts[index].1)(change, &|manifold| with_input(manifold, &other, need));
+        let change =
+            (self.puts[index].again)(change, &|manifold| with_input(manifold, &other, need));
         Rewiring { change, places }
     }
 
     /// Adds that a manifold is put in its place as it was in the beginning.
     fn put(&self, Rewiring { change, mut places }: Rewiring, index: usize) -> Rewiring {
         places.push((index, false));
-        Rewiring { change: (self.puts[index].1)(change, &|manifold| manifold), places }
+        Rewiring { change: (self.puts[index].again)(change, &|manifold| manifold), places }
     }
 
     /// Takes a manifold out.
     fn take_out(&mut self) {
         let index = self.random.random_range(0..self.puts.len());
-        let name = &self.puts[index].0;
+        let name = &self.puts[index].name;
         let Ok(parsed) = Name::<()>::parse(name) else { return };
         let change = Change::new().uninstall(&parsed);
         let path = self.path_of(name);
@@ -186,10 +187,6 @@ impl Run {
             judge.seats.iter().filter(is_spent).map(|seat| seat.path.to_string()).collect()
         });
         spent.iter().for_each(|path| self.ask_of(path, "is unparked", Change::unpark));
-    }
-
-    pub(super) fn path_of(&self, name: &str) -> String {
-        format!("{}/{name}", self.engine.path().trim_end_matches('/'))
     }
 
     /// Asks for something of the worker with this path.
@@ -257,7 +254,10 @@ impl Run {
     /// taken out.
     async fn preview_a_cycle(&mut self) -> Found {
         let index = self.random.random_range(0..self.puts.len());
-        let path = self.path_of(&self.puts[index].0);
+        if self.puts[index].is_nested {
+            return Ok(());
+        }
+        let path = self.path_of(&self.puts[index].name);
         let before = self.count();
         let users = self.notes.look(|judge| judge.users_of(&path));
         if users.is_empty() {
@@ -267,7 +267,7 @@ impl Run {
         let Some((engine, name)) = self.whereabouts(user) else { return Ok(()) };
         let need = self.random.random_range(0..4);
         let rewire = |manifold| with_input(manifold, name.as_str(), need);
-        let put = &self.puts[index].1;
+        let put = &self.puts[index].again;
         let [one, two] = [Change::new(), Change::new().uninstall(&name)];
         let [one, two] = [one, two].map(|change| put(change, &rewire));
         let refused = self.drive(engine.preview(one)).await?;

@@ -125,7 +125,7 @@ impl Run {
         let (top, puts) = (self.engine.path().trim_end_matches('/'), &self.puts);
         let is_put = |path: &str| {
             let name = path.strip_prefix(top).and_then(|rest| rest.strip_prefix('/'));
-            name.is_some_and(|name| puts.iter().any(|(put, _)| put == name))
+            name.is_some_and(|name| puts.iter().any(|put| put.name == name))
         };
         self.notes.look(|judge| {
             // A worker that has taken itself out need not come back. Nor need one of a nested engine
