@@ -51,6 +51,8 @@ pub(super) struct Judge {
     jumped_to: Duration,
     /// Who is installed and has no worker, and some of whom that is so no more.
     idle: Vec<usize>,
+    /// Who is about to stop since the last event, with the live users that it waits for.
+    pub(super) closing: Vec<(usize, Vec<usize>)>,
     /// Whose worker has ended, and of whom it is not yet judged what must follow.
     due: Vec<usize>,
     /// Room for what a look at the statuses finds, and for inputs.

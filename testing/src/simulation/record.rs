@@ -1,5 +1,6 @@
 //! What happens in a run, in its order: entered into the trace, and judged at once.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -126,6 +127,11 @@ impl Written {
             None => self.trace.number_of(&About::new(&event.path())),
         };
         self.trace.push(at, Some(about), What::Event(event.kind));
+        for (seat, users) in std::mem::take(&mut judge.closing) {
+            let about = self.number_at(seat, judge);
+            let users = users.into_iter().map(|user| self.number_at(user, judge)).collect();
+            self.trace.push(at, Some(about), What::Closing(users));
+        }
         judged
     }
 
@@ -202,7 +208,7 @@ impl Notes {
     }
 
     /// Writes that something strikes what has this path.
-    pub(super) fn fault(&self, path: &str, text: &'static str) {
+    pub(super) fn fault(&self, path: &str, text: Cow<'static, str>) {
         let number_of = |written: &mut Written| Some(written.trace.number_of(&About::new(path)));
         self.push(number_of, What::Fault(text));
     }
@@ -213,7 +219,7 @@ impl Notes {
             let known = numbers.get(begun.seat).copied();
             Some(known.unwrap_or_else(|| trace.number_of(&begun.path)))
         };
-        self.push(number, What::Fault(text));
+        self.push(number, What::Fault(text.into()));
     }
 
     /// Enters something after all events that have come before it.

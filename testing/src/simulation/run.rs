@@ -196,7 +196,7 @@ impl Run {
     }
 
     fn strikes(&self, path: &str, text: &'static str) {
-        self.notes.fault(path, text);
+        self.notes.fault(path, text.into());
     }
 
     fn count(&self) -> u64 {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -136,7 +137,9 @@ impl fmt::Display for About {
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Event(EventKind),
-    Fault(&'static str),
+    Fault(Cow<'static, str>),
+    /// It is about to stop, and waits for these, which use it.
+    Closing(Vec<Number>),
     Note(String),
 }
 
@@ -178,6 +181,7 @@ impl Trace {
                 }
             }
             What::Fault(text) => text.hash(hasher),
+            What::Closing(users) => users.len().hash(hasher),
             What::Note(text) => text.hash(hasher),
         }
         self.count += 1;
@@ -202,7 +206,7 @@ impl Trace {
                 EventKind::Waiting { .. } => &mut self.tally.waits,
                 _ => return,
             },
-            What::Note(_) => return,
+            What::Closing(_) | What::Note(_) => return,
         };
         *counter += 1;
     }
@@ -273,6 +277,10 @@ impl Line<'_> {
         match what {
             What::Event(kind) => format!("{path} {kind}"),
             What::Fault(text) => format!("! {path} {text}"),
+            What::Closing(users) => {
+                let paths = users.iter().map(|user| &**self.trace.about(*user));
+                format!("{path} closing, used by {}", paths.collect::<Vec<_>>().join(", "))
+            }
             What::Note(text) => format!("# {text}"),
         }
     }

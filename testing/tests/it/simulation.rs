@@ -203,6 +203,30 @@ fn every_kind_of_fault_strikes() -> Result<(), Broken> {
 }
 
 #[test]
+fn a_trace_says_which_input_a_manifold_was_given_and_who_holds_up_a_stop() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        setup.install(TOP, add_one(BASE));
+        setup.install(PAGE, slow(TOP));
+    });
+    let mut lines = Vec::new();
+    for seed in 0..60 {
+        lines.extend(simulation.run(seed, Mode::Safety)?.lines());
+    }
+
+    for said in [
+        " s  ! /top is rewired, with /base as an optional input",
+        " s  ! /page is rewired, with /base as a live input",
+        " s  ! /page is rewired, with /top as a required input",
+        " s  ! /top is put back",
+        " s  /base closing, used by /top",
+    ] {
+        assert!(lines.iter().any(|line| line.ends_with(said)), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
 fn who_is_spared_is_struck_by_nothing() -> Result<(), Broken> {
     let simulation = Simulation::new(|setup| {
         setup.install(BASE, base());

@@ -26,7 +26,7 @@ impl Judge {
         let showed_up = seat.shows_up();
         seat.struck.get_or_insert(at);
         if showed_up {
-            self.leave(index);
+            self.close(index);
         }
     }
 
@@ -40,8 +40,22 @@ impl Judge {
         let showed_up = seat.shows_up();
         (seat.reached, seat.spread) = (Some(at), Some(at));
         if showed_up {
-            self.leave(index);
+            self.close(index);
         }
+    }
+
+    /// A worker that is up is about to stop, once nobody alive uses it.
+    fn close(&mut self, index: usize) {
+        let seat = &self.seats[index];
+        let is_user = |user: &usize| {
+            let user = &self.seats[*user];
+            user.is_live() && user.holds(index, seat.generation)
+        };
+        let users: Vec<_> = seat.users.iter().copied().filter(is_user).collect();
+        if !users.is_empty() {
+            self.closing.push((index, users));
+        }
+        self.leave(index);
     }
 
     /// A path is not up any more, or is about to stop.

@@ -1,5 +1,6 @@
 //! What was asked for by hand in a run, and what has come of it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -24,15 +25,24 @@ pub(super) struct Asked {
 pub(super) struct Pending {
     pub(super) applied: Applied,
     pub(super) at: Instant,
-    /// The places in the setup, and whether their manifolds are away when the change is made.
-    pub(super) places: Vec<(usize, bool)>,
+    pub(super) places: Vec<Place>,
+}
+
+/// What a change does to one manifold.
+pub(super) struct Place {
+    /// Which of the setup's it is.
+    pub(super) index: usize,
+    /// Whether it is away when the change is made.
+    pub(super) goes: bool,
+    /// What the trace says of it.
+    pub(super) text: Cow<'static, str>,
 }
 
 /// A change of manifolds that is not yet asked for.
 #[derive(Default)]
 pub(super) struct Rewiring {
     pub(super) change: Change,
-    pub(super) places: Vec<(usize, bool)>,
+    pub(super) places: Vec<Place>,
 }
 
 impl Asked {
@@ -47,7 +57,7 @@ impl Asked {
                 }
                 // A change that waits for a stuck worker is in force.
                 Poll::Ready(_) | Poll::Pending => {
-                    pending.places.into_iter().for_each(|(index, goes)| self.note(index, goes));
+                    pending.places.iter().for_each(|place| self.note(place.index, place.goes));
                 }
             }
         }
@@ -63,6 +73,6 @@ impl Asked {
     /// Whether a manifold may be away.
     pub(super) fn is_away(&self, index: usize) -> bool {
         let places = self.pending.iter().flat_map(|pending| &pending.places);
-        self.away.contains(&index) || places.into_iter().any(|(other, _)| *other == index)
+        self.away.contains(&index) || places.into_iter().any(|place| place.index == index)
     }
 }

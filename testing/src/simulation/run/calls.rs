@@ -8,7 +8,7 @@ use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState}
 use rand::RngExt;
 use tokio::time::Instant;
 
-use super::asked::{Pending, Rewiring};
+use super::asked::{Pending, Place, Rewiring};
 use super::{Found, Run, Seat};
 use crate::simulation::judge::Bounced;
 
@@ -50,8 +50,8 @@ impl Run {
         {
             // The engine may refuse that, for what was rewired since.
             self.asked.away.push_back(index);
-            let rewiring = self.put(Rewiring::default(), index);
-            self.apply(&self.path_of(&self.puts[index].name), "is put back", rewiring);
+            let rewiring = self.put(Rewiring::default(), index, "is put back");
+            self.apply(rewiring);
             return Ok(());
         }
         let call = if self.puts.is_empty() { Call::Disturb } else { self.pick() };
@@ -59,7 +59,7 @@ impl Run {
             Call::Disturb => self.disturb(),
             Call::Rewire => {
                 let rewiring = self.rewire(Rewiring::default());
-                self.apply("the engine", "is rewired", rewiring);
+                self.apply(rewiring);
             }
             Call::TakeOut => self.take_out(),
             Call::RewireGroup => {
@@ -67,7 +67,8 @@ impl Run {
                 for _ in 0..self.random.random_range(2..4) {
                     rewiring = self.rewire(rewiring);
                 }
-                self.apply("the engine", "is changed by a group", rewiring);
+                self.strikes("the engine", "is changed by a group");
+                self.apply(rewiring);
             }
             Call::PreviewBounce => return self.preview_a_bounce().await,
             Call::PreviewCycle => return self.preview_a_cycle().await,
@@ -125,7 +126,7 @@ impl Run {
     fn rewire(&mut self, rewiring: Rewiring) -> Rewiring {
         let index = self.random.random_range(0..self.puts.len());
         if self.random.random_range(0..3) == 0 || self.puts[index].is_nested {
-            return self.put(rewiring, index);
+            return self.put(rewiring, index, "is replaced by itself");
         }
         let other = match self.random.random_range(0..4) {
             0 => {
@@ -136,15 +137,18 @@ impl Run {
         };
         let need = self.random.random_range(0..4);
         let Rewiring { change, mut places } = rewiring;
-        places.push((index, true));
+        let (path, kind) = (self.path_of(&other), kind_of(need));
+        let text = format!("is rewired, with {path} as {kind} input").into();
+        places.push(Place { index, goes: true, text });
         let change =
             (self.puts[index].again)(change, &|manifold| with_input(manifold, &other, need));
         Rewiring { change, places }
     }
 
     /// Adds that a manifold is put in its place as it was in the beginning.
-    fn put(&self, Rewiring { change, mut places }: Rewiring, index: usize) -> Rewiring {
-        places.push((index, false));
+    fn put(&self, rewiring: Rewiring, index: usize, text: &'static str) -> Rewiring {
+        let Rewiring { change, mut places } = rewiring;
+        places.push(Place { index, goes: false, text: text.into() });
         Rewiring { change: (self.puts[index].again)(change, &|manifold| manifold), places }
     }
 
@@ -154,8 +158,8 @@ impl Run {
         let name = &self.puts[index].name;
         let Ok(parsed) = Name::<()>::parse(name) else { return };
         let change = Change::new().uninstall(&parsed);
-        let path = self.path_of(name);
-        self.apply(&path, "is taken out", Rewiring { change, places: vec![(index, true)] });
+        let place = Place { index, goes: true, text: "is taken out".into() };
+        self.apply(Rewiring { change, places: vec![place] });
     }
 
     /// Puts everything back as it was in the beginning that is not, and nothing else: who is put back
@@ -167,14 +171,13 @@ impl Run {
         }
         // As one group: one by one they may be in the way of each other.
         let mut away = std::mem::take(&mut self.asked.away);
-        away.extend(
-            self.asked.pending.drain(..).flat_map(|pending| pending.places).map(|(i, _)| i),
-        );
+        let pending = self.asked.pending.drain(..).flat_map(|pending| pending.places);
+        away.extend(pending.map(|place| place.index));
         let away = BTreeSet::from_iter(away);
         if !away.is_empty() {
-            let put = |rewiring, index| self.put(rewiring, index);
+            let put = |rewiring, index| self.put(rewiring, index, "is put back");
             let rewiring = away.into_iter().fold(Rewiring::default(), put);
-            self.apply("the engine", "is as it was", rewiring);
+            self.apply(rewiring);
         }
         self.put_values_back();
     }
@@ -205,9 +208,11 @@ impl Run {
     }
 
     /// Asks for a change of manifolds and waits for nothing.
-    fn apply(&mut self, path: &str, text: &'static str, rewiring: Rewiring) {
-        self.strikes(path, text);
-        let Rewiring { change, places } = rewiring;
+    fn apply(&mut self, Rewiring { change, mut places }: Rewiring) {
+        for place in &mut places {
+            let text = std::mem::take(&mut place.text);
+            self.notes.fault(&self.path_of(&self.puts[place.index].name), text);
+        }
         let applied = self.engine.apply(change);
         self.asked.pending.push_back(Pending { applied, at: Instant::now(), places });
     }
@@ -308,6 +313,16 @@ impl Run {
             )
             .into()),
         }
+    }
+}
+
+/// Says which of the four kinds of inputs it is.
+fn kind_of(need: u32) -> &'static str {
+    match need {
+        0 => "a required",
+        1 => "an optional",
+        2 => "a live",
+        _ => "a live and required",
     }
 }
 
