@@ -221,7 +221,12 @@ impl Script {
 
     /// Makes the next worker that is told to stop take this long to end.
     pub fn stop_after(&self, delay: Duration) {
-        self.cell.part_with(Parting::After(delay));
+        self.answer_stop_after(delay, Ok(()));
+    }
+
+    /// Makes the next worker that is told to stop take this long and then end with this outcome.
+    pub fn answer_stop_after(&self, delay: Duration, outcome: Outcome) {
+        self.cell.part_with(Parting::After(delay, outcome));
     }
 
     /// Makes the next worker that is told to stop go on until [`release`](Self::release), or until

@@ -25,7 +25,7 @@ pub(super) enum Opening {
 /// How a worker ends that was told to stop.
 pub(super) enum Parting {
     Answer(Outcome),
-    After(Duration),
+    After(Duration, Outcome),
     Ignore,
 }
 
@@ -97,9 +97,9 @@ impl Cell {
         match parting {
             None => Ok(()),
             Some(Parting::Answer(outcome)) => outcome,
-            Some(Parting::After(delay)) => {
+            Some(Parting::After(delay, outcome)) => {
                 tokio::time::sleep(delay).await;
-                Ok(())
+                outcome
             }
             Some(Parting::Ignore) => {
                 self.released().await;

@@ -7,6 +7,7 @@ use crankcase_testing::{
     Bare, Script, check_alive, check_kill, check_killed, clean_kill, dirty_kill, test_engine,
     wait_for_state,
 };
+use tokio::time::Instant;
 
 use crate::{A, B, TestResult};
 
@@ -23,6 +24,18 @@ impl Worker for Ends {
         }
         (self.with)()
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_stops_late_and_fails() -> TestResult {
+    let script = Script::new();
+    script.answer_stop_after(Duration::from_secs(5), Err("it broke".into()));
+    let (worker, began) = (Bare::run(script.worker("web")), Instant::now());
+
+    assert_eq!(dirty_kill(worker).await?.to_string(), "it broke");
+
+    assert_eq!(began.elapsed(), Duration::from_secs(5));
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
