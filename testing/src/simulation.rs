@@ -242,30 +242,26 @@ impl<'a> Simulation<'a> {
             Seeds::read(seeds).map_err(|what| Broken::of_all(first, mode, what, Trace::new()))?;
         let (mut tally, mut met, mut trace) = (Tally::default(), Met::default(), Trace::new());
         for seed in seeds.first..=seeds.last {
-            trace = self.run(seed, mode).map_err(|broken| self.replayed(broken, mode))?;
+            let run = || self.run(seed, mode);
+            trace = run().map_err(|broken| replayed(broken, run))?;
             tally += trace.tally();
             met.add(seed, &trace.met);
         }
-        // One seed alone says nothing of all of them.
-        let unjudged = if seeds.is_one { None } else { self.unjudged(&tally, &met, mode)? };
-        match unjudged {
-            None => Ok(tally),
-            Some(what) => Err(Broken::of_all(seeds.last, mode, what, trace)),
+        // Also for one seed: what is found in its run without faults is found again.
+        let idle = self.idle(&met, mode)?;
+        match unjudged(&tally, &met).or(idle) {
+            // One seed alone says nothing of all of them.
+            Some(what) if !seeds.is_one => Err(Broken::of_all(seeds.last, mode, what, trace)),
+            _ => Ok(tally),
         }
     }
 
-    /// Returns what was not judged in any run, though it was to be.
-    fn unjudged(&self, tally: &Tally, met: &Met, mode: Mode) -> Result<Option<String>, Broken> {
-        if tally.starts == 0 {
-            return Ok(Some("nobody has come up in any run, so nothing was judged".to_owned()));
-        }
-        if let Some(path) = met.nobodys() {
-            let what = format!("{path:?} was asked for, and nobody has that path in any run");
-            return Ok(Some(what));
-        }
+    /// Says who has come up in no run, though it should.
+    fn idle(&self, met: &Met, mode: Mode) -> Result<Option<String>, Broken> {
         for (path, seed) in met.idle() {
             // The faults may be too many. Without any it comes up, or the reason is of use.
-            let calm = self.once(seed, mode, &Part::Baseline)?.1;
+            let run = || self.once(seed, mode, &Part::Baseline).map(|(_, trace)| trace);
+            let calm = run().map_err(|broken| replayed(broken, run))?;
             if let Some(why) = calm.met.why_idle(path) {
                 return Ok(Some(format!(
                     "{path:?} has not come up in any run, so nothing of it was judged; if that is \
@@ -274,16 +270,6 @@ impl<'a> Simulation<'a> {
             }
         }
         Ok(None)
-    }
-
-    /// Runs a seed that failed once more, to say whether it replays.
-    fn replayed(&self, mut broken: Broken, mode: Mode) -> Broken {
-        let again = self.run(broken.seed(), mode);
-        let is_same =
-            |again: &Broken| again.what() == broken.what() && again.trace() == broken.trace();
-        let is_same = again.err().as_ref().is_some_and(is_same);
-        broken.replay = if is_same { Replay::Same } else { Replay::Other };
-        broken
     }
 
     /// Runs one seed once, and returns what happened.
@@ -321,7 +307,11 @@ impl<'a> Simulation<'a> {
         drop(entered);
         match lived {
             Ok(baseline) => Ok((baseline, notes.take_trace())),
-            Err(found) => Err(Broken::new(seed, mode, at, found, notes.take_trace())),
+            Err(found) => {
+                let mut broken = Broken::new(seed, mode, at, found, notes.take_trace());
+                broken.is_calm = matches!(part, Part::Baseline);
+                Err(broken)
+            }
         }
     }
 
@@ -351,6 +341,23 @@ impl<'a> Simulation<'a> {
         run.end().await?;
         Ok(found)
     }
+}
+
+/// Says what was not judged in any run, though it was to be.
+fn unjudged(tally: &Tally, met: &Met) -> Option<String> {
+    if tally.starts == 0 {
+        return Some("nobody has come up in any run, so nothing was judged".to_owned());
+    }
+    let path = met.nobodys()?;
+    Some(format!("{path:?} was asked for, and nobody has that path in any run"))
+}
+
+/// Makes a run that failed once more, to say whether it replays.
+fn replayed(mut broken: Broken, run: impl FnOnce() -> Result<Trace, Broken>) -> Broken {
+    let is_same = |again: &Broken| again.what() == broken.what() && again.trace() == broken.trace();
+    let is_same = run().err().as_ref().is_some_and(is_same);
+    broken.replay = if is_same { Replay::Same } else { Replay::Other };
+    broken
 }
 
 impl fmt::Debug for Simulation<'_> {

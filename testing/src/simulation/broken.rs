@@ -19,6 +19,8 @@ pub struct Broken {
     /// The path of who has not recovered, and those of what it uses.
     about: Vec<String>,
     trace: Box<Trace>,
+    /// It was found in a run without faults, of which others are compared.
+    pub(super) is_calm: bool,
     pub(super) replay: Replay,
 }
 
@@ -36,7 +38,8 @@ impl Broken {
     /// Returns what a run has found after this time.
     pub(super) fn new(seed: u64, mode: Mode, at: Duration, found: Finding, trace: Trace) -> Self {
         let Finding { what, about } = found;
-        Self { seed, mode, at, what, about, trace: Box::new(trace), replay: Replay::Unknown }
+        let (trace, replay) = (Box::new(trace), Replay::Unknown);
+        Self { seed, mode, at, what, about, trace, is_calm: false, replay }
     }
 
     /// Returns a failure of all seeds together, with the trace of the last one.
@@ -68,9 +71,10 @@ impl fmt::Display for Broken {
         match self.replay {
             Replay::None => writeln!(f, "simulation ({mode}): {}", self.what)?,
             _ => {
+                let calm = if self.is_calm { ", its run without faults" } else { "" };
                 writeln!(
                     f,
-                    "simulation ({mode}) with seed {seed}, after {at:.3} s: {}",
+                    "simulation ({mode}{calm}) with seed {seed}, after {at:.3} s: {}",
                     self.what
                 )?;
             }

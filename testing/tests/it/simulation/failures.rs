@@ -173,6 +173,29 @@ fn a_seed_that_does_not_replay_says_so() -> TestResult {
 }
 
 #[test]
+fn what_a_run_without_faults_finds_is_found_again_by_its_seed() -> TestResult {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        setup.install(TOP, add_one(BASE));
+        setup.spare("/base");
+        setup.invariant("top never comes up", |view| !view.is_up("/top"));
+    });
+    // Among the faults it does not, so it is looked at without any.
+    let simulation = simulation.faults(Faults { start_error: 1.0, ..Faults::none() });
+
+    let broken = [simulation.safety(3..5), simulation.liveness(3..5)];
+
+    for (broken, mode) in broken.into_iter().zip(["safety", "liveness"]) {
+        let text = broken.err().ok_or("it holds")?.to_string();
+        let begin =
+            format!("simulation ({mode}, its run without faults) with seed 3, after 0.000 s: ");
+        assert!(text.starts_with(&begin), "{text}");
+        assert!(text.contains("\nreplay it with CRANKCASE_SIM_SEED=3\n"), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_panic_in_an_invariant_is_told_with_the_seed() -> TestResult {
     let simulation = Simulation::new(|setup| {
         setup.install(BASE, base());
