@@ -3,6 +3,8 @@ use std::fmt;
 
 use crankcase_engine::{ChangeError, WithCauses};
 
+use crate::subject::SUBJECT;
+
 /// Why a test cannot go on: what was expected, and what was seen instead.
 ///
 /// A test that returns it prints the text as it is, line by line.
@@ -47,6 +49,18 @@ impl Error for Failure {}
 impl From<ChangeError> for Failure {
     /// Takes the text of a refusal with its cause.
     fn from(error: ChangeError) -> Self {
-        Self::new(WithCauses(&error).to_string())
+        let hint = hint(&error);
+        Self::new(format!("{}{hint}", WithCauses(&error)))
+    }
+}
+
+/// Says what to do about a stub that does not fit; nothing if that is not why a change was refused.
+pub(crate) fn hint(error: &ChangeError) -> &'static str {
+    match error {
+        ChangeError::InputMismatch { user, .. } if *user == SUBJECT.as_str() => {
+            "; a name of several outputs is given all of them at once, by `Stubs::values` or \
+             `Harness::inputs`"
+        }
+        _ => "",
     }
 }

@@ -9,7 +9,7 @@ use crankcase_engine::{
 use lives::Lives;
 use tokio::time::timeout;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, hint};
 use crate::recorder::EventRecorder;
 use crate::stubs::Stubs;
 use crate::subject::{SUBJECT, is_about};
@@ -97,7 +97,7 @@ impl fmt::Debug for StartError {
     /// Writes the text with its cause: a test that fails prints this.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(error) => write!(f, "{self}: {error}"),
+            Self::Refused(error) => write!(f, "{self}: {error}{}", hint(error)),
             _ => fmt::Display::fmt(self, f),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Change, Detail, EndKind, Exit, Manifold, Name, Nested, WorkerState};
-use crankcase_testing::{Harness, Script, Stubs, test_engine};
+use crankcase_testing::{Harness, Script, Stubs, start, test_engine};
 
 use crate::{A, B, TestResult};
 
@@ -249,6 +249,24 @@ async fn an_input_of_another_type_is_refused() -> TestResult {
     let error = text.come("one".to_owned()).await.err().ok_or("it fits")?;
 
     assert!(error.to_string().contains("\"subject\" asks \"a\" for u32"), "{error}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_outputs_of_a_name_is_refused_with_the_way_to_give_both() -> TestResult {
+    let both = Manifold::builder().inputs((A, A.output::<String>())).run(|_, up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let hint = "; a name of several outputs is given all of them at once, by `Stubs::values` or \
+                `Harness::inputs`";
+
+    let refused = start(both.clone(), Stubs::new().value(&A, 1)).await.err().ok_or("it fits")?;
+    assert!(format!("{refused:?}").ends_with(hint), "{refused:?}");
+
+    let harness = Harness::new(both).await?;
+    let refused = harness.input(&A).come(1).await.err().ok_or("it fits")?;
+    assert!(refused.to_string().ends_with(hint), "{refused}");
     Ok(())
 }
 
