@@ -89,6 +89,7 @@ impl Wrap for Around {
 
     fn wrap_carrier(&self, ctx: &Context, inputs: &[WrappedInput<'_>]) -> Box<dyn Wrapped> {
         let begun = self.0.notes.begun(ctx, inputs, Need::of_carrier);
+        self.0.notes.is_carrier(&begun);
         Box::new(Player::new(&self.0, ctx, begun, None))
     }
 }

@@ -268,6 +268,13 @@ impl Notes {
         begun
     }
 
+    /// Enters that a worker passes a value over a border.
+    pub(super) fn is_carrier(&self, begun: &Begun) {
+        if let Some(judge) = &mut self.record.lock().judge {
+            judge.seats[begun.seat].is_carrier = true;
+        }
+    }
+
     /// Returns whether a worker is not up yet.
     pub(super) fn is_starting(&self, begun: &Begun) -> bool {
         let mut record = self.record.lock();

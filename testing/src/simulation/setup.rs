@@ -102,9 +102,9 @@ impl Setup {
     /// Installs a nested engine, with its imports and exports; it is made anew whenever it is
     /// installed. The paths of the workers in it begin with its own path.
     ///
-    /// Faults strike the workers in it. The worker that is the nested engine itself, and those that
-    /// pass values over its border, are the engine's own: they are [spared](Self::spare), and bounced,
-    /// parked and replaced by hand like any other. The nested engine gets no other inputs.
+    /// Faults strike the workers in it. The worker that is the nested engine itself is
+    /// [spared](Self::spare); it is bounced, parked and replaced by hand like any other, and gets no
+    /// other inputs. Those that pass values over its border are the engine's own, and left alone.
     ///
     /// # Examples
     ///

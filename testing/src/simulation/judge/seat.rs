@@ -87,6 +87,8 @@ pub(in crate::simulation) struct Seat {
     pub(super) engine: usize,
     /// By which its waits are judged, where that was demanded.
     pub(super) policy: Option<Box<Policy>>,
+    /// It passes a value over the border of a nested engine, and is the engine's own.
+    pub(in crate::simulation) is_carrier: bool,
     pub(super) is_installed: bool,
     pub(in crate::simulation) was_installed: bool,
     pub(super) is_parked: bool,

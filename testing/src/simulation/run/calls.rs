@@ -96,7 +96,8 @@ impl Run {
         {
             return self.ask_of(&path, "is unparked", Change::unpark);
         }
-        let Some((path, is_parked)) = self.any(Seat::is_installed, Seat::is_parked) else {
+        let is_users = |seat: &Seat| seat.is_installed() && !seat.is_carrier;
+        let Some((path, is_parked)) = self.any(is_users, Seat::is_parked) else {
             return;
         };
         if self.random.random_range(0..4) == 0 && !is_parked {
