@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 /// What a greeter is asked, and where the answer goes.
@@ -56,10 +57,9 @@ fn greeter() -> Manifold {
         .build()
 }
 
-#[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "what it prints is what it shows")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let engine = Engine::builder().build()?;
+async fn run(workers: Handle) -> Result<(), Box<dyn Error>> {
+    let engine = Engine::builder().workers_on(workers).build()?;
     engine.install(GREETER, greeter()).await?;
 
     let first = engine.output(GREETER).await?;
@@ -75,4 +75,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     engine.stop().await?;
     println!("stopped: {}", second.greet("Ada").await.is_err());
     Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Workers have threads of their own: one that blocks its thread does not hold up the engine.
+    let workers = Runtime::new()?;
+    let driver = Builder::new_current_thread().enable_all().build()?;
+    let ended = driver.block_on(run(workers.handle().clone()));
+    workers.shutdown_background();
+    ended
 }

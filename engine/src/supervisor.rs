@@ -50,6 +50,7 @@ mod waiting;
 mod waits;
 mod walk;
 mod walks;
+pub(crate) mod watchdog;
 mod why;
 mod worker_summary;
 

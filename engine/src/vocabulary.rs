@@ -20,5 +20,6 @@ pub(crate) mod selection;
 pub(crate) mod settings;
 pub(crate) mod spawned;
 pub(crate) mod text;
+pub(crate) mod ticks;
 pub(crate) mod value;
 pub(crate) mod wake;

@@ -53,6 +53,7 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
         let unmet = worker.inputs.iter().filter(|input| input.state != "running");
         notes.extend(unmet.map(|input| format!("{} is {}", input.name, word(&input.state))));
     }
+    notes.extend(worker.blocks_for.map(|seconds| format!("blocks its thread for {seconds:.1} s")));
     let until = worker.until.as_ref();
     if let Some(until) = until.filter(|_| worker.degraded.is_none()) {
         notes.push(format!("until {until}"));
@@ -89,8 +90,10 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
     for (label, count) in counts {
         writeln!(out, "  {label}: {count}")?;
     }
+    let blocks_for = worker.blocks_for.map(|seconds| format!("{seconds:.1} s"));
     let error = worker.error.as_ref();
     let texts = [
+        ("blocks its thread for", blocks_for.as_ref()),
         ("degraded", worker.degraded.as_ref()),
         ("started", worker.started.as_ref()),
         ("stopped", worker.stopped.as_ref()),

@@ -17,6 +17,7 @@ use crate::supervisor::job::Caller;
 use crate::supervisor::last_report::LastReport;
 use crate::supervisor::life::Life;
 use crate::supervisor::turns::LoopTask;
+use crate::supervisor::watchdog::watch;
 use crate::supervisor::{Beginning, EventLoop, Shared};
 use crate::vocabulary::clock::{Clock, Wall};
 use crate::vocabulary::error::ConfigError;
@@ -251,6 +252,7 @@ impl EngineBuilder {
         };
         let task = LoopTask::new(EventLoop::new(beginning));
         drop(shared.environment.driver.spawn(task.run()));
+        watch(&shared);
         Ok(Engine { shared, caller: Caller::default() })
     }
 

@@ -70,6 +70,11 @@ pub struct WorkerReport {
     /// Whether its last worker was aborted: it did not end in its grace, or did not start in time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub was_aborted: bool,
+    /// For how long it has blocked its thread, in seconds: its task has been polled for so long
+    /// without a break. Exact to a quarter of a second. `None` below a second, on a paused clock, and
+    /// for a worker with a thread of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks_for: Option<f64>,
     /// Why it is degraded, in its own words, cut after 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
@@ -284,6 +289,9 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
     }
     if worker.was_aborted && !matches!(worker.state, WorkerState::Aborting | WorkerState::Stuck) {
         f.write_str(", aborted")?;
+    }
+    if let Some(seconds) = worker.blocks_for {
+        write!(f, ", blocks its thread for {seconds:.1} s")?;
     }
     if let Some(reason) = &worker.degraded {
         write!(f, ", degraded: {reason}")?;

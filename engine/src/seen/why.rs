@@ -37,6 +37,9 @@ pub struct WhyStep {
     /// What it waits for apart from its inputs, in its own words or as paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaits: Option<String>,
+    /// For how long it has blocked its thread, in seconds; see [`WorkerReport`](crate::WorkerReport).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks_for: Option<f64>,
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,
@@ -79,6 +82,9 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
         (WorkerState::Running, _) if step.error.is_some() => f.write_str("is degraded")?,
         (WorkerState::Starting, _) if step.error.is_some() => f.write_str("is not up yet")?,
         (state, _) => write!(f, "is {state}")?,
+    }
+    if let Some(seconds) = step.blocks_for {
+        write!(f, " and blocks its thread for {seconds:.1} s")?;
     }
     if let Some(error) = &step.error {
         write!(f, ": {error}")?;

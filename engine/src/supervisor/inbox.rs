@@ -176,6 +176,13 @@ impl<L> Inbox<L> {
         take_all(&mut state.unread.calls, &mut read.calls);
     }
 
+    /// Looks at the loop if it is idle, and at whether work waits for its task. `look` runs under
+    /// the lock.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&L, bool) -> T) -> Option<T> {
+        let state = self.state.lock();
+        Some(look(state.idle.as_deref()?, state.has_work()))
+    }
+
     /// Returns the number of waiting messages and of waiting calls.
     pub(crate) fn count(&self) -> (usize, usize) {
         let state = self.state.lock();

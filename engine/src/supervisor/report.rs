@@ -92,7 +92,8 @@ impl Registry {
         let degraded = slot.degraded().map(str::to_owned);
         let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));
         let inputs = self.input_reports(node, slot);
-        let extras = RareSummary { degraded, parked_by, inputs, error };
+        let blocks_for = slot.blocks_for();
+        let extras = RareSummary { blocks_for, degraded, parked_by, inputs, error };
         WorkerSummary {
             state,
             generation: slot.starts,

@@ -19,6 +19,7 @@ use crate::vocabulary::follow;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::live_set::SetSender;
 use crate::vocabulary::name::Text;
+use crate::vocabulary::ticks::TICK;
 use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::host::Environment;
 use crate::worker::launch::Declaration;
@@ -107,6 +108,10 @@ pub(super) struct LastError {
     pub(super) at: Stamp,
 }
 
+/// A worker blocks its thread if its task has been polled for this many ticks or more: for a second
+/// at least.
+const BLOCKING: u32 = 5;
+
 impl Index<NodeId> for Chunks<Slot> {
     type Output = Slot;
 
@@ -142,6 +147,12 @@ impl Slot {
 
     pub(super) fn degraded(&self) -> Option<&str> {
         Some(&self.extras()?.degraded.as_ref()?.reason)
+    }
+
+    /// Returns for how many seconds its worker has blocked its thread.
+    pub(super) fn blocks_for(&self) -> Option<f64> {
+        let polled_for = self.worker.as_ref()?.stopper.polled_for()?;
+        (polled_for >= BLOCKING).then(|| (TICK * polled_for).as_secs_f64())
     }
 
     /// Returns when a degraded worker tries again, if it says so.

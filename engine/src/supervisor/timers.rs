@@ -92,6 +92,11 @@ impl Timers {
         first.into_iter().chain(deadline).min().filter(is_sooner)
     }
 
+    /// Whether the sleep of the loop's task was to end before this moment.
+    pub(super) fn is_sleep_over(&self, now: Stamp) -> bool {
+        self.sleeps_until.is_some_and(|until| until < now)
+    }
+
     /// Records that the loop's task sleeps until this moment.
     pub(super) fn sleep_until(&mut self, at: Stamp) {
         self.sleeps_until = Some(at);

@@ -58,6 +58,7 @@ impl Registry {
             parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
             awaits: self.awaits(node),
+            blocks_for: slot.blocks_for(),
             next_try_in: self.waits_until(slot, state).map(|until| left(until).as_secs_f64()),
         }
     }

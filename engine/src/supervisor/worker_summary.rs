@@ -24,6 +24,7 @@ pub(super) struct WorkerSummary {
 
 #[derive(Clone, Default)]
 pub(super) struct RareSummary {
+    pub(super) blocks_for: Option<f64>,
     pub(super) degraded: Option<String>,
     pub(super) parked_by: Option<Origin>,
     pub(super) inputs: Vec<InputReport>,
@@ -32,8 +33,12 @@ pub(super) struct RareSummary {
 
 impl RareSummary {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { degraded, parked_by, inputs, error } = self;
-        degraded.is_none() && parked_by.is_none() && inputs.is_empty() && error.is_none()
+        let Self { blocks_for, degraded, parked_by, inputs, error } = self;
+        blocks_for.is_none()
+            && degraded.is_none()
+            && parked_by.is_none()
+            && inputs.is_empty()
+            && error.is_none()
     }
 }
 
@@ -41,7 +46,7 @@ impl WorkerSummary {
     /// Makes the report of the worker with this path. `wall` is when its engine began.
     pub(super) fn into_report(self, path: String, wall: Wall) -> WorkerReport {
         let at = |stamp: NonZeroU64| -> Timestamp { wall.at(stamp.get()).into() };
-        let RareSummary { degraded, parked_by, inputs, error } =
+        let RareSummary { blocks_for, degraded, parked_by, inputs, error } =
             self.extras.map(|extras| *extras).unwrap_or_default();
         WorkerReport {
             path,
@@ -51,6 +56,7 @@ impl WorkerSummary {
             failures: self.failures,
             is_essential: self.is_essential,
             was_aborted: self.was_aborted,
+            blocks_for,
             degraded,
             parked_by,
             inputs,

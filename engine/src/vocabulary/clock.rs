@@ -77,6 +77,16 @@ impl Clock {
     }
 }
 
+/// Whether the clock of the current runtime stands still, as a paused one does. A clock that runs
+/// moves whenever the system's clock does.
+#[expect(clippy::disallowed_types, reason = "the clock to compare with")]
+pub(crate) fn is_paused() -> bool {
+    let clock = Instant::now();
+    let system = std::time::Instant::now();
+    while system.elapsed().is_zero() {}
+    clock.elapsed().is_zero()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +102,14 @@ mod tests {
         for (moment, expected) in moments {
             assert_eq!(moment, Timestamp(expected));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_known_from_one_that_runs() {
+        let before = is_paused();
+        tokio::time::resume();
+
+        assert!(before && !is_paused());
     }
 
     #[test]

@@ -5,10 +5,11 @@ mod wait;
 mod waiters;
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -18,8 +19,10 @@ use parking_lot::Mutex;
 use super::host::Identity;
 use crate::machine::Left;
 use crate::vocabulary::exit::Panicked;
+use crate::vocabulary::ticks;
 use cell::{
-    ABORTED, Cell, DROPS, Degraded, LINGERED, LOST, Linger, OVERDUE, STARTED, STOPPED, UNREADY,
+    ABORTED, Cell, DROPS, Degraded, LINGERED, LOST, Linger, NAMED, OVERDUE, STARTED, STOPPED,
+    UNREADY,
 };
 
 /// A worker's view of the request to stop.
@@ -57,8 +60,8 @@ impl Stop {
 
     #[inline]
     fn pair_of(identity: Option<Identity>) -> (Stopper, Self) {
-        let (flags, state) = (AtomicU8::default(), Mutex::default());
-        let cell = Arc::new(Cell { flags, state, identity });
+        let (flags, polled) = (AtomicU8::default(), AtomicU32::default());
+        let cell = Arc::new(Cell { flags, polled, state: Mutex::default(), identity });
         (Stopper { cell: Arc::clone(&cell) }, Self { cell })
     }
 
@@ -220,6 +223,16 @@ impl Stop {
         self.cell.raise(STOPPED);
     }
 
+    /// Notes that a poll of the worker's task begins.
+    pub(crate) fn begin_poll(&self) {
+        self.cell.polled.store(ticks::now(), Ordering::Relaxed);
+    }
+
+    /// Notes that the poll has ended.
+    pub(crate) fn end_poll(&self) {
+        self.cell.polled.store(0, Ordering::Relaxed);
+    }
+
     /// Waits until an input has ended by itself, or the worker is told to stop.
     ///
     /// The worker of a lost input is gone already. The stop follows as soon as the dependents of
@@ -320,6 +333,19 @@ impl Stopper {
             Some(extras) if extras.parts > 0 => Left::Something { grace: extras.grace },
             _ => Left::Nothing,
         }
+    }
+
+    /// Returns for how many ticks the worker's task has been polled without a break; `None` between
+    /// two polls.
+    pub(crate) fn polled_for(&self) -> Option<u32> {
+        let polled = NonZeroU32::new(self.cell.polled.load(Ordering::Relaxed) & !NAMED)?;
+        Some(ticks::now().saturating_sub(polled.get()))
+    }
+
+    /// Whether the worker's task is being polled, and this is the first call in this poll.
+    pub(crate) fn is_named_first(&self) -> bool {
+        let name = |polled| (polled != 0 && polled & NAMED == 0).then_some(polled | NAMED);
+        self.cell.polled.fetch_update(Ordering::Relaxed, Ordering::Relaxed, name).is_ok()
     }
 
     /// Takes the health that the worker reported last, if it was not taken yet.

@@ -107,7 +107,11 @@ pin_project! {
     impl<M, F, R, N> PinnedDrop for Task<M, F, R, N> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if end(this.state, this.beside).is_some() {
+            // A drop that blocks its thread is like a poll that does.
+            this.guard.stop.begin_poll();
+            let panicked = end(this.state, this.beside);
+            this.guard.stop.end_poll();
+            if panicked.is_some() {
                 let path = this.guard.identity().path();
                 tracing::warn!(parent: None, worker = %path, "a worker panicked while it was dropped");
             }
@@ -178,6 +182,7 @@ where
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.guard.stop.begin_poll();
         let mut advance = || {
             let observed = self.guard.observed.as_ref().map(|observed| observed.span());
             let _entered = observed.as_ref().map(|span| span.enter());
@@ -186,7 +191,10 @@ where
         // Not generic, because a backtrace writes a generic frame with all of the worker's types.
         let advance: &mut dyn FnMut() -> Poll<Outcome> = &mut advance;
         let mut outcome = match catch_unwind(AssertUnwindSafe(advance)) {
-            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Pending) => {
+                self.guard.stop.end_poll();
+                return Poll::Pending;
+            }
             Ok(Poll::Ready(outcome)) => outcome,
             Err(payload) => Err(panicked(payload)),
         };
@@ -194,6 +202,7 @@ where
         if let Some(panicked) = end(this.state.as_mut(), this.beside) {
             outcome = outcome_after(outcome, panicked);
         }
+        this.guard.stop.end_poll();
         let message = this.guard.finish(TaskEnd::Outcome(outcome));
         this.guard.identity().host.tell(message);
         Poll::Ready(())

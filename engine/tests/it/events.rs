@@ -7,6 +7,7 @@ use crankcase_engine::{EndKind, EventKind, Exit, Manifold, Metrics, Name, Notice
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 
+use crate::log::log;
 use crate::{A, C, TestResult, stop_all};
 
 #[tokio::test(start_paused = true)]
@@ -163,32 +164,9 @@ async fn metrics_count_closure_workers() -> TestResult {
     Ok(())
 }
 
-/// Collects the lines of the test that is about them.
-#[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Written {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        if bytes.windows(5).any(|window| window == b"hello") {
-            self.0.lock().extend_from_slice(bytes);
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn what_a_worker_traces_carries_its_path() -> TestResult {
-    let written = Written::default();
-    let writer = written.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
+    let log = log();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     let user = Manifold::builder().inputs(A).run(|_, up| async move {
@@ -202,20 +180,16 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
         Ok(())
     });
 
-    // A subscriber of one thread would race with the other tests for what is remembered of spans.
-    tracing::subscriber::set_global_default(subscriber)?;
-    runtime.block_on(async {
+    let line = runtime.block_on(async {
         let engine = test_engine().name(&Name::new("agent")).build()?;
         let user_name = Name::<()>::new("user");
         engine.install(user_name.clone(), user).await?;
         tracing::info_span!("request").in_scope(|| engine.install(A, used)).await?;
         engine.running(&user_name).await?;
         clean_kill(engine).await?;
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, Box<dyn std::error::Error>>(log.line(&["hello"]).await)
     })?;
 
-    let text = String::from_utf8(written.0.lock().clone())?;
-    let line = text.lines().find(|line| line.contains("hello")).ok_or("no line")?;
     // Neither who has installed what it uses nor that one's worker has started it.
     assert!(line.contains(r#" worker{path="/agent/user"}:"#), "{line}");
     Ok(())

@@ -25,6 +25,7 @@ mod inputs;
 mod intensity;
 mod lingering;
 mod live_sets;
+mod log;
 mod nested;
 mod outputs;
 mod outside;
@@ -45,6 +46,7 @@ mod tree;
 mod trees;
 mod turns;
 mod waits;
+mod watchdog;
 mod why;
 mod wrapping;
 

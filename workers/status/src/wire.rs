@@ -127,6 +127,9 @@ pub struct WhyStep {
     /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
+    /// For how long it has blocked its thread, in seconds, if it is a second or longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_for: Option<f64>,
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,

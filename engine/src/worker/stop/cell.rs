@@ -14,7 +14,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,8 +46,14 @@ pub(super) const OVERDUE: u8 = 64;
 /// these after the worker's end.
 pub(super) const DROPS: u8 = 128;
 
+/// In `polled`: the watchdog has named the worker in this poll.
+pub(super) const NAMED: u32 = 1 << 31;
+
 pub(super) struct Cell {
     pub(super) flags: AtomicU8,
+    /// The tick at which the poll of the worker's task has begun; zero between two polls. It takes
+    /// the place of padding.
+    pub(super) polled: AtomicU32,
     pub(super) state: Mutex<CellState>,
     /// `None` for a worker without an engine.
     pub(super) identity: Option<Identity>,

@@ -15,6 +15,20 @@ async fn every_clone_is_told() {
     assert!(clone.is_stopped() && !clone.is_input_lost());
 }
 
+#[test]
+fn a_worker_that_blocks_is_named_once_in_each_poll() {
+    let (stopper, stop) = Stop::pair();
+    let named = || [stopper.is_named_first(), stopper.is_named_first()];
+    assert_eq!((stopper.polled_for(), named()), (None, [false, false]));
+
+    stop.begin_poll();
+    let (first, is_polled) = (named(), stopper.polled_for().is_some());
+    stop.end_poll();
+    stop.begin_poll();
+
+    assert_eq!((first, is_polled, named()), ([true, false], true, [true, false]));
+}
+
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test waits for the task's end")]
 async fn a_waiter_that_waits_first_is_woken() {

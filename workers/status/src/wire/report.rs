@@ -54,6 +54,9 @@ pub struct WorkerReport {
     /// Whether its last worker did not end in its grace, or start in its time, and was aborted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_aborted: bool,
+    /// For how long it has blocked its thread, in seconds, if it is a second or longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_for: Option<f64>,
     /// Why it does not do all it should, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
