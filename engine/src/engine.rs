@@ -9,6 +9,7 @@ pub(crate) mod output;
 mod reporters;
 
 use std::fmt;
+use std::future::ready;
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -29,6 +30,7 @@ use crate::supervisor::life::{Life, Verdict};
 use crate::supervisor::reply::Reply;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::LONG;
+use crate::vocabulary::spawned::Spawned;
 use crate::worker::host::Identity;
 use error::EngineError;
 
@@ -282,10 +284,22 @@ impl Engine {
     /// Waits until the engine is settled: no worker is starting or stopping, and no worker waits
     /// for a bounce delay. A worker in backoff does not count.
     ///
+    /// Covers all that workers of this engine had told it before the call: that they are up or have
+    /// ended, and new values of their changing outputs. Also covers a value that was sent to the
+    /// channel of a changing output before the call, if the caller and the workers share a
+    /// current-thread runtime. On several threads such a value may still be on its way to the
+    /// engine. So may a value on its way through a border between engines.
+    ///
+    /// Takes a turn of the workers' runtime, and so waits while workers block all its threads.
+    ///
     /// # Errors
     ///
     /// If the engine ends before.
     pub async fn settled(&self) -> Result<(), ChangeError> {
+        // A worker whose output has a new value was woken before this task is spawned, and so passes
+        // the value on before it. If the runtime is gone, so are the workers.
+        let turn = Spawned::on(&self.shared.environment.workers, ready(()));
+        drop(turn.over().await);
         self.ask(Question::Settled).await.ok_or(ChangeError::Stopped)
     }
 

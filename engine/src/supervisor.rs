@@ -168,6 +168,8 @@ pub(crate) struct EventLoop {
     shared: Arc<Shared>,
     /// Messages and calls that were taken out of the inbox and are not handled yet.
     unread: Unread,
+    /// How many messages of the inbox were handled.
+    handled: u64,
     registry: Registry,
     timers: Timers,
     jobs: Jobs,
@@ -224,6 +226,7 @@ impl EventLoop {
             outbox: Outbox::new(Arc::clone(environment)),
             is_in_turn: false,
             unread: Unread::default(),
+            handled: 0,
             shared,
         }
     }

@@ -209,7 +209,7 @@ impl EventLoop {
     /// Answers the callers that wait for the machine to settle, if it has.
     pub(super) fn answer_at_rest(&mut self) {
         if self.registry.machine.is_settled() {
-            self.jobs.waiting.on_rest();
+            self.jobs.waiting.on_rest(self.handled);
         }
     }
 }

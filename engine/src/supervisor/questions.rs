@@ -38,7 +38,10 @@ impl EventLoop {
             }
             // A dropped reply tells the caller that the engine is stopping.
             Question::Settled(reply) if self.registry.machine.is_killed() => wake(|| drop(reply)),
-            Question::Settled(reply) => self.jobs.waiting.add_for_rest(reply),
+            Question::Settled(reply) => {
+                let waiting = self.unread.messages.len() + self.shared.inbox.count().0;
+                self.jobs.waiting.add_for_rest(self.handled + waiting as u64, reply);
+            }
             Question::Turn(reply) => answer(reply, ()),
             Question::Live(node, generation, reply) => {
                 let path = self

@@ -255,6 +255,7 @@ impl EventLoop {
             self.receive(message);
             taken += 1;
         }
+        self.handled += taken as u64;
         self.pace.ahead_of_timers = self.pace.ahead_of_timers.saturating_sub(taken);
     }
 

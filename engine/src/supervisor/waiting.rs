@@ -11,7 +11,8 @@ const SWEPT: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Waiting {
-    for_rest: Vec<Reply<()>>,
+    /// With how many messages the loop must have handled before.
+    for_rest: Vec<(u64, Reply<()>)>,
     for_end: Map<(NodeId, Generation), Vec<u64>>,
     calls: Map<u64, PendingCall>,
     next_call: u64,
@@ -53,24 +54,24 @@ impl Waiting {
         self.sweep_at = 2 * self.calls.len();
     }
 
-    /// Answers the caller once the machine has settled.
-    pub(super) fn add_for_rest(&mut self, reply: Reply<()>) {
+    /// Answers the caller once the machine has settled and the loop has handled so many messages.
+    pub(super) fn add_for_rest(&mut self, messages: u64, reply: Reply<()>) {
         if self.for_rest.len() >= SWEPT && self.for_rest.len() == self.for_rest.capacity() {
-            self.for_rest.retain(|reply| !reply.is_closed());
+            self.for_rest.retain(|(_, reply)| !reply.is_closed());
         }
-        self.for_rest.push(reply);
+        self.for_rest.push((messages, reply));
     }
 
-    /// Answers the callers that wait for the machine to settle.
-    pub(super) fn on_rest(&mut self) {
-        for reply in self.for_rest.drain(..) {
+    /// Answers the callers that wait for the machine to settle, after so many messages.
+    pub(super) fn on_rest(&mut self, handled: u64) {
+        for (_, reply) in self.for_rest.extract_if(.., |(messages, _)| *messages <= handled) {
             answer(reply, ());
         }
     }
 
     /// Refuses all waiting callers when the engine is killed: what they wait for may never happen.
     pub(super) fn refuse_all(&mut self) {
-        self.for_rest.drain(..).for_each(|reply| wake(|| drop(reply)));
+        self.for_rest.drain(..).for_each(|(_, reply)| wake(|| drop(reply)));
         self.for_end.clear();
         let calls = std::mem::take(&mut self.calls);
         let calls = calls.into_values().map(|call| call.reply);
@@ -120,7 +121,7 @@ mod tests {
 
         for _ in 0..10_000 {
             waiting.add(&[hung], oneshot::channel().0);
-            waiting.add_for_rest(oneshot::channel().0);
+            waiting.add_for_rest(0, oneshot::channel().0);
         }
 
         assert!(waiting.calls.len() <= 2 * SWEPT, "{}", waiting.calls.len());
@@ -128,5 +129,18 @@ mod tests {
         assert!(waiting.for_rest.len() <= 2 * SWEPT, "{}", waiting.for_rest.len());
         waiting.on_gone(hung.0, hung.1);
         assert!(matches!(stays.try_recv(), Ok(Ok(()))));
+    }
+
+    #[test]
+    fn who_waits_for_rest_waits_for_the_messages_from_before_too() {
+        let mut waiting = Waiting::default();
+        let (reply, mut rests) = oneshot::channel();
+        waiting.add_for_rest(3, reply);
+
+        waiting.on_rest(2);
+        let early = rests.try_recv().is_ok();
+        waiting.on_rest(3);
+
+        assert!(!early && rests.try_recv().is_ok());
     }
 }

@@ -48,6 +48,21 @@ async fn a_second_output_is_asked_for_by_its_type() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_engine_has_settled_only_after_a_value_that_was_sent_before() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let load = watch::Sender::new(1);
+    engine.install(A, poller(&load)).await?;
+    engine.install(B, journal.manifold(A)).await?;
+    engine.settled().await?;
+
+    load.send(2)?;
+    engine.settled().await?;
+
+    assert_eq!(journal.starts("b"), 2);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_manifold_offers_that_it_runs() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, Script::new().manifold(())).await?;
