@@ -215,8 +215,10 @@ pub struct Preview {
     pub bounced: Vec<String>,
     /// The paths whose workers would be stopped and could not start again, sorted.
     pub stopped: Vec<String>,
-    /// The paths of manifolds that would be installed, sorted.
+    /// The paths of manifolds that would be installed under names that have none, sorted.
     pub installed: Vec<String>,
+    /// The paths of manifolds that would be replaced, sorted.
+    pub replaced: Vec<String>,
     /// The paths of manifolds that would be uninstalled, sorted.
     pub uninstalled: Vec<String>,
 }
@@ -238,6 +240,7 @@ impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = [
             ("install", &self.installed),
+            ("replace", &self.replaced),
             ("uninstall", &self.uninstalled),
             ("stop", &self.stopped),
             ("bounce", &self.bounced),

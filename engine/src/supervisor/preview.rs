@@ -42,15 +42,20 @@ impl Registry {
             paths.sort_unstable();
             paths
         };
-        let about = |is_it: fn(&Action) -> bool| {
+        let about = |is_it: &dyn Fn(&Action, NodeId) -> bool| {
             let with_node = ops.iter().zip(plan.nodes());
-            paths(&mut with_node.filter(|(op, _)| is_it(&op.action)).map(|(_, node)| node))
+            paths(
+                &mut with_node.filter(|(op, node)| is_it(&op.action, *node)).map(|(_, node)| node),
+            )
         };
+        let is_installed = |node| self.machine.view(node).is_installed;
+        let installs = |action: &Action| matches!(action, Action::Install { .. });
         Ok(Preview {
             bounced: paths(&mut trial.bounced.into_iter()),
             stopped: paths(&mut trial.stopped.into_iter()),
-            installed: about(|action| matches!(action, Action::Install { .. })),
-            uninstalled: about(|action| matches!(action, Action::Uninstall { .. })),
+            installed: about(&|action, node| installs(action) && !is_installed(node)),
+            replaced: about(&|action, node| installs(action) && is_installed(node)),
+            uninstalled: about(&|action, _| matches!(action, Action::Uninstall { .. })),
         })
     }
 

@@ -32,8 +32,8 @@ async fn preview_comes_true(engine: &Engine, change: [Change; 2]) -> TestResult 
     told.sort_unstable();
     assert_eq!(told, stopped);
     assert_eq!(preview.uninstalled, paths(&|kind| *kind == EventKind::Uninstalled));
-    let puts = |kind: &EventKind| matches!(kind, EventKind::Installed | EventKind::Replaced);
-    assert_eq!(preview.installed, paths(&puts));
+    assert_eq!(preview.installed, paths(&|kind| *kind == EventKind::Installed));
+    assert_eq!(preview.replaced, paths(&|kind| *kind == EventKind::Replaced));
     for path in &preview.bounced {
         let restarted = |kind: &EventKind| matches!(kind, EventKind::Starting { .. });
         assert!(paths(&restarted).contains(path), "{path} was not started again");
@@ -86,7 +86,7 @@ async fn the_preview_of_a_swap_tells_who_comes_back_on_other_inputs() -> TestRes
 
     let change = || swap().install(spare(), idle());
     let preview = chain().await?.preview(change()).await?;
-    let expected = "install /b\ninstall /spare\nuninstall /a\nstop /a\nbounce /b\nbounce /c\n";
+    let expected = "install /spare\nreplace /b\nuninstall /a\nstop /a\nbounce /b\nbounce /c\n";
     assert_eq!(preview.to_string(), expected);
     preview_comes_true(&chain().await?, [change(), change()]).await?;
 
