@@ -29,7 +29,10 @@ impl EventLoop {
             Message::Started { node, generation, outputs, reporter } => {
                 self.on_started(node, generation, outputs, reporter);
             }
-            Message::Ended { node, generation, finish, dropping } => {
+            Message::Ended { node, generation, finish, is_refused, dropping } => {
+                if is_refused && self.registry.worker(node, generation).is_some() {
+                    self.registry.slots[node].extras_mut().refused += 1;
+                }
                 self.on_ended(node, generation, finish, dropping);
             }
             Message::Changed { node, generation, index, latest } => {

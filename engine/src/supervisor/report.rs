@@ -97,7 +97,7 @@ impl Registry {
         WorkerSummary {
             state,
             generation: slot.starts,
-            starts: slot.starts,
+            starts: slot.starts - slot.extras().map_or(0, |extras| extras.refused),
             failures: self.failures_of(node, view, slot, now),
             is_essential: settings.is_some_and(|settings| settings.is_essential),
             was_aborted: slot.was_aborted(),

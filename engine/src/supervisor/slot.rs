@@ -40,6 +40,7 @@ pub(super) struct Slot {
     pub(super) name: Option<Text>,
     pub(super) manifold: Option<Manifold>,
     pub(super) worker: Option<WorkerSlot>,
+    /// How many workers it has had, including those that an admission has refused.
     pub(super) starts: u32,
     /// Whether its manifold, or its last one, passes a value across a border.
     pub(super) is_carrier: bool,
@@ -61,6 +62,8 @@ pub(super) struct SlotExtras {
     pub(super) sets: Vec<(&'static Kind, SetSender)>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
+    /// How many of its workers an admission has refused.
+    pub(super) refused: u32,
     /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
     parked_by: Option<Arc<Origin>>,
     /// Whether its last worker was aborted: it did not end in its grace, or did not start in time.

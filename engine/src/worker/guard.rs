@@ -92,6 +92,7 @@ impl Guard {
             observed.ended(finish.kind);
         }
         let (entry, linger) = (self.entry.take(), self.linger.take());
+        let is_refused = entry.as_ref().is_some_and(|entry| entry.has_refused);
         let mut dropping = None;
         if entry.is_some() || linger.is_some() {
             dropping =
@@ -104,7 +105,7 @@ impl Guard {
             });
         }
         let Identity { node, generation, .. } = *self.identity();
-        Message::Ended { node, generation, finish, dropping }
+        Message::Ended { node, generation, finish, is_refused, dropping }
     }
 }
 

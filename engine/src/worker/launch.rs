@@ -89,6 +89,8 @@ pub(crate) type Check = Box<dyn FnOnce(&Context) -> Result<Pass, Exit> + Send>;
 pub(crate) struct Checks {
     pub(crate) checks: Vec<Check>,
     passes: Vec<Pass>,
+    /// Whether a check has refused the worker.
+    pub(crate) has_refused: bool,
     /// For the wrapper of the worker.
     pub(crate) outermost: Option<Outermost>,
 }
@@ -111,7 +113,8 @@ impl Checks {
     /// Asks the checks in order, until one refuses.
     pub(crate) fn enter(&mut self, ctx: &Context) -> Result<(), Exit> {
         for check in std::mem::take(&mut self.checks) {
-            self.passes.push(check(ctx)?);
+            let pass = check(ctx).inspect_err(|_| self.has_refused = true)?;
+            self.passes.push(pass);
         }
         Ok(())
     }

@@ -21,6 +21,8 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
         finish: Finish,
+        /// Whether an admission has refused the worker.
+        is_refused: bool,
         /// Keeps the worker from counting as gone until the loop has dropped what the worker
         /// offered. `None` if nothing waits for the worker to be gone, or if the loop has nothing
         /// to drop.

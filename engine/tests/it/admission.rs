@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    BoxError, EventKind, Exit, Live, Manifold, Name, Outcome, Stop, Worker, WorkerState,
+    BoxError, EventKind, Exit, Live, Manifold, Name, Outcome, Report, Stop, Worker, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use tokio::sync::{Notify, watch};
@@ -234,6 +234,24 @@ async fn a_check_that_panics_is_a_panic_of_the_worker() -> TestResult {
 
     let ended = |kind: &EventKind| matches!(kind, EventKind::Ended { is_panic: true, .. });
     events.wait_for_kind("/a", ended).await?;
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_not_admitted_was_not_started() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let admit = |seats, _ctx: &_| if seats == 0 { Err(Exit::missing("no seat")) } else { Ok(()) };
+    engine.provide(B, 0).await?;
+    engine.install(A, journal.manifold(()).admitted(B, admit)).await?;
+    wait_for_state(&engine, "a", WorkerState::Missing).await?;
+    let refused = engine.report().await;
+
+    engine.provide(B, 1).await?;
+    engine.running(&A).await?;
+
+    let admitted = engine.report().await;
+    let of = |report: &Report| (report.workers["a"].starts, report.workers["a"].generation);
+    assert_eq!((of(&refused), of(&admitted)), ((0, 1), (1, 2)));
     Ok(clean_kill(engine).await?)
 }
 
