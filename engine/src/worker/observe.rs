@@ -27,13 +27,13 @@ impl Observed {
     /// workers.
     pub(crate) fn new(identity: &Identity) -> Option<Arc<Self>> {
         let environment = identity.environment();
-        let path = tracing::field::Empty;
-        let span = tracing::debug_span!(target: TARGET, parent: None, "worker", path);
+        let worker = tracing::field::Empty;
+        let span = tracing::debug_span!(target: TARGET, parent: None, "worker", worker);
         if span.is_disabled() && environment.metrics.is_none() {
             return None;
         }
         let path = identity.path();
-        span.record("path", path.as_str());
+        span.record("worker", path.as_str());
         Some(Arc::new(Self {
             span,
             path,

@@ -191,6 +191,6 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
     })?;
 
     // Neither who has installed what it uses nor that one's worker has started it.
-    assert!(line.contains(r#" worker{path="/agent/user"}:"#), "{line}");
+    assert!(line.contains(r#" worker{worker="/agent/user"}:"#), "{line}");
     Ok(())
 }
