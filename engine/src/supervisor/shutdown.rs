@@ -79,6 +79,10 @@ impl EventLoop {
             None if !left_behind.is_empty() => Verdict::LeftBehind,
             None => Verdict::Ended,
         };
+        if matches!(verdict, Verdict::Ended) && self.shared.outer.is_none() {
+            let engine = self.shared.environment.own_path();
+            tracing::info!(parent: None, engine, "the engine has ended in order");
+        }
         self.refuse_calls();
         self.discard(self.shared.environment.selections.take());
         let empty = Registry::new(Arc::clone(&self.shared.environment));

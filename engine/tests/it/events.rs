@@ -194,3 +194,16 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
     assert!(line.contains(r#" worker{worker="/agent/user"}:"#), "{line}");
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_ordered_stop_has_a_last_line() -> TestResult {
+    let log = log();
+    let engine = test_engine().name(&Name::new("orderly")).build()?;
+    engine.provide(A, 1).await?;
+
+    clean_kill(engine).await?;
+
+    let line = log.line(&["/orderly"]).await;
+    assert!(line.contains("INFO") && line.contains("the engine has ended in order"), "{line}");
+    Ok(())
+}

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub(crate) struct Log {
-    /// The warnings, and the lines of workers that say hello.
+    /// The warnings and what is worth knowing, and not the lines for debugging.
     lines: Mutex<Vec<String>>,
     news: Notify,
 }
@@ -46,7 +46,7 @@ impl Log {
 impl std::io::Write for &Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let line = String::from_utf8_lossy(bytes);
-        if line.contains(" WARN ") || line.contains("hello") {
+        if !line.contains("DEBUG ") {
             self.lines.lock().push(line.into_owned());
             self.news.notify_waiters();
         }
