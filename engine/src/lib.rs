@@ -109,6 +109,7 @@ pub mod input {
 /// The interface that tests use to observe and disturb all workers of an engine.
 #[cfg(feature = "testing")]
 pub mod testing {
+    pub use crate::vocabulary::value::name_of;
     pub use crate::worker::wrap::{Wrap, WrapPoint, Wrapped, WrappedInput};
 }
 

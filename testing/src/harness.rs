@@ -5,6 +5,7 @@ use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use crankcase_engine::manifold::Offers;
+use crankcase_engine::testing::name_of;
 use crankcase_engine::{
     Change, Detail, Engine, EngineBuilder, Manifold, Name, Nested, WorkerReport,
 };
@@ -206,7 +207,7 @@ impl Harness {
         match timeout(self.limit, request).await {
             Ok(output) => Ok(output?),
             Err(_) => {
-                let expected = format!("that it offers its {}", std::any::type_name::<T>());
+                let expected = format!("that it offers its {}", name_of::<T>());
                 let happened = self.nothing().await;
                 Err(self.failure(&expected, &happened).await)
             }

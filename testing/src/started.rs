@@ -3,6 +3,7 @@ mod lives;
 use std::fmt;
 
 use crankcase_engine::owner;
+use crankcase_engine::testing::name_of;
 use crankcase_engine::{
     ChangeError, Detail, EndKind, Engine, Event, EventKind, Exit, Live, Manifold, Outcome,
 };
@@ -165,7 +166,7 @@ impl Started {
         T: Clone + Send + Sync + 'static,
     {
         let mut values = self.follow::<T>().await?;
-        let kind = std::any::type_name::<T>();
+        let kind = name_of::<T>();
         values.get().ok_or_else(|| Failure::new(format!("the manifold offers no {kind} now")))
     }
 

@@ -10,7 +10,7 @@ use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::exit::EndKind;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::text;
-use crate::vocabulary::value::short_name;
+use crate::vocabulary::value::{serialize_short, short_name};
 
 /// Who asked for something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -129,7 +129,7 @@ pub enum EventKind {
     /// A running worker has published a new value.
     Changed {
         /// The type of the output. It is serialised without module paths.
-        #[serde(serialize_with = "short")]
+        #[serde(serialize_with = "serialize_short")]
         output: &'static str,
     },
     /// A worker was told that an input has ended by itself.
@@ -182,10 +182,6 @@ pub enum EventKind {
     Killed,
     /// The engine has ended.
     Finished,
-}
-
-fn short<S: Serializer>(output: &&'static str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&short_name(output))
 }
 
 fn seconds<S: Serializer>(delay: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

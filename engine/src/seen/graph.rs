@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::report::WorkerState;
+use crate::vocabulary::value::serialize_short;
 
 /// The dependency graph of an engine with the states of its workers. It serialises to JSON, and
 /// [`to_dot`](Self::to_dot) writes it for Graphviz.
@@ -44,7 +45,8 @@ pub struct GraphEdge {
     /// followed to a name that belongs to it. `awaited` for what is none of
     /// the user's inputs, but an output that it now waits for through the engine.
     pub need: &'static str,
-    /// The type that is asked for.
+    /// The type that is asked for. Written without the paths of modules.
+    #[serde(serialize_with = "serialize_short")]
     pub output: &'static str,
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::event::Origin;
 use crate::vocabulary::clock::Timestamp;
+use crate::vocabulary::value::serialize_short;
 
 /// What an engine, its workers and its nested engines are doing.
 ///
@@ -33,7 +34,6 @@ pub struct Report {
     pub error: Option<String>,
     /// The workers that are stuck: told to stop, dropped, and still there. After the engine's end
     /// this includes workers in nested engines.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
     /// The workers by name.
     pub workers: BTreeMap<String, WorkerReport>,
@@ -61,7 +61,7 @@ pub struct WorkerReport {
     pub state: WorkerState,
     /// The generation of the worker, or of the last one; 0 before the first start.
     pub generation: u32,
-    /// How many workers of its name were started.
+    /// How many workers of its name were started. Does not count those that an admission refused.
     pub starts: u32,
     /// How many times in a row it has failed.
     pub failures: u32,
@@ -82,7 +82,6 @@ pub struct WorkerReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// Its inputs, in the order in which they were declared.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputReport>,
     /// When its last worker came up.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,7 +224,8 @@ pub struct InputReport {
     pub name: String,
     /// `required`, `optional`, `live` or `live required`.
     pub need: &'static str,
-    /// The type that is asked for.
+    /// The type that is asked for. Written without the paths of modules.
+    #[serde(serialize_with = "serialize_short")]
     pub output: &'static str,
     /// What the worker under that name is doing.
     pub state: WorkerState,

@@ -2,6 +2,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::name::{Name, NameError, Text, is_name};
+use super::value::name_of;
 
 /// All names that begin in the same way, with the type of the value that stands behind each.
 ///
@@ -90,7 +91,7 @@ impl<T> Clone for Family<T> {
 
 impl<T> fmt::Debug for Family<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Family({:?}: {})", self.as_str(), std::any::type_name::<T>())
+        write!(f, "Family({:?}: {})", self.as_str(), name_of::<T>())
     }
 }
 

@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 
 use smol_str::SmolStr;
 
+use super::value::name_of;
+
 /// The longest name, in bytes.
 pub(crate) const MAX_LEN: usize = 255;
 
@@ -108,7 +110,7 @@ impl<T> Clone for Name<T> {
 
 impl<T> fmt::Debug for Name<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Name({:?}: {})", self.as_str(), std::any::type_name::<T>())
+        write!(f, "Name({:?}: {})", self.as_str(), name_of::<T>())
     }
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use std::mem::needs_drop;
 use std::sync::Arc;
 
+use serde::Serializer;
+
 /// One output's value. The task that is started with it clones it out of the `Arc`.
 pub(crate) type Value = Arc<dyn Any + Send + Sync>;
 
@@ -65,6 +67,16 @@ pub(crate) fn short_name(name: &str) -> String {
         Some(inner) => inner.to_owned(),
         None => short,
     }
+}
+
+/// Returns the name of a type without the paths of modules, as reports show it.
+pub fn name_of<T>() -> String {
+    short_name(type_name::<T>())
+}
+
+/// Writes the name of a type in its short form.
+pub(crate) fn serialize_short<S: Serializer>(name: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&short_name(name))
 }
 
 /// Shortens the name of a type to its form in a program that imports all types in it.

@@ -1,7 +1,9 @@
 //! Graphs of what uses what.
 
+use std::sync::Arc;
+
 use crankcase_engine::{Change, Engine, Name, NameError, WorkerState};
-use crankcase_testing::{Script, clean_kill, test_engine};
+use crankcase_testing::{Journal, Script, clean_kill, test_engine};
 
 use crate::{A, B, C, TestResult, state};
 
@@ -87,4 +89,24 @@ async fn reports_and_graphs_of_many_are_complete_while_others_come_and_go() -> T
     going.await?;
     coming.await?;
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_has_short_names_of_types_and_empty_lists() -> TestResult {
+    const LIST: Name<Arc<Vec<String>>> = Name::new("list");
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(LIST, Arc::default()).await?;
+    engine.install(A, journal.manifold(LIST)).await?;
+    engine.settled().await?;
+
+    let graph = serde_json::to_value(engine.graph().await.ok_or("it has ended")?)?;
+    let report = serde_json::to_value(engine.report().await)?;
+    clean_kill(engine).await?;
+
+    assert_eq!(graph["edges"][0]["output"], "Vec<String>");
+    assert_eq!(report["workers"]["a"]["inputs"][0]["output"], "Vec<String>");
+    assert_eq!(report["workers"]["list"]["inputs"], serde_json::json!([]));
+    assert_eq!(report["left_behind"], serde_json::json!([]));
+    assert_eq!(format!("{LIST:?}"), r#"Name("list": Vec<String>)"#);
+    Ok(())
 }

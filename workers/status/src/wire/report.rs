@@ -30,7 +30,7 @@ pub struct EngineReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The workers that are stuck: told to stop, dropped, and still there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub left_behind: Vec<String>,
     /// The workers by name.
     pub workers: BTreeMap<String, WorkerReport>,
@@ -45,7 +45,7 @@ pub struct WorkerReport {
     pub state: String,
     /// Which worker of its name it is, or was last; 0 before the first.
     pub generation: u32,
-    /// How many workers of its name were started.
+    /// How many workers of its name were started. Does not count those that an admission refused.
     pub starts: u32,
     /// How many times in a row it has failed.
     pub failures: u32,
@@ -64,7 +64,7 @@ pub struct WorkerReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// Its inputs, as they were declared.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub inputs: Vec<InputReport>,
     /// When its last worker was up, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
