@@ -43,7 +43,7 @@ async fn each_line_says_which_worker_it_comes_from() -> TestResult {
     let line = log.lines().find(|line| line.contains("the site is up")).ok_or("it is not up")?;
     let line: serde_json::Value = serde_json::from_str(line)?;
     assert_eq!(line["level"], "INFO");
-    assert_eq!(line["span"]["path"], "/agent/site");
+    assert_eq!(line["span"]["worker"], "/agent/site");
     Ok(())
 }
 
