@@ -154,6 +154,11 @@ impl Manifold {
         self.settings.as_ref().is_some_and(|settings| settings.is_carrier)
     }
 
+    /// Whether the worker takes a value out of its engine. It offers nothing there.
+    pub(crate) fn is_source(&self) -> bool {
+        self.is_carrier() && self.blueprint.offers().is_empty()
+    }
+
     /// Sets the worker of another engine that passes the output to this one.
     pub(crate) fn handed_by(self, worker: HandedBy) -> Self {
         self.set(|settings| settings.handed_by = Some(worker))

@@ -203,8 +203,8 @@ impl Registry {
         let manifold = self.manifold_after(plan, ops, member)?;
         let offers = manifold.blueprint.offers();
         // A worker that takes a value out of the engine has a name that nobody chose.
-        let is_made_up = manifold.is_carrier() && offers.is_empty();
-        let fits = is_made_up || is_offered(kind, offers) || is_for(plan, ops, member, kind);
+        let fits =
+            manifold.is_source() || is_offered(kind, offers) || is_for(plan, ops, member, kind);
         (!fits).then_some(offers)
     }
 

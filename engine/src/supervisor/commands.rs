@@ -45,6 +45,7 @@ impl EventLoop {
                 self.note(node, None, || EventKind::Removed);
                 if !self.registry.machine.view(node).is_installed {
                     self.registry.slots[node].is_carrier = false;
+                    self.registry.slots[node].is_source = false;
                     self.registry.slots[node].forget_manifold();
                 }
             }

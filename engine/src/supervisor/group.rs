@@ -194,6 +194,7 @@ impl EventLoop {
                 self.registry.remove_selections(node);
                 let slot = &mut self.registry.slots[node];
                 slot.is_carrier = manifold.as_ref().is_some_and(Manifold::is_carrier);
+                slot.is_source = manifold.as_ref().is_some_and(Manifold::is_source);
                 let old = mem::replace(&mut slot.manifold, manifold.take());
                 slot.carry_present(old.as_ref());
                 self.discard_manifold(old);

@@ -178,7 +178,7 @@ impl Registry {
 
     /// Whether a hidden worker takes a value out of this engine. It offers nothing here.
     fn is_source(&self, node: NodeId) -> bool {
-        self.is_hidden(node) && self.slots[node].kinds().is_empty()
+        self.is_hidden(node) && self.slots[node].is_source
     }
 
     pub(super) fn begin_graph(&self) -> Graph {

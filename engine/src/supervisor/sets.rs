@@ -44,18 +44,13 @@ impl Registry {
             return Arc::clone(&sender.members);
         }
         let members = Arc::<Members>::default();
-        for node in self.machine.members(set).filter(|node| !self.is_made_up(*node)) {
+        for node in self.machine.members(set).filter(|node| !self.slots[*node].is_source) {
             let value = self.slots[node].value(kind.id());
             members.put(self.member(set, node), value);
         }
         let sender = SetSender { members: Arc::clone(&members) };
         self.slots[set].extras_mut().sets.push((kind, sender));
         members
-    }
-
-    /// Whether nobody chose this name: it is that of a worker that takes a value out of the engine.
-    fn is_made_up(&self, node: NodeId) -> bool {
-        self.slots[node].is_carrier && self.slots[node].kinds().is_empty()
     }
 
     /// Returns what a name is called in a set.
@@ -68,7 +63,7 @@ impl Registry {
     /// Returns the replaced values that must not be dropped in the loop.
     pub(super) fn show_in_sets(&self, node: NodeId, only: Option<&Kind>) -> Vec<Value> {
         let mut unseen = Vec::new();
-        if self.is_made_up(node) {
+        if self.slots[node].is_source {
             return unseen;
         }
         for set in self.machine.sets(node) {

@@ -44,6 +44,8 @@ pub(super) struct Slot {
     pub(super) starts: u32,
     /// Whether its manifold, or its last one, passes a value across a border.
     pub(super) is_carrier: bool,
+    /// Whether that manifold takes the value out of this engine. Then nobody chose the name.
+    pub(super) is_source: bool,
     /// Which inputs were present at the last start.
     present: Box<[bool]>,
     pub(super) started: Option<NonZeroU64>,

@@ -70,6 +70,10 @@ pub(crate) fn short_name(name: &str) -> String {
 }
 
 /// Returns the name of a type without the paths of modules, as reports show it.
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unreachable_pub, reason = "only the feature `testing` lets others reach it")
+)]
 pub fn name_of<T>() -> String {
     short_name(type_name::<T>())
 }
