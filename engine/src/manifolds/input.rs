@@ -20,8 +20,8 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// | `name` or `&name`, required | `T` |
 /// | `name.optional()` | `Option<T>` |
 /// | `name.optional().or(default)` | `T` |
-/// | `name.live()` | [`Live<T>`] |
-/// | `name.live().required()` | [`Live<T>`], with a value at first |
+/// | `name.live()` | [`Live<T>`](crate::Live) |
+/// | `name.live().required()` | [`Live<T>`](crate::Live), with a value at first |
 /// | `family.live()` | [`LiveSet<T>`](crate::LiveSet) |
 /// | `name.select(part)`, in each of these forms | the same of the part's type |
 /// | [`EngineInput`](crate::EngineInput) | a handle on the engine itself |
