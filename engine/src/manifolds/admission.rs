@@ -131,7 +131,7 @@ fn share(
 ) -> InputValue {
     match input_value {
         InputValue::Live(receiver) => InputValue::Live(receiver.clone()),
-        InputValue::Set(members) => InputValue::Set(Arc::clone(members)),
+        InputValue::Set(followed) => InputValue::Set(followed.clone()),
         fixed if need.bounces() => match fixed {
             InputValue::Value(value) => InputValue::Value(Arc::clone(value)),
             _ => InputValue::Absent,

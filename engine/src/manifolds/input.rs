@@ -5,10 +5,9 @@ pub(crate) mod set;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use crate::vocabulary::follow;
-use crate::vocabulary::live_set::Members;
+use crate::vocabulary::live_set;
 use crate::vocabulary::value::Value;
 use crate::worker::context::Context;
 use crate::worker::launch::{Declaration, InputValue, InputValues};
@@ -130,11 +129,11 @@ impl Given {
         }
     }
 
-    fn members(&mut self) -> Arc<Members> {
+    fn set(&mut self) -> live_set::Followed {
         match self.input_values.next() {
-            Some(InputValue::Set(members)) => members,
+            Some(InputValue::Set(followed)) => followed,
             // Only a `take` that does not match its `declare` gets here.
-            _ => Arc::default(),
+            _ => live_set::Followed::none(),
         }
     }
 }

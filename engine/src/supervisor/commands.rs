@@ -110,8 +110,8 @@ impl EventLoop {
             let kind = declaration.kind.id();
             if edge.need == Need::Set {
                 present.push(true);
-                let values = self.registry.values_of(edge.target, declaration.kind);
-                input_values.push(InputValue::Set(values));
+                let followed = self.registry.follow_set(edge.target, declaration.kind);
+                input_values.push(InputValue::Set(followed));
                 continue;
             }
             let target: &mut Slot = &mut self.registry.slots[edge.target];

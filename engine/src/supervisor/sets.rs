@@ -2,12 +2,10 @@
 //! pattern. The machine knows it as a set, and every other name of the family as a member, also
 //! before anything is installed there.
 
-use std::sync::Arc;
-
 use super::registry::Registry;
 use crate::machine::NodeId;
 use crate::vocabulary::family::is_pattern;
-use crate::vocabulary::live_set::{Members, SetSender};
+use crate::vocabulary::live_set::{Followed, Members};
 use crate::vocabulary::value::{Kind, Value};
 
 impl Registry {
@@ -37,20 +35,20 @@ impl Registry {
         }
     }
 
-    /// Returns the values of a set's members.
-    pub(super) fn values_of(&mut self, set: NodeId, kind: &'static Kind) -> Arc<Members> {
-        let sets = &self.slots[set].extras_mut().sets;
-        if let Some((_, sender)) = sets.iter().find(|(followed, _)| followed.is_same(kind)) {
-            return Arc::clone(&sender.members);
+    /// Follows the values of a set's members.
+    pub(super) fn follow_set(&mut self, set: NodeId, kind: &'static Kind) -> Followed {
+        let sets = self.slots[set].extras().map_or(&[][..], |extras| &extras.sets);
+        if let Some((_, members)) = sets.iter().find(|(followed, _)| followed.is_same(kind)) {
+            return members.follow();
         }
-        let members = Arc::<Members>::default();
-        for node in self.machine.members(set).filter(|node| !self.slots[*node].is_source) {
-            let value = self.slots[node].value(kind.id());
-            members.put(self.member(set, node), value);
-        }
-        let sender = SetSender { members: Arc::clone(&members) };
-        self.slots[set].extras_mut().sets.push((kind, sender));
-        members
+        let nodes = self.machine.members(set).filter(|node| !self.slots[*node].is_source);
+        let members = Members::new(nodes.filter_map(|node| {
+            let value = self.slots[node].value(kind.id())?;
+            Some((self.member(set, node).into(), value))
+        }));
+        let followed = members.follow();
+        self.slots[set].extras_mut().sets.push((kind, members));
+        followed
     }
 
     /// Returns what a name is called in a set.
@@ -68,10 +66,10 @@ impl Registry {
         }
         for set in self.machine.sets(node) {
             let Some(extras) = self.slots[*set].extras() else { continue };
-            for (kind, sender) in &extras.sets {
+            for (kind, members) in &extras.sets {
                 if only.is_none_or(|only| only.is_same(kind)) {
                     let value = self.slots[node].value(kind.id());
-                    let before = sender.members.put(self.member(*set, node), value);
+                    let before = members.put(self.member(*set, node), value);
                     unseen.extend(before.filter(|_| !kind.is_plain()));
                 }
             }

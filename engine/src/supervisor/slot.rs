@@ -17,7 +17,7 @@ use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::follow;
 use crate::vocabulary::hash::Set;
-use crate::vocabulary::live_set::SetSender;
+use crate::vocabulary::live_set::Members;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::ticks::TICK;
 use crate::vocabulary::value::{Kind, Outputs, Value};
@@ -61,7 +61,7 @@ pub(super) struct Slot {
 pub(super) struct SlotExtras {
     pub(super) channels: Vec<Channel>,
     /// If the name is a set: the values of its members, by type.
-    pub(super) sets: Vec<(&'static Kind, SetSender)>,
+    pub(super) sets: Vec<(&'static Kind, Members)>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
     /// How many of its workers an admission has refused.

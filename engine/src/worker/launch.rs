@@ -11,7 +11,7 @@ use super::context::Context;
 use crate::machine::Need;
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::follow;
-use crate::vocabulary::live_set::Members;
+use crate::vocabulary::live_set;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::selection::Selection;
 use crate::vocabulary::settings::Settings;
@@ -60,7 +60,7 @@ pub(crate) enum InputValue {
     Value(Value),
     Absent,
     Live(follow::Receiver<Option<Value>>),
-    Set(Arc<Members>),
+    Set(live_set::Followed),
 }
 
 /// The input values of one start. Most manifolds have at most one input.

@@ -68,7 +68,7 @@ impl<T: Clone + Send + Sync + 'static> Inputs for LiveSetInput<T> {
     }
 
     fn take(&self, given: &mut Given) -> LiveSet<T> {
-        LiveSet::new(given.members())
+        LiveSet::new(given.set())
     }
 
     fn into_owned(self) -> Self {
