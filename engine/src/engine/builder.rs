@@ -142,8 +142,9 @@ impl EngineBuilder {
     /// Runs the workers on another runtime than the engine's own loop. Default: the runtime on
     /// which `build` is called.
     ///
-    /// Then the engine can still name its workers and end, even if workers that never yield block
-    /// all threads of their runtime.
+    /// Then the engine can still name its workers and end while workers block threads, even all of
+    /// their runtime. On a shared runtime, one that blocks its thread may be enough to hold the
+    /// loop up.
     pub fn workers_on(mut self, runtime: Handle) -> Self {
         self.workers = Some(runtime);
         self

@@ -13,6 +13,7 @@ use crankcase_testing::{
 };
 use parking_lot::Mutex;
 
+use crate::threads::WorkerRuntime;
 use crate::{A, Idle, TestResult, with_grace};
 
 const SITE: Name<Engine> = Name::new("site");
@@ -197,9 +198,10 @@ fn hasty_site(page: &Script) -> Manifold {
     site.build().grace(4 * SHORT).abort_grace(SHORT)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResult {
-    let (engine, journal) = (test_engine().build()?, Journal::new());
+    let workers = WorkerRuntime::new(2)?;
+    let (engine, journal) = (test_engine().workers_on(workers.handle()?).build()?, Journal::new());
     let page = Script::new().recorded_in(&journal);
     let mut events = EventRecorder::new(&engine);
     engine.install(SITE, hasty_site(&page)).await?;
@@ -224,9 +226,10 @@ async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResul
     Ok(clean_kill(engine).await?)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn an_engine_ends_without_a_stuck_worker_of_a_nested_one() -> TestResult {
-    let (engine, page) = (test_engine().build()?, Script::new());
+    let workers = WorkerRuntime::new(2)?;
+    let (engine, page) = (test_engine().workers_on(workers.handle()?).build()?, Script::new());
     // Far longer than a test may take: it must not be waited out.
     let site = hasty_site(&page).grace(Duration::from_secs(3600));
     engine.install(SITE, site).await?;

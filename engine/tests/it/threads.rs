@@ -112,9 +112,10 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     Ok(clean_kill(engine).await?)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn a_stuck_worker_is_started_again_only_when_it_has_ended() -> TestResult {
-    let (engine, script) = (test_engine().build()?, Script::new());
+    let workers = WorkerRuntime::new(1)?;
+    let (engine, script) = (test_engine().workers_on(workers.handle()?).build()?, Script::new());
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
     engine.running(&A).await?;
