@@ -219,7 +219,7 @@ fn install(setup: &mut Setup) {
 
 /// The runs must not pass because nothing happens.
 fn check(tally: Tally) -> Result<(), String> {
-    let is_busy = tally.starts > 1_000 && tally.faults > 1_000;
+    let is_busy = tally.starts > 1_000 && tally.faults > 1_000 && tally.previews > 5;
     is_busy.then_some(()).ok_or_else(|| format!("{tally:?}"))
 }
 

@@ -344,6 +344,11 @@ impl Notes {
         self.with(|judge| judge.is_killed_at_rest = true);
     }
 
+    /// Counts a preview that was compared with what is known.
+    pub(super) fn judged_a_preview(&self) {
+        self.record.lock().written.trace.tally.previews += 1;
+    }
+
     /// Returns the time since the beginning.
     pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()

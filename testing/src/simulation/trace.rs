@@ -77,6 +77,8 @@ pub struct Tally {
     pub waits: u64,
     /// How many faults struck, control calls, new values and jumps of the clock included.
     pub faults: u64,
+    /// How many previews of a bounce were compared with who uses the worker.
+    pub previews: u64,
     /// How long it took by the paused clock.
     pub lasted: Duration,
 }
@@ -87,6 +89,7 @@ impl std::ops::AddAssign for Tally {
         self.ends += other.ends;
         self.waits += other.waits;
         self.faults += other.faults;
+        self.previews += other.previews;
         self.lasted += other.lasted;
     }
 }

@@ -1,8 +1,6 @@
 //! What is asked by hand in a run, and what is judged of the answers.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 
 use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState};
 use rand::RngExt;
@@ -223,8 +221,9 @@ impl Run {
         let Some((path, ())) = self.any(Seat::shows_up, |_| ()) else { return Ok(()) };
         let path = &path;
         let Some((engine, name)) = self.whereabouts(path) else { return Ok(()) };
-        // What happens anyway is in no preview.
-        if !is_settled(&engine) {
+        // What happens anyway is in no preview. Meanwhile the worker may have ended.
+        let is_settled = self.is_settled_soon(&engine).await?;
+        if !is_settled || !self.notes.look(|judge| judge.seat(path).is_some_and(Seat::shows_up)) {
             return Ok(());
         }
         let before = self.count();
@@ -242,7 +241,11 @@ impl Run {
             )
             .into());
         }
-        match self.notes.look(|judge| judge.bounced_with(path)) {
+        let bounced = self.notes.look(|judge| judge.bounced_with(path));
+        if bounced.is_some() {
+            self.notes.judged_a_preview();
+        }
+        match bounced {
             Some(Bounced { certain, possible })
                 if !certain.is_subset(&named) || !named.is_subset(&possible) =>
             {
@@ -336,10 +339,4 @@ fn with_input(manifold: Manifold, name: &str, need: u32) -> Manifold {
         2 => manifold.admitted(name.live(), |_, _| Ok(())),
         _ => manifold.admitted(name.live().required(), |_, _| Ok(())),
     }
-}
-
-/// Returns whether nothing will happen in an engine without a further cause.
-fn is_settled(engine: &Engine) -> bool {
-    let mut cx = Context::from_waker(Waker::noop());
-    matches!(pin!(engine.settled()).poll(&mut cx), Poll::Ready(Ok(())))
 }

@@ -28,12 +28,17 @@ impl Run {
     /// Waits a little for rest, and judges whether it is one.
     pub(super) async fn settle(&mut self) -> Found {
         let engine = self.engine.clone();
-        let Ok(Ok(())) = self.drive(timeout(SETTLING, engine.settled())).await? else {
+        if !self.is_settled_soon(&engine).await? {
             return Ok(());
-        };
+        }
         let at = self.notes.elapsed();
         let path = engine.path().trim_end_matches('/');
         Ok(self.notes.look(|judge| judge.judge_settled(path, at))?)
+    }
+
+    /// Waits a little for rest, and returns whether it came.
+    pub(super) async fn is_settled_soon(&mut self, engine: &Engine) -> Found<bool> {
+        Ok(matches!(self.drive(timeout(SETTLING, engine.settled())).await?, Ok(Ok(()))))
     }
 
     /// Waits until nothing will happen without a further cause, and judges whether that is right.
