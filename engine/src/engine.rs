@@ -286,11 +286,13 @@ impl Engine {
     ///
     /// Covers all that workers of this engine had told it before the call: that they are up or have
     /// ended, and new values of their changing outputs. Also covers a value that was sent to the
-    /// channel of a changing output before the call, if the caller and the workers share a
-    /// current-thread runtime. On several threads such a value may still be on its way to the
-    /// engine. So may a value on its way through a border between engines.
+    /// channel of a changing output before the call, if the sender, the caller and the workers
+    /// share a current-thread runtime, and few workers have new values at once: a task that has used
+    /// up its turn passes its value on in a later one. Otherwise such a value may still be on its
+    /// way to the engine. So may a value on its way through a border between engines.
     ///
-    /// Takes a turn of the workers' runtime, and so waits while workers block all its threads.
+    /// Takes a turn of the workers' runtime, and so waits while workers block all its threads and the
+    /// engine does not stop.
     ///
     /// # Errors
     ///
@@ -299,7 +301,11 @@ impl Engine {
         // A worker whose output has a new value was woken before this task is spawned, and so passes
         // the value on before it. If the runtime is gone, so are the workers.
         let turn = Spawned::on(&self.shared.environment.workers, ready(()));
-        drop(turn.over().await);
+        tokio::select! {
+            biased;
+            () = self.stopping() => {}
+            _ = turn.over() => {}
+        }
         self.ask(Question::Settled).await.ok_or(ChangeError::Stopped)
     }
 

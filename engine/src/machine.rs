@@ -225,6 +225,7 @@ impl Machine {
     /// The edges must not close a cycle; see [`Self::may_reach`] and [`CycleSearch`].
     pub(crate) fn install(&mut self, id: NodeId, edges: &[Edge], policy: Option<Arc<Policy>>) {
         self.take_out(id);
+        self.keep_policy(id, policy.as_ref());
         self.graph.link(id, edges);
         let node = &mut self.graph[id];
         node.is_installed = true;
@@ -245,6 +246,17 @@ impl Machine {
             self.commands.push_back(Command::Removed(id));
         }
         self.touch(id);
+    }
+
+    /// Keeps the policy of a live worker whose manifold is replaced by one with another policy: its
+    /// graces are its own to the end.
+    fn keep_policy(&mut self, id: NodeId, next: Option<&Arc<Policy>>) {
+        let node = &self.graph[id];
+        if !node.is_live() || node.old_policy().is_some() || node.policy() == next {
+            return;
+        }
+        let policy = Arc::clone(node.policy().unwrap_or(&self.policy));
+        self.graph[id].extras_mut().old_policy = Some(policy);
     }
 
     /// Removes the node's present manifold from the graph. A live worker keeps its hold on the
@@ -463,7 +475,12 @@ impl Machine {
 
     /// Returns how long a worker that was told to stop has before its future is dropped.
     pub(crate) fn grace(&self, id: NodeId) -> Duration {
-        self.policy_of(id).grace
+        self.live_policy_of(id).grace
+    }
+
+    /// Returns the policy by which the node's live worker was started.
+    fn live_policy_of(&self, id: NodeId) -> &Policy {
+        self.graph[id].old_policy().map_or_else(|| self.policy_of(id), AsRef::as_ref)
     }
 
     fn policy_of(&self, id: NodeId) -> &Policy {

@@ -90,7 +90,7 @@ impl Machine {
         let stage = self.graph[id].stage;
         if stage == StopStage::Free || (stage == StopStage::Told && grace.is_some()) {
             self.graph[id].stage = StopStage::Told;
-            let grace = grace.unwrap_or(self.policy_of(id).grace);
+            let grace = grace.unwrap_or(self.live_policy_of(id).grace);
             self.arm(id, grace);
         }
         self.touch(id);
@@ -109,8 +109,14 @@ impl Machine {
         node.phase = Phase::Idle;
         node.stage = StopStage::Free;
         node.is_urgent = false;
-        if std::mem::take(&mut node.is_obsolete) && !node.is_installed {
-            self.commands.push_back(Command::Removed(id));
+        if std::mem::take(&mut node.is_obsolete) {
+            if let Some(extras) = &mut node.extras {
+                extras.old_policy = None;
+                node.trim();
+            }
+            if !node.is_installed {
+                self.commands.push_back(Command::Removed(id));
+            }
         }
         if let Some(delay) = delay {
             if self.is_killed {
@@ -257,7 +263,7 @@ impl Machine {
         if node.is_active() {
             self.commands.push_back(Command::Abort(id, generation));
         }
-        let grace = self.policy_of(id).abort_grace;
+        let grace = self.live_policy_of(id).abort_grace;
         self.arm(id, grace);
         self.touch(id);
     }

@@ -179,6 +179,8 @@ pub(super) struct NodeExtras {
     /// The users that hold or follow this node through the inputs of a former manifold.
     pub(super) old_users: Vec<User>,
     pub(super) policy: Option<Arc<Policy>>,
+    /// The policy of the live worker's manifold, if it was replaced by one with another policy.
+    pub(super) old_policy: Option<Arc<Policy>>,
     /// The number of bounces in a row, if the bounce delay grows.
     pub(super) bounces: u32,
     /// When the last failures were, since the engine began. Empty without an intensity.
@@ -196,6 +198,7 @@ impl NodeExtras {
         self.old_inputs.is_empty()
             && self.old_users.is_empty()
             && self.policy.is_none()
+            && self.old_policy.is_none()
             && self.bounces == 0
             && self.recent.is_empty()
             && self.rests_until.is_none()
@@ -281,6 +284,11 @@ impl Node {
 
     pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
         self.extras.as_ref()?.policy.as_ref()
+    }
+
+    /// Returns the policy of the live worker, if its manifold was replaced by one with another.
+    pub(super) fn old_policy(&self) -> Option<&Arc<Policy>> {
+        self.extras.as_ref()?.old_policy.as_ref()
     }
 
     /// Returns the members of this node, if it is a set.

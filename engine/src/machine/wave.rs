@@ -248,7 +248,7 @@ impl Machine {
         if !node.is_marked || node.stage > StopStage::Free || is_used {
             return;
         }
-        let (generation, grace) = (node.generation, self.policy_of(id).grace);
+        let (generation, grace) = (node.generation, self.live_policy_of(id).grace);
         self.graph[id].stage = StopStage::Told;
         self.commands.push_back(Command::Stop(id, generation));
         self.arm(id, grace);

@@ -11,6 +11,7 @@ use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine,
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::changes::idle;
 use crate::{A, B, C, TestResult, add_one, state, stop_all};
 
 #[tokio::test(start_paused = true)]
@@ -104,6 +105,32 @@ async fn a_worker_that_is_uninstalled_has_its_own_grace() -> TestResult {
 
     assert_eq!(began.elapsed(), Duration::from_secs(90));
     clean_kill(engine).await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_replaced_has_its_own_grace() -> TestResult {
+    let [short, long] = [2, 90].map(Duration::from_secs);
+    for (own, next) in [(short, long), (long, short)] {
+        for successors in [&[next][..], &[own, next], &[next, own]] {
+            let (engine, script, user) = (test_engine().build()?, Script::new(), Script::new());
+            script.ignore_stop();
+            engine.install(A, script.manifold(()).grace(own)).await?;
+            // It is told to stop only when its user has stopped, after all calls.
+            user.stop_after(Duration::from_secs(1));
+            engine.install(B, user.manifold(A)).await?;
+            engine.running(&B).await?;
+            let began = Instant::now();
+
+            let replace = |grace: &Duration| engine.replace(A, idle().grace(*grace));
+            for call in successors.iter().map(replace).collect::<Vec<_>>() {
+                call.await?;
+            }
+
+            assert_eq!(began.elapsed(), Duration::from_secs(1) + own, "{successors:?}");
+            clean_kill(engine).await?;
+        }
+    }
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use std::task::{Context as TaskContext, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, EndKind, Engine, EventKind, Manifold, Name, Nested, Policy, Stop,
-    WorkerState,
+    Change, ChangeError, EndKind, Engine, EngineError, EventKind, Manifold, Name, Nested, Policy,
+    Stop, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, test_policy};
 use parking_lot::Mutex;
@@ -110,6 +110,26 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     assert_eq!(bounced, Err(ChangeError::Stuck { name: "a".to_owned() }));
     assert_eq!(report.left_behind, ["/a"]);
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
+async fn a_wait_for_rest_ends_with_the_engine_though_workers_block_all_their_threads() -> TestResult
+{
+    let (workers, script) = (WorkerRuntime::new(1)?, Script::new());
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
+    engine.running(&A).await?;
+    script.never_yield();
+    script.blocked().await?;
+    let asking = engine.clone();
+    let settled = async move { asking.settled().await };
+
+    let (settled, ended) = tokio::join!(settled, engine.stop());
+
+    script.release();
+    assert_eq!(settled, Err(ChangeError::Stopped));
+    assert!(matches!(ended, Err(EngineError::LeftBehind { .. })), "{ended:?}");
+    Ok(())
 }
 
 #[tokio::test]
