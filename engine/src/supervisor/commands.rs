@@ -63,9 +63,9 @@ impl EventLoop {
     fn start(&mut self, node: NodeId, generation: Generation) {
         let Some(manifold) = self.registry.slots[node].manifold.clone() else { return };
         let input_values = self.input_values(node, &manifold);
+        self.pace.nested_begun += usize::from(self.registry.is_nested(node));
         let slot = &mut self.registry.slots[node];
         slot.starts = slot.starts.saturating_add(1);
-        self.pace.nested_started += usize::from(manifold.belongs_to(slot.name()));
         slot.forget_health();
         slot.set_aborted(false);
         let host: Arc<dyn Host> = Arc::clone(&self.shared) as _;
@@ -131,6 +131,7 @@ impl EventLoop {
 
     fn stop(&mut self, node: NodeId, generation: Generation) {
         self.note(node, None, || EventKind::Stopping);
+        self.pace.nested_begun += usize::from(self.registry.is_nested(node));
         let worker = self.registry.slots[node].worker.as_ref();
         let ran =
             worker.map_or(Duration::ZERO, |worker| self.registry.ran(node, worker, self.pace.now));

@@ -135,6 +135,12 @@ impl Registry {
             && self.machine.view(node).stage < StopStage::Stuck
     }
 
+    /// Whether the manifold of a name is that of a nested engine.
+    pub(super) fn is_nested(&self, node: NodeId) -> bool {
+        let slot = &self.slots[node];
+        slot.manifold.as_ref().is_some_and(|manifold| manifold.belongs_to(slot.name()))
+    }
+
     pub(super) fn path(&self, node: NodeId) -> String {
         self.environment.path_of(self.slots[node].name().as_str())
     }

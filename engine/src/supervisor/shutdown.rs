@@ -84,7 +84,9 @@ impl EventLoop {
             tracing::info!(parent: None, engine, "the engine has ended in order");
         }
         self.refuse_calls();
-        self.discard(self.shared.environment.selections.take());
+        if let Some(selections) = self.shared.environment.selections.take() {
+            self.discard(selections);
+        }
         let empty = Registry::new(Arc::clone(&self.shared.environment));
         let registry = Box::new(mem::replace(&mut self.registry, empty));
         let outer = self.shared.outer.as_ref().map(Stop::dropping);

@@ -29,7 +29,7 @@ use super::applied::{Applied, ChangeResult};
 use super::call::Call;
 use super::inbox::{Due, Taken};
 use super::job::{Caller, Job};
-use super::pace::Started;
+use super::pace::Begun;
 use super::{BATCH, EventLoop, Shared};
 use crate::change::{ChangeError, Ops};
 use crate::machine::Scope;
@@ -80,7 +80,7 @@ impl LoopTask {
                 sleep.as_mut().reset(until);
                 is_asleep = true;
             }
-            let waiting = has_more.then(|| Started::of(&event_loop.pace, &event_loop.unread));
+            let waiting = has_more.then(|| Begun::of(&event_loop.pace, &event_loop.unread));
             // If work is left, a caller that comes before the next turn queues its call.
             let is_done = waiting.is_none() && event_loop.unread.is_empty();
             self.shared.bring_back(event_loop, if is_done { Due::Nothing } else { Due::First });

@@ -50,10 +50,10 @@ impl Selections {
         self.len.store(by_node.len(), Ordering::Release);
     }
 
-    /// Takes all parts, at the end of the engine.
-    pub(crate) fn take(&self) -> impl Send + use<> {
+    /// Takes all parts, at the end of the engine. `None` if there are none.
+    pub(crate) fn take(&self) -> Option<impl Send + use<>> {
         self.len.store(0, Ordering::Release);
-        std::mem::take(&mut *self.by_node.lock())
+        Some(std::mem::take(&mut *self.by_node.lock())).filter(|parts| !parts.is_empty())
     }
 
     /// Returns the parts of a node's outputs; `None` if nobody selects any.
