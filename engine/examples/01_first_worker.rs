@@ -66,7 +66,7 @@ async fn run(workers: Handle) -> Result<(), Box<dyn Error>> {
     println!("{}", first.greet("Ada").await?);
 
     // Each generation is a new worker, and offers a new handle.
-    engine.bounce(&GREETER).await?;
+    engine.bounce(GREETER).await?;
     let second = engine.output(GREETER).await?;
     println!("{}", second.greet("Ada").await?);
     println!("the first handle is of use: {}", first.greet("Ada").await.is_ok());

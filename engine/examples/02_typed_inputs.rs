@@ -48,13 +48,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // A live input comes, changes and goes without a bounce.
     engine.provide(VISITORS, 3).await?;
     say().await;
-    engine.uninstall(&VISITORS).await?;
+    engine.uninstall(VISITORS).await?;
     say().await;
 
     // An optional input bounces whoever asks for it, when it comes and when it goes.
     engine.provide(MOTTO, "keep turning".to_owned()).await?;
     say().await;
-    engine.uninstall(&MOTTO).await?;
+    engine.uninstall(MOTTO).await?;
     say().await;
 
     // Types are compared at install, on both sides, and so are cycles. Nothing has changed then.

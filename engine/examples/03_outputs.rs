@@ -109,7 +109,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // When the server goes, what it offered is withdrawn: the panel runs on without.
-    engine.park(&SERVER).await?;
+    engine.park(SERVER).await?;
     engine.settled().await?;
     for name in ["gauge", "panel", "server"] {
         let report = engine.report().await;

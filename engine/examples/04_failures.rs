@@ -72,14 +72,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     engine.provide(LINE, Line::Good).await?;
     engine.install(DIALER, dialer()).await?;
     engine.install(CALL, call()).await?;
-    engine.running(&CALL).await?;
+    engine.running(CALL).await?;
 
     println!("parked by hand, it stays so until it is unparked:");
-    engine.park(&DIALER).await?;
+    engine.park(DIALER).await?;
     until(&mut events, |kind| matches!(kind, EventKind::Ended { .. })).await;
     println!("{}", engine.why("call").await.ok_or("there is no call")?);
-    engine.unpark(&DIALER).await?;
-    engine.running(&CALL).await?;
+    engine.unpark(DIALER).await?;
+    engine.running(CALL).await?;
 
     println!("it fails, and waits longer each time:");
     engine.provide(LINE, Line::Dead).await?;

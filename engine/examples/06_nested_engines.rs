@@ -79,8 +79,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("refused: {}", circle.err().ok_or("it was not refused")?);
 
     // It goes as one, too.
-    print!("{}", engine.preview(Change::new().uninstall(&ACME)).await?);
-    engine.uninstall(&ACME).await?;
+    print!("{}", engine.preview(Change::new().uninstall(ACME)).await?);
+    engine.uninstall(ACME).await?;
     println!("{:?}", engine.report().await.workers.keys().collect::<Vec<_>>());
     engine.stop().await?;
     Ok(())

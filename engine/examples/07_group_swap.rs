@@ -28,7 +28,7 @@ fn user(inputs: Vec<Name<String>>) -> Manifold {
 /// The change that is wanted: another store under the cache and the web.
 fn swap() -> Change {
     Change::new()
-        .uninstall(&OLD)
+        .uninstall(OLD)
         .install(NEW, store("new"))
         .replace(CACHE, user(vec![NEW]))
         .replace(WEB, user(vec![CACHE, NEW]))
@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     print!("{}", engine.preview(swap()).await?);
 
     // One wrong thing in it, and nothing of it is done.
-    let refused = engine.apply(swap().park(&Name::<()>::new("cash"))).await;
+    let refused = engine.apply(swap().park(Name::<()>::new("cash"))).await;
     println!("refused: {}", refused.err().ok_or("it was not refused")?);
     println!("web is {}", engine.output(WEB).await?);
 

@@ -87,7 +87,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let acme = Name::<Engine>::new("acme");
     let plan = watch::Sender::new(Tenant { plan: "small" });
     engine.install_nested(acme.clone(), tenant("acme", plan.subscribe())?).await?;
-    engine.running(&TENANTS.name("acme")?).await?;
+    engine.running(TENANTS.name("acme")?).await?;
     println!("{}", server.page("acme").await?);
 
     // A new value of its output passes the border like any other.
@@ -113,7 +113,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let circle = engine.install(TENANTS.name("client")?, client).await;
     println!("refused: {}", circle.err().ok_or("it was not refused")?);
 
-    engine.uninstall(&acme).await?;
+    engine.uninstall(acme.clone()).await?;
     println!("{}", server.page("acme").await?);
     println!("the server was started {} time", engine.report().await.workers["server"].starts);
     engine.stop().await?;

@@ -27,7 +27,7 @@ use crate::vocabulary::value::Kind;
 /// # let idle = || Manifold::builder().run(|(), up| async move { up.ready(()).wait().await; Ok(()) });
 /// let engine = Engine::builder().build()?;
 /// engine.install(OLD, idle()).await?;
-/// engine.apply(Change::new().uninstall(&OLD).install(NEW, idle())).await?;
+/// engine.apply(Change::new().uninstall(OLD).install(NEW, idle())).await?;
 /// # engine.stop().await?; Ok(()) }
 /// ```
 #[derive(Debug, Default)]
@@ -70,8 +70,8 @@ impl Op {
     }
 
     /// Returns an op that needs no manifold, such as a bounce.
-    pub(crate) fn about<T>(name: &Name<T>, action: Action) -> Self {
-        Self { name: name.text().clone(), action }
+    pub(crate) fn about<T>(name: Name<T>, action: Action) -> Self {
+        Self { name: name.into_text(), action }
     }
 
     /// Puts a part of a nested engine under its name.
@@ -181,28 +181,28 @@ impl Change {
 
     /// Uninstalls a manifold. Its dependents lose their input and wait for it. The imports and
     /// exports of a nested engine are uninstalled with it.
-    pub fn uninstall<T>(self, name: &Name<T>) -> Self {
+    pub fn uninstall<T>(self, name: Name<T>) -> Self {
         self.with(Op::about(name, Action::Uninstall { with_dependents: false }))
     }
 
     /// Uninstalls a manifold and all manifolds that depend on it, directly or indirectly.
-    pub fn uninstall_with_dependents<T>(self, name: &Name<T>) -> Self {
+    pub fn uninstall_with_dependents<T>(self, name: Name<T>) -> Self {
         self.with(Op::about(name, Action::Uninstall { with_dependents: true }))
     }
 
     /// Stops a worker and starts it again with fresh inputs. Ends a backoff and every other wait
     /// except a bounce delay.
-    pub fn bounce<T>(self, name: &Name<T>) -> Self {
+    pub fn bounce<T>(self, name: Name<T>) -> Self {
         self.with(Op::about(name, Action::Bounce))
     }
 
     /// Stops a worker and keeps it stopped until it is unparked.
-    pub fn park<T>(self, name: &Name<T>) -> Self {
+    pub fn park<T>(self, name: Name<T>) -> Self {
         self.with(Op::about(name, Action::Park))
     }
 
     /// Lets a parked worker start again.
-    pub fn unpark<T>(self, name: &Name<T>) -> Self {
+    pub fn unpark<T>(self, name: Name<T>) -> Self {
         self.with(Op::about(name, Action::Unpark))
     }
 }

@@ -8,8 +8,9 @@ pub(crate) mod nested;
 pub(crate) mod output;
 mod reporters;
 
+use std::borrow::Cow;
 use std::fmt;
-use std::future::ready;
+use std::future::{IntoFuture, ready};
 use std::sync::Arc;
 
 use smallvec::smallvec;
@@ -117,11 +118,34 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the engine with this path, if it is this engine or nested in it.
+    /// Returns the engine with this path, if it is this engine or nested in it. The path is written
+    /// as for [`find`](Self::find).
     pub fn engine_at(&self, path: &str) -> Option<Self> {
-        let path = if path == "/" { "" } else { path };
+        let path = self.absolute(path);
+        let path = path.strip_suffix('/').unwrap_or(&path);
         let engine = self.shared.tree.find(path).filter(|_| self.holds(path))?;
         Some(self.beside(engine))
+    }
+
+    /// Returns the engine that a worker's path leads to, and the worker's name there. The name need
+    /// not be installed. `None` if the path leads to no engine in this one.
+    ///
+    /// A path is written in full, as in a report, or from this engine on: in an engine with the path
+    /// `/agent`, `/agent/site/web` and `site/web` are the same.
+    pub fn find(&self, path: &str) -> Option<(Self, Name<()>)> {
+        let path = self.absolute(path);
+        let (engine, name) = path.rsplit_once('/')?;
+        let name = Name::parse(name).ok()?;
+        let engine = self.shared.tree.find(engine).filter(|_| self.holds(engine))?;
+        Some((self.beside(engine), name))
+    }
+
+    /// Returns a path in full.
+    fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        match path.starts_with('/') {
+            true => Cow::Borrowed(path),
+            false => Cow::Owned(self.shared.environment.path_of(path)),
+        }
     }
 
     /// Whether a path belongs to this engine or to something in it.
@@ -216,7 +240,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the name has no manifold.
-    pub fn uninstall<T>(&self, name: &Name<T>) -> Applied {
+    pub fn uninstall<T>(&self, name: Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Uninstall { with_dependents: false }))
     }
 
@@ -226,7 +250,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the name has no manifold.
-    pub fn uninstall_with_dependents<T>(&self, name: &Name<T>) -> Applied {
+    pub fn uninstall_with_dependents<T>(&self, name: Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Uninstall { with_dependents: true }))
     }
 
@@ -235,7 +259,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the name has no manifold.
-    pub fn bounce<T>(&self, name: &Name<T>) -> Applied {
+    pub fn bounce<T>(&self, name: Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Bounce))
     }
 
@@ -244,7 +268,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the name has no manifold.
-    pub fn park<T>(&self, name: &Name<T>) -> Applied {
+    pub fn park<T>(&self, name: Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Park))
     }
 
@@ -253,7 +277,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the name has no manifold.
-    pub fn unpark<T>(&self, name: &Name<T>) -> Applied {
+    pub fn unpark<T>(&self, name: Name<T>) -> Applied {
         self.apply_one(Op::about(name, Action::Unpark))
     }
 
@@ -276,9 +300,12 @@ impl Engine {
     /// # Errors
     ///
     /// If the engine ends before.
-    pub async fn running<T>(&self, name: &Name<T>) -> Result<(), ChangeError> {
+    pub fn running<T>(
+        &self,
+        name: Name<T>,
+    ) -> impl Future<Output = Result<(), ChangeError>> + Send + use<T> {
         // Every manifold offers `()` while it is up.
-        self.output(name.output::<()>()).await
+        self.output(name.output::<()>()).into_future()
     }
 
     /// Waits until the engine is settled: no worker is starting or stopping, and no worker waits
@@ -347,16 +374,22 @@ impl Engine {
         }
     }
 
-    /// Returns the chain from a worker that is not running, or is degraded, to the root cause.
-    /// `None` if nothing has the name. `name` may be a path, as in a report: then it leads to a
-    /// worker of this engine or of an engine nested in it.
+    /// Returns the chain from a worker that is not running, or is degraded, to the root cause. The
+    /// path is written as for [`find`](Self::find).
+    ///
+    /// If nothing is installed there, the answer names the path nearest to it. If the path leads into
+    /// an engine that is not there, the answer is about the worker that would be that engine. `None`
+    /// if the path leads out of this engine, is no path, or the engine has ended.
     ///
     /// If a nested engine misses an import, the chain goes on in the outer engine. If a nested
     /// engine does not offer an export, the chain goes on in the nested engine.
-    pub async fn why(&self, name: &str) -> Option<Why> {
-        match name.rsplit_once('/') {
-            None => chain::why(self, name).await,
-            Some((engine, name)) => chain::why(&self.engine_at(engine)?, name).await,
+    pub async fn why(&self, path: &str) -> Option<Why> {
+        let mut path = path;
+        loop {
+            match self.find(path) {
+                Some((engine, name)) => return chain::why(&engine, name.as_str()).await,
+                None => path = path.rsplit_once('/')?.0,
+            }
         }
     }
 
@@ -427,14 +460,15 @@ impl Engine {
         }
     }
 
-    /// Kills the engine and waits for its end.
+    /// Kills the engine at once, as [`kill`](Self::kill). The future waits for the engine's end.
     ///
     /// # Errors
     ///
     /// The same as for [`wait`](Self::wait).
-    pub async fn stop(&self) -> Result<(), EngineError> {
+    pub fn stop(&self) -> impl Future<Output = Result<(), EngineError>> + Send + use<> {
         self.kill();
-        self.wait().await
+        let engine = self.clone();
+        async move { engine.wait().await }
     }
 
     /// Sends a question to the loop's task. `None` if the loop has ended.

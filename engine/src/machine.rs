@@ -478,6 +478,11 @@ impl Machine {
         self.live_policy_of(id).grace
     }
 
+    /// Returns how long the start of the node's live worker may take.
+    pub(crate) fn start_timeout(&self, id: NodeId) -> Duration {
+        self.live_policy_of(id).start_timeout
+    }
+
     /// Returns the policy by which the node's live worker was started.
     fn live_policy_of(&self, id: NodeId) -> &Policy {
         self.graph[id].old_policy().map_or_else(|| self.policy_of(id), AsRef::as_ref)

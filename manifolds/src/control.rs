@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Engine, Exit, Manifold};
-use crankcase_status::{Addresses, ConfigError, Control, ControlConfig, StateLock};
+use crankcase_status::{ConfigError, Control, ControlConfig, StateLock};
 
 /// What the control socket is for, and where it is.
 #[derive(Clone)]
@@ -12,8 +12,6 @@ pub struct Config {
     pub lock: Arc<StateLock>,
     /// The engine that is reported.
     pub engine: Engine,
-    /// Finds single workers; [`crankcase_status::locate`] does.
-    pub addresses: Addresses,
     /// What clients may cost.
     pub bounds: ControlConfig,
 }
@@ -36,8 +34,8 @@ pub fn manifold(config: Config) -> Result<Manifold, ConfigError> {
     config.bounds.validate()?;
     let manifold = Manifold::builder()
         .start_with(config, |config, (), _ctx| async move {
-            let Config { lock, engine, addresses, bounds } = config;
-            let control = Control::listen(&lock, engine, addresses, bounds)?;
+            let Config { lock, engine, bounds } = config;
+            let control = Control::listen(&lock, engine, bounds)?;
             tracing::info!(path = ?control.path(), "the control socket listens");
             Ok(control)
         })

@@ -53,7 +53,7 @@ pub type Filter = Arc<dyn Fn(Exit) -> Outcome + Send + Sync>;
 /// let guard = engine.output(FORTRESS.output::<Guard>()).await?;
 /// guard.unlock();
 /// engine.output(UPGRADED.output::<ValueHandle<Flag>>()).await?.set(Flag::SET);
-/// engine.running(&WEB).await?;
+/// engine.running(WEB).await?;
 ///
 /// guard.lockdown().await?; // alone: the worker has left
 /// engine.stop().await?;

@@ -32,31 +32,31 @@ fn index() -> Manifold {
 }
 
 async fn it_indexes_up_to_its_limit() -> TestResult {
-    let started = start(index(), Stubs::new().value(&STORE, 30).absent(&LIMIT)).await?;
+    let started = start(index(), Stubs::new().value(STORE, 30).absent(LIMIT)).await?;
     assert_eq!(started.output::<u32>().await?, 10);
     assert!(started.stop().await.is_ok());
 
-    let started = start(index(), Stubs::new().value(&STORE, 30).value(&LIMIT, 20)).await?;
+    let started = start(index(), Stubs::new().value(STORE, 30).value(LIMIT, 20)).await?;
     assert_eq!(started.output::<u32>().await?, 20);
     assert!(started.stop().await.is_ok());
     Ok(())
 }
 
 async fn it_needs_a_store_with_pages() -> TestResult {
-    let waiting = start(index(), Stubs::new().absent(&STORE)).await;
+    let waiting = start(index(), Stubs::new().absent(STORE)).await;
     assert!(matches!(waiting, Err(StartError::Waiting(why)) if why.contains("/store")));
 
-    let failing = start(index(), Stubs::new().error(&STORE, "the disk is on fire")).await;
+    let failing = start(index(), Stubs::new().error(STORE, "the disk is on fire")).await;
     assert!(matches!(failing, Err(StartError::Waiting(why)) if why.contains("the disk")));
 
-    let empty = start(index(), Stubs::new().value(&STORE, 0)).await;
+    let empty = start(index(), Stubs::new().value(STORE, 0)).await;
     assert!(matches!(empty, Err(StartError::Ended(Err(Exit::Missing(_))))));
     Ok(())
 }
 
 async fn it_follows_its_inputs() -> TestResult {
     let mut harness = Harness::new(index()).await?;
-    let (mut store, mut limit) = (harness.input(&STORE), harness.input(&LIMIT));
+    let (mut store, mut limit) = (harness.input(STORE), harness.input(LIMIT));
     harness.expect_waiting("/subject waits for /store, which is not installed").await?;
 
     store.come(30).await?;
@@ -73,11 +73,11 @@ async fn it_stops_before_the_store_and_comes_back_with_it() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(STORE, journal.manifold(())).await?;
     engine.install(INDEX, journal.manifold(STORE)).await?;
-    engine.running(&INDEX).await?;
+    engine.running(INDEX).await?;
     journal.take();
 
-    engine.bounce(&STORE).await?;
-    engine.running(&INDEX).await?;
+    engine.bounce(STORE).await?;
+    engine.running(INDEX).await?;
 
     let expected =
         ["stop index", "end index", "stop store", "end store", "start store", "start index 2"];
@@ -91,7 +91,7 @@ async fn it_waits_a_second_after_a_failure() -> TestResult {
     let store = Script::new();
     engine.install(STORE, store.manifold(())).await?;
     engine.install(INDEX, index()).await?;
-    engine.running(&INDEX).await?;
+    engine.running(INDEX).await?;
 
     let failed = Instant::now();
     store.panic("out of range");

@@ -91,7 +91,7 @@ impl Conformance<(), ()> {
     ///     up.ready(()).wait().await;
     ///     Ok(())
     /// });
-    /// Conformance::of(web, || Stubs::new().value(&PORT, 80)).check().await
+    /// Conformance::of(web, || Stubs::new().value(PORT, 80)).check().await
     /// # }
     /// ```
     pub fn of(

@@ -23,7 +23,7 @@ use crankcase_engine::{Backoff, Engine, EngineBuilder, Policy};
 /// script.fail_start(Exit::failed("not yet"));
 /// let began = Instant::now();
 /// engine.install(WORKER, script.manifold(())).await?;
-/// engine.running(&WORKER).await?;
+/// engine.running(WORKER).await?;
 /// assert_eq!(began.elapsed(), Duration::from_secs(1));
 /// clean_kill(engine).await?;
 /// # Ok(()) }

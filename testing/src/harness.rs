@@ -50,8 +50,8 @@ use crate::wait::LIMIT;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let mut harness = Harness::new(web()).await?;
-/// let mut port = harness.input(&PORT);
-/// let mut limit = harness.input(&LIMIT);
+/// let mut port = harness.input(PORT);
+/// let mut limit = harness.input(LIMIT);
 /// harness.expect_waiting("/subject waits for /port, which is not installed").await?;
 ///
 /// port.come(80).await?;
@@ -135,7 +135,7 @@ impl Harness {
     /// Returns an input that is driven by hand. It is absent until it [comes](Input::come).
     ///
     /// When it changes, another worker offers the new value.
-    pub fn input<T>(&self, name: &Name<T>) -> Input<T>
+    pub fn input<T>(&self, name: Name<T>) -> Input<T>
     where
         T: Clone + Debug + Send + Sync + 'static,
     {
@@ -144,7 +144,7 @@ impl Harness {
 
     /// Returns an input that is driven by hand and whose value is a changing output: when it
     /// changes, the same worker publishes the new value.
-    pub fn changing<T>(&self, name: &Name<T>) -> Input<T>
+    pub fn changing<T>(&self, name: Name<T>) -> Input<T>
     where
         T: Clone + Debug + PartialEq + Send + Sync + 'static,
     {
@@ -176,13 +176,13 @@ impl Harness {
     ///     },
     /// );
     /// let mut harness = Harness::new(web).await?;
-    /// let mut page = harness.inputs::<(Render, u32), _>(&PAGE);
+    /// let mut page = harness.inputs::<(Render, u32), _>(PAGE);
     /// page.come((Arc::new(|pages| format!("{pages} pages")), 7)).await?;
     /// assert_eq!(harness.output::<String>().await?, "7 pages");
     /// harness.finish().await?;
     /// # Ok(()) }
     /// ```
-    pub fn inputs<O, T>(&self, name: &Name<T>) -> Input<O>
+    pub fn inputs<O, T>(&self, name: Name<T>) -> Input<O>
     where
         O: Offers + Clone + Sync,
     {

@@ -47,7 +47,7 @@ struct Kind<T> {
 
 impl<T: Clone + Send + Sync + 'static> Input<T> {
     /// Returns an input that is absent, and whose workers offer one value each.
-    pub(crate) fn plain(name: &Name<T>, at: Place) -> Self
+    pub(crate) fn plain(name: Name<T>, at: Place) -> Self
     where
         T: Debug,
     {
@@ -55,7 +55,7 @@ impl<T: Clone + Send + Sync + 'static> Input<T> {
     }
 
     /// Returns an input that is absent, and whose worker offers a changing value.
-    pub(crate) fn changing(name: &Name<T>, at: Place) -> Self
+    pub(crate) fn changing(name: Name<T>, at: Place) -> Self
     where
         T: Debug + PartialEq,
     {
@@ -63,14 +63,14 @@ impl<T: Clone + Send + Sync + 'static> Input<T> {
     }
 
     /// Returns an input that is absent, and whose workers offer several values each.
-    pub(crate) fn several<N>(name: &Name<N>, at: Place) -> Self
+    pub(crate) fn several<N>(name: Name<N>, at: Place) -> Self
     where
         T: Offers,
     {
         Self::new(name, at, Kind { make: Source::several, show: |_| String::new(), is_same: None })
     }
 
-    fn new<N>(name: &Name<N>, at: Place, kind: Kind<T>) -> Self {
+    fn new<N>(name: Name<N>, at: Place, kind: Kind<T>) -> Self {
         let state = watch::Sender::new(State::Gone);
         Self { name: name.output(), at, state, kind, is_installed: false }
     }
@@ -104,7 +104,7 @@ impl<T: Clone + Send + Sync + 'static> Input<T> {
     pub async fn go(&mut self) -> Result<(), Failure> {
         self.note("goes", "");
         if self.is_installed {
-            let parked = timeout(self.at.limit, self.at.engine.park(&self.name)).await;
+            let parked = timeout(self.at.limit, self.at.engine.park(self.name.clone())).await;
             match parked {
                 Ok(parked) => parked?,
                 Err(_) => return Err(self.late("is not gone").await),
@@ -136,7 +136,7 @@ impl<T: Clone + Send + Sync + 'static> Input<T> {
         if !self.is_installed {
             self.install().await?;
         } else if matches!(before, State::Gone) {
-            self.at.engine.unpark(&self.name).await?;
+            self.at.engine.unpark(self.name.clone()).await?;
         }
         // Of one that has failed already nobody runs; it says the new error at its next try.
         if !matches!(before, State::Failed(_)) {
@@ -162,10 +162,10 @@ impl<T: Clone + Send + Sync + 'static> Input<T> {
         }
         match self.state.send_replace(State::There(value)) {
             _ if !self.is_installed => self.install().await?,
-            State::There(_) | State::Failed(_) => engine.bounce(name).await?,
-            State::Gone => engine.unpark(name).await?,
+            State::There(_) | State::Failed(_) => engine.bounce(name.clone()).await?,
+            State::Gone => engine.unpark(name.clone()).await?,
         }
-        self.at.engine.running(&self.name).await
+        self.at.engine.running(self.name.clone()).await
     }
 
     async fn install(&mut self) -> Result<(), ChangeError> {

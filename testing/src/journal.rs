@@ -28,7 +28,7 @@ use crate::script::Script;
 /// let engine = test_engine().build()?;
 /// engine.install(TOP, journal.manifold(BASE)).await?;
 /// engine.install(BASE, journal.manifold(())).await?;
-/// engine.running(&TOP).await?;
+/// engine.running(TOP).await?;
 /// clean_kill(engine).await?;
 /// let lines = ["start base", "start top 1", "stop top", "end top", "stop base", "end base"];
 /// assert_eq!(journal.lines(), lines);

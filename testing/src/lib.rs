@@ -35,7 +35,7 @@
 //! // In a test: `#[tokio::test(start_paused = true)]`.
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let stubs = Stubs::new().value(&STORE, "/srv".to_owned()).absent(&LIMIT);
+//! let stubs = Stubs::new().value(STORE, "/srv".to_owned()).absent(LIMIT);
 //! let started = start(poller(), stubs).await?;
 //! assert_eq!(started.output::<String>().await?, "/srv up to 10");
 //! assert!(started.stop().await.is_ok());

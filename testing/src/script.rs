@@ -109,7 +109,7 @@ impl Script {
     /// });
     /// let script = Script::new();
     /// let store: Arc<dyn Store> = Arc::new(Empty);
-    /// let stubs = Stubs::new().manifold(&STORE, script.offering((store,), ()));
+    /// let stubs = Stubs::new().manifold(STORE, script.offering((store,), ()));
     /// let mut harness = Harness::among(web, stubs).await?;
     /// harness.expect_start().await?;
     /// script.panic("the disk is on fire");

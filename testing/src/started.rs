@@ -39,11 +39,11 @@ use crate::wait::{LIMIT, settled};
 ///     up.ready(()).wait().await;
 ///     Ok(())
 /// });
-/// let failed = start(web.clone(), Stubs::new().value(&PORT, 80)).await;
+/// let failed = start(web.clone(), Stubs::new().value(PORT, 80)).await;
 /// assert!(matches!(failed, Err(StartError::Ended(Err(Exit::Failed(error))))
 ///     if error.to_string() == "it is privileged"));
 ///
-/// let missing = start(web, Stubs::new().absent(&PORT)).await;
+/// let missing = start(web, Stubs::new().absent(PORT)).await;
 /// assert!(matches!(missing, Err(StartError::Waiting(why))
 ///     if why == "/subject waits for /port, which is not installed"));
 /// # Ok(()) }

@@ -24,9 +24,9 @@ use crate::engine::test_engine;
 /// const CLOCK: Name<u64> = Name::new("clock");
 ///
 /// let stubs = Stubs::new()
-///     .value(&PORT, 80)
-///     .absent(&CLOCK)
-///     .error(&STORE, "the disk is on fire");
+///     .value(PORT, 80)
+///     .absent(CLOCK)
+///     .error(STORE, "the disk is on fire");
 /// # drop(stubs);
 /// ```
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Stubs {
     }
 
     /// Gives a value for an input.
-    pub fn value<T>(self, name: &Name<T>, value: T) -> Self
+    pub fn value<T>(self, name: Name<T>, value: T) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
@@ -60,7 +60,7 @@ impl Stubs {
     }
 
     /// Gives several values for an input, a tuple of up to eight, each of another type.
-    pub fn values<T, O>(self, name: &Name<T>, values: O) -> Self
+    pub fn values<T, O>(self, name: Name<T>, values: O) -> Self
     where
         T: Clone + Send + Sync + 'static,
         O: Offers + Clone + Sync,
@@ -69,7 +69,7 @@ impl Stubs {
     }
 
     /// Gives the values of a watch for an input, as a changing output does.
-    pub fn changing<T>(self, name: &Name<T>, values: watch::Receiver<T>) -> Self
+    pub fn changing<T>(self, name: Name<T>, values: watch::Receiver<T>) -> Self
     where
         T: Clone + PartialEq + Send + Sync + 'static,
     {
@@ -78,12 +78,12 @@ impl Stubs {
 
     /// Says that an input is not there. It is what happens to every name that is not given; say it
     /// where the test is about it.
-    pub fn absent<T>(self, _name: &Name<T>) -> Self {
+    pub fn absent<T>(self, _name: Name<T>) -> Self {
         self
     }
 
     /// Gives an input whose worker fails, and so is not there either.
-    pub fn error<T>(self, name: &Name<T>, error: impl Into<String>) -> Self
+    pub fn error<T>(self, name: Name<T>, error: impl Into<String>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
@@ -96,19 +96,19 @@ impl Stubs {
     }
 
     /// Puts any manifold under a name, such as a script's.
-    pub fn manifold<T>(self, name: &Name<T>, manifold: impl Into<Manifold>) -> Self
+    pub fn manifold<T>(self, name: Name<T>, manifold: impl Into<Manifold>) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        Self { change: self.change.install(name.clone(), manifold), ..self }
+        Self { change: self.change.install(name, manifold), ..self }
     }
 
     /// Puts a nested engine under a name, with its imports and exports.
-    pub fn nested<T>(self, name: &Name<T>, nested: Nested) -> Self
+    pub fn nested<T>(self, name: Name<T>, nested: Nested) -> Self
     where
         T: Clone + Send + Sync + 'static,
     {
-        Self { change: self.change.install_nested(name.clone(), nested), ..self }
+        Self { change: self.change.install_nested(name, nested), ..self }
     }
 
     /// Puts something around all workers.

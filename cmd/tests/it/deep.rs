@@ -34,10 +34,10 @@ async fn start() -> Result<World, Error> {
         let shop = Nested::new(shop).import(FACTS, FACTS);
         Change::new().install_nested(SHOP, shop).install(OTHER, idle())
     };
-    let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
+    let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
     engine.provide(FACTS, 7).await?;
     engine.install_nested(SITE, Nested::new(site).import(FACTS, FACTS)).await?;
-    engine.output(SITE).await?.output(SHOP).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.output(SHOP).await?.running(PAGE).await?;
     World::start_with(engine)
 }
 
@@ -72,7 +72,7 @@ async fn park_and_unpark_reach_a_worker_at_any_depth() -> TestResult {
     let why = world.run(&["why", path]).await?;
     let unparked = world.run(&["unpark", path, "--output", "json"]).await?;
     let shop = world.engine.engine_at("/agent/site/shop").ok_or("no shop")?;
-    within(shop.running(&PAGE)).await??;
+    within(shop.running(PAGE)).await??;
     let after = world.run(status).await?;
 
     assert_eq!((parked.code, &*parked.stdout), (Some(0), "parked /agent/site/shop/page\n"));

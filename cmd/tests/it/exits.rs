@@ -55,7 +55,7 @@ async fn no_agent_is_69_and_says_where_it_was_looked_for() -> TestResult {
 #[tokio::test]
 async fn an_agent_that_takes_too_long_is_69_and_goes_on() -> TestResult {
     const SLOW: Name<()> = Name::new("slow");
-    let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
+    let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
     let release = Arc::new(Notify::new());
     let released = Arc::clone(&release);
     let slow = Manifold::builder().run(move |(), up: Up<()>| {
@@ -67,7 +67,7 @@ async fn an_agent_that_takes_too_long_is_69_and_goes_on() -> TestResult {
         }
     });
     engine.install(SLOW, slow).await?;
-    engine.running(&SLOW).await?;
+    engine.running(SLOW).await?;
     let mut config = ControlConfig::default();
     // Long enough to have begun on any machine.
     config.answer_timeout = Duration::from_secs(2);

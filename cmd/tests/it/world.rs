@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Backoff, Engine, Exit, Manifold, Name, Outcome, Stop, Worker};
-use crankcase_status::{Control, ControlConfig, StateDir, locate};
+use crankcase_status::{Control, ControlConfig, StateDir};
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -60,9 +60,7 @@ impl World {
     pub(crate) fn start_as(engine: Engine, config: ControlConfig) -> Result<Self, Error> {
         let folder = tempfile::tempdir()?;
         let lock = Arc::new(StateDir::new(folder.path().to_owned()).lock()?);
-        let found = engine.clone();
-        let addresses = Arc::new(move |path: &str| locate(&found, path));
-        let control = Control::listen(&lock, engine.clone(), addresses, config)?;
+        let control = Control::listen(&lock, engine.clone(), config)?;
         let (stopper, stop) = Stop::pair();
         let mut tasks = JoinSet::new();
         tasks.spawn(control.run(stop));
@@ -94,20 +92,20 @@ const WAITER: Name<()> = Name::new("waiter");
 const FAILING: Name<()> = Name::new("failing");
 
 async fn engine() -> Result<Engine, Error> {
-    let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
+    let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
     let waiter = Manifold::builder().inputs(Name::<()>::new("absent"));
     engine.install(WAITER, waiter.run(|(), up| idle(up))).await?;
     let site = Manifold::builder()
         .start(|(), ctx| async move {
             let engine = Engine::builder().build_nested(&ctx)?;
             engine.install(WELL, Manifold::builder().run(|(), up| idle(up))).await?;
-            engine.running(&WELL).await?;
+            engine.running(WELL).await?;
             Ok(engine)
         })
         .report(|engine| engine.reporter())
         .build();
     engine.install(SITE, site).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     Ok(engine)
 }
 

@@ -130,7 +130,7 @@ fn layers(table: &Table) {
         let began = Instant::now();
         for _ in 0..ROUNDS {
             started.reset(1_000);
-            let bounce = names[..100].iter().fold(Change::new(), Change::bounce);
+            let bounce = names[..100].iter().cloned().fold(Change::new(), Change::bounce);
             engine.apply(bounce).await.unwrap();
             // A worker is up before it counts.
             started.reached().await;

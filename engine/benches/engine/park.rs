@@ -55,9 +55,9 @@ async fn longest_wait() -> Duration {
         let name = name.output::<()>();
         let parking = async {
             let began = Instant::now();
-            engine.park(&name).await.unwrap();
+            engine.park(name.clone()).await.unwrap();
             let waited = began.elapsed();
-            engine.unpark(&name).await.unwrap();
+            engine.unpark(name.clone()).await.unwrap();
             waited
         };
         let Ok(waited) = timeout(GIVEN_UP, parking).await else {

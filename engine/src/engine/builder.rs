@@ -87,8 +87,8 @@ impl Engine {
 impl EngineBuilder {
     /// Sets the engine's name. Its path is `/name`, and its workers' paths begin with it. Default:
     /// no name.
-    pub fn name(mut self, name: &Name<()>) -> Self {
-        self.name = Some(name.clone());
+    pub fn name(mut self, name: Name<()>) -> Self {
+        self.name = Some(name);
         self
     }
 

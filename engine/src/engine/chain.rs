@@ -34,5 +34,5 @@ pub(super) async fn why(engine: &Engine, name: &str) -> Option<Why> {
 
 async fn ask(engine: &Engine, name: &str) -> Option<Chain> {
     let name = name.to_owned();
-    engine.ask(|reply| Question::Why(name, reply)).await.flatten()
+    engine.ask(|reply| Question::Why(name, reply)).await
 }

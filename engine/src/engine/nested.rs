@@ -45,7 +45,7 @@ use crate::worker::stop::Stop;
 ///     .grace(Duration::from_secs(120));
 /// let engine = Engine::builder().build()?;
 /// engine.install(SITE, site).await?;
-/// engine.running(&SITE).await?;
+/// engine.running(SITE).await?;
 /// assert!(engine.report().await.to_string().contains("page"));
 /// engine.stop().await?;
 /// # Ok(()) }

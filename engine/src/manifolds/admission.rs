@@ -58,7 +58,7 @@ impl Manifold {
     /// let why = engine.why("web").await.map(|why| why.to_string());
     /// assert_eq!(why.as_deref(), Some("/web misses something: the licence has no seats"));
     /// engine.provide(LICENCE, 5).await?;
-    /// engine.running(&WEB).await?;
+    /// engine.running(WEB).await?;
     /// engine.stop().await?;
     /// # Ok(()) }
     /// ```

@@ -131,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> Border<T> {
         drop(before);
         if let Some(engine) = engine {
             // Nobody waits for this answer: the source waits until no sink offers the value.
-            drop(engine.asked_by(self.source.name().as_str(), why).bounce(&self.sink));
+            drop(engine.asked_by(self.source.name().as_str(), why).bounce(self.sink.clone()));
         }
     }
 

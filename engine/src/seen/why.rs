@@ -9,6 +9,7 @@ use super::report::WorkerState;
 
 /// Why a worker is not running, or is degraded: the chain from it to the root cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Why {
     /// The steps of the chain: first the worker that was asked about, last the root cause.
     pub steps: Vec<WhyStep>,
@@ -37,12 +38,37 @@ pub struct WhyStep {
     /// What it waits for apart from its inputs, in its own words or as paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaits: Option<String>,
+    /// For how long it has been starting, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starting_for: Option<f64>,
+    /// How long its start may take in all, in seconds, if it is starting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_timeout: Option<f64>,
     /// For how long it has blocked its thread, in seconds; see [`WorkerReport`](crate::WorkerReport).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocks_for: Option<f64>,
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,
+}
+
+impl WhyStep {
+    /// Returns a step that tells nothing but a worker's state.
+    pub(crate) fn new(path: String, state: WorkerState) -> Self {
+        Self {
+            path,
+            state,
+            failures: 0,
+            error: None,
+            parked_by: None,
+            nearest: None,
+            awaits: None,
+            starting_for: None,
+            start_timeout: None,
+            blocks_for: None,
+            next_try_in: None,
+        }
+    }
 }
 
 impl fmt::Display for Why {
@@ -54,7 +80,7 @@ impl fmt::Display for Why {
                 write!(f, "{} ", step.path)?;
             }
             match self.steps.get(index + 1) {
-                Some(next) => write!(f, "{} {}", verb(step.state), next.path)?,
+                Some(next) => write_link(f, step, next)?,
                 None => write_cause(f, step)?,
             }
         }
@@ -62,13 +88,26 @@ impl fmt::Display for Why {
     }
 }
 
-/// Returns how a worker depends on the next one of the chain.
-fn verb(state: WorkerState) -> &'static str {
-    match state {
-        WorkerState::Closing => "closes after",
-        WorkerState::Starting => "is starting, and waits for",
-        _ => "waits for",
+/// Writes how a worker depends on the next one of the chain.
+fn write_link(f: &mut fmt::Formatter<'_>, step: &WhyStep, next: &WhyStep) -> fmt::Result {
+    match step.state {
+        WorkerState::Closing => f.write_str("closes after ")?,
+        WorkerState::Starting => {
+            f.write_str("is starting")?;
+            write_start(f, step)?;
+            f.write_str(", and waits for ")?;
+        }
+        _ => f.write_str("waits for ")?,
     }
+    f.write_str(&next.path)
+}
+
+/// Writes for how long a worker has been starting.
+fn write_start(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
+    let (Some(so_far), Some(timeout)) = (step.starting_for, step.start_timeout) else {
+        return Ok(());
+    };
+    write!(f, " ({so_far:.1} s of at most {timeout:.1} s)")
 }
 
 fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
@@ -83,6 +122,7 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
         (WorkerState::Starting, _) if step.error.is_some() => f.write_str("is not up yet")?,
         (state, _) => write!(f, "is {state}")?,
     }
+    write_start(f, step)?;
     if let Some(seconds) = step.blocks_for {
         write!(f, " and blocks its thread for {seconds:.1} s")?;
     }

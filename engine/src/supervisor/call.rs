@@ -40,7 +40,7 @@ pub(crate) enum Question {
     /// Asks for the path of a worker if this generation of it is live.
     Live(NodeId, Generation, Reply<Option<String>>),
     Snapshot(Reply<Snapshot>),
-    Why(String, Reply<Option<Chain>>),
+    Why(String, Reply<Chain>),
     Graph(Reply<Graph>),
 }
 

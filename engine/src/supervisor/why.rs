@@ -12,13 +12,12 @@ use crate::seen::event::Origin;
 use crate::seen::report::WorkerState;
 use crate::seen::why::WhyStep;
 use crate::vocabulary::clock::Stamp;
-use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::settings::HandedBy;
 
 impl Registry {
-    pub(super) fn why(&self, name: &str, now: Stamp) -> Option<Chain> {
-        let mut node = self.find(name).filter(|node| !is_pattern(self.slots[*node].name()))?;
+    pub(super) fn why(&self, name: &str, now: Stamp) -> Chain {
+        let Some(mut node) = self.find(name) else { return self.why_unknown(name) };
         let (mut steps, mut seen) = (Vec::new(), Set::default());
         loop {
             steps.push(self.why_step(node, now));
@@ -26,9 +25,18 @@ impl Registry {
             let is_first = seen.insert(node);
             match self.next_cause(node).filter(|_| is_first) {
                 Some(cause) => node = cause,
-                None => return Some(Chain { steps, handed_by: self.missed_from(node) }),
+                None => return Chain { steps, handed_by: self.missed_from(node) },
             }
         }
+    }
+
+    /// Returns the chain of a name that no manifold, input or call has mentioned.
+    fn why_unknown(&self, name: &str) -> Chain {
+        let step = WhyStep {
+            nearest: self.nearest(name),
+            ..WhyStep::new(self.environment.path_of(name), WorkerState::Absent)
+        };
+        Chain { steps: vec![step], handed_by: None }
     }
 
     /// Returns the worker in another engine that would hand over what a worker at a border misses.
@@ -43,6 +51,11 @@ impl Registry {
         let view = self.machine.view(node);
         let state = state_of(&view);
         let left = |until: NonZeroU64| Duration::from_nanos(until.get().saturating_sub(now));
+        let start_ends = slot.until.filter(|_| state == WorkerState::Starting);
+        let start = start_ends.map(|end| {
+            let timeout = self.machine.start_timeout(node);
+            (timeout.saturating_sub(left(end)), timeout)
+        });
         let degraded = slot.degraded().map(str::to_owned);
         let up = slot.started.map(NonZeroU64::get);
         let failures = self.failures_of(node, view, slot, now);
@@ -51,15 +64,16 @@ impl Registry {
         // A name that had a worker before is not misspelled.
         let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {
-            path: self.path(node),
-            state,
             failures,
             error: degraded.or_else(|| error.map(|error| error.text.clone())),
             parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
             awaits: self.awaits(node),
+            starting_for: start.map(|(so_far, _)| so_far.as_secs_f64()),
+            start_timeout: start.map(|(_, timeout)| timeout.as_secs_f64()),
             blocks_for: slot.blocks_for(),
             next_try_in: self.waits_until(slot, state).map(|until| left(until).as_secs_f64()),
+            ..WhyStep::new(self.path(node), state)
         }
     }
 

@@ -139,7 +139,7 @@ impl Context {
     /// let why = engine.why("web").await.map(|why| why.to_string());
     /// assert_eq!(why.as_deref(), Some("/web is starting, and waits for the gate \"upgraded\""));
     /// gate.send_replace(true);
-    /// engine.running(&WEB).await?;
+    /// engine.running(WEB).await?;
     /// engine.stop().await?;
     /// # Ok(()) }
     /// ```

@@ -50,7 +50,7 @@ use crate::worker::context::Context;
 ///     Ok(())
 /// });
 /// engine.install(WEB, web).await?;
-/// engine.running(&WEB).await?;
+/// engine.running(WEB).await?;
 /// assert_eq!(engine.report().await.workers["web"].generation, 2);
 /// engine.stop().await?;
 /// # Ok(()) }

@@ -43,7 +43,7 @@ async fn who_is_not_admitted_is_not_started_until_an_input_of_the_check_changes(
     engine.install(A, guarded(journal.manifold(()), &journal, "door")).await?;
     wait_for_state(&engine, "a", WorkerState::Missing).await?;
     engine.provide(OPEN, true).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["ask door false", "ask door true", "start a"]);
     Ok(clean_kill(engine).await?)
@@ -54,7 +54,7 @@ async fn a_pass_is_held_until_the_worker_has_ended() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.provide(OPEN, true).await?;
     engine.install(A, guarded(journal.manifold(()), &journal, "door")).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     engine.provide(OPEN, false).await?;
     wait_for_state(&engine, "a", WorkerState::Missing).await?;
@@ -112,8 +112,8 @@ async fn a_pass_is_given_up_when_the_start_fails_or_the_future_is_dropped() -> T
     script.ignore_stop();
 
     engine.install(A, guarded(script.manifold(()), &journal, "door")).await?;
-    engine.running(&A).await?;
-    engine.bounce(&A).await?;
+    engine.running(A).await?;
+    engine.bounce(A).await?;
 
     let lines = ["ask door true", "leave door", "ask door true", "leave door"];
     assert_eq!(journal.lines()[..4], lines);
@@ -127,8 +127,8 @@ async fn the_check_that_was_added_last_is_asked_first() -> TestResult {
     let inner = guarded(journal.manifold(()), &journal, "door");
 
     engine.install(A, guarded(inner, &journal, "gate")).await?;
-    engine.running(&A).await?;
-    engine.uninstall(&A).await?;
+    engine.running(A).await?;
+    engine.uninstall(A).await?;
 
     let lines = [
         "ask gate true",
@@ -185,7 +185,7 @@ async fn an_input_that_both_declare_is_shared() -> TestResult {
     engine.provide(OPEN, true).await?;
 
     engine.install(A, guarded(journal.manifold(OPEN), &journal, "door")).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["ask door true", "start a true"]);
     let report = engine.report().await;
@@ -247,7 +247,7 @@ async fn a_worker_that_is_not_admitted_was_not_started() -> TestResult {
     let refused = engine.report().await;
 
     engine.provide(B, 1).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let admitted = engine.report().await;
     let of = |report: &Report| (report.workers["a"].starts, report.workers["a"].generation);
@@ -267,9 +267,9 @@ async fn a_pass_that_panics_when_it_is_dropped_harms_nobody() -> TestResult {
     let admit = |(), _ctx: &_| Ok::<_, Exit>(Spiteful);
 
     engine.install(A, journal.manifold(()).admitted((), admit)).await?;
-    engine.running(&A).await?;
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.starts("a"), 2);
     Ok(clean_kill(engine).await?)

@@ -48,7 +48,7 @@ async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult 
         Ok(())
     });
     engine.install(A, deaf.abort_grace(SHORT)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let ended = engine.stop().await;
 
@@ -96,7 +96,7 @@ async fn a_worker_is_not_gone_while_its_blocking_work_goes_on() -> TestResult {
     });
     let mut events = EventRecorder::new(&engine);
     engine.install(A, worker).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     engine.kill();
     events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. })).await?;
@@ -125,7 +125,7 @@ async fn a_blocking_start_that_is_stopped_is_waited_for() -> TestResult {
     engine.install(A, slow).await?;
     began.notified().await;
 
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
 
     assert_eq!(journal.lines(), ["start has ended"]);
     Ok(clean_kill(engine).await?)
@@ -188,7 +188,7 @@ async fn what_a_blocking_start_held_is_dropped_before_the_worker_is_gone() -> Te
     engine.install(A, late).await?;
     assert_eq!(told.recv().await, Some("begun"));
 
-    let uninstalled = async { engine.uninstall(&A).await };
+    let uninstalled = async { engine.uninstall(A).await };
     let looked = async {
         let dropped = told.recv().await;
         drop(go_on);
@@ -239,13 +239,13 @@ async fn a_blocking_worker_is_not_gone_before_what_passes_its_values_on() -> Tes
     });
     engine.install(A, changing).await?;
     engine.install(B, script.manifold(())).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
     // It takes the thread that the values are passed on by.
     script.never_yield();
     script.blocked().await?;
 
-    let parked = engine.park(&A);
+    let parked = engine.park(A);
     events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Ended { .. })).await?;
 
     let state = state(&engine, "a").await;
@@ -276,10 +276,10 @@ async fn what_a_thread_was_to_be_started_with_is_dropped_before_its_worker_is_go
     engine.install(A, idle).await?;
     events.wait_for_kind("/a", |kind| matches!(kind, EventKind::Starting { .. })).await?;
 
-    let parked = engine.park(&A);
+    let parked = engine.park(A);
     go.send(())?;
     parked.await?;
-    engine.uninstall(&HELD).await?;
+    engine.uninstall(HELD).await?;
 
     assert_eq!(Arc::strong_count(&held), 1);
     drop(go);

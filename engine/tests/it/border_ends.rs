@@ -63,7 +63,7 @@ async fn used_slowly(journal: &Journal) -> Result<Engine, Box<dyn std::error::Er
     let c = Script::new().recorded_in(journal);
     engine.install_nested(SITE, one(PAGE, &journal.manifold(())).export(PAGE, B)).await?;
     engine.install(C, c.manifold(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     journal.take();
     c.stop_after(Duration::from_secs(5));
     Ok(engine)
@@ -73,7 +73,7 @@ async fn used_slowly(journal: &Journal) -> Result<Engine, Box<dyn std::error::Er
 async fn a_kill_during_a_bounce_inside_waits_for_the_users_outside() -> TestResult {
     let journal = Journal::new();
     let engine = used_slowly(&journal).await?;
-    let _bounced = engine.output(SITE).await?.bounce(&PAGE);
+    let _bounced = engine.output(SITE).await?.bounce(PAGE);
     sleep(Duration::from_millis(100)).await;
     stop_all(&engine).await?;
 
@@ -87,7 +87,7 @@ async fn a_bounce_inside_during_a_kill_waits_for_the_users_outside() -> TestResu
     let nested = engine.output(SITE).await?;
     engine.kill();
     sleep(Duration::from_millis(100)).await;
-    let _bounced = nested.bounce(&PAGE);
+    let _bounced = nested.bounce(PAGE);
     engine.wait().await?;
 
     check_order(&journal, ["end c", "stop page"])
@@ -100,12 +100,12 @@ async fn a_nested_engine_that_is_stuck_lets_its_inputs_go() -> TestResult {
     let held = Arc::new(Mutex::new(held));
     engine.install(A, idle()).await?;
     engine.install_nested(SITE, one(PAGE, &deaf(&held)).require(A, FACT)).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
-    timeout(Duration::from_secs(60), engine.bounce(&A)).await??;
+    timeout(Duration::from_secs(60), engine.bounce(A)).await??;
 
     drop(release);
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     Ok(engine.stop().await?)
 }
 
@@ -117,9 +117,9 @@ async fn a_nested_engine_that_is_stuck_keeps_no_kill_from_its_end() -> TestResul
     let held = Arc::new(Mutex::new(held));
     let site = one(PAGE, &deaf(&held)).manifold(move |site| site.abort_grace(short));
     engine.install_nested(SITE, site).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
-    let _bounced = engine.bounce(&SITE);
+    let _bounced = engine.bounce(SITE);
     let ended = timeout(Duration::from_secs(60), engine.stop()).await?;
 
     drop(release);
@@ -146,8 +146,8 @@ fn a_kill_ends_though_all_threads_of_the_workers_are_taken() -> TestResult {
                     .import(A, FACT)
                     .manifold(Manifold::beside_engine);
                 engine.install_nested(SITE, site).await?;
-                engine.output(SITE).await?.running(&PAGE).await?;
-                engine.running(&Name::<()>::new("site.fact")).await?;
+                engine.output(SITE).await?.running(PAGE).await?;
+                engine.running(Name::<()>::new("site.fact")).await?;
             }
             let script = Script::new();
             engine
@@ -159,7 +159,7 @@ fn a_kill_ends_though_all_threads_of_the_workers_are_taken() -> TestResult {
                         .abort_grace(Duration::from_millis(20)),
                 )
                 .await?;
-            engine.running(&B).await?;
+            engine.running(B).await?;
             script.never_yield();
             script.blocked().await?;
             let ended = timeout(Duration::from_secs(12), engine.stop()).await;
@@ -188,7 +188,7 @@ async fn a_nested_engine_takes_no_name_that_it_does_not_own() -> TestResult {
 
     let expected = ChangeError::AlreadyInstalled { name: "b".to_owned() };
     assert_eq!(refused, Err(expected));
-    engine.uninstall(&SITE).await?;
+    engine.uninstall(SITE).await?;
     assert!(engine.report().await.workers.keys().eq(["b"]));
     Ok(clean_kill(engine).await?)
 }
@@ -200,7 +200,7 @@ async fn a_nested_engine_that_takes_itself_out_takes_its_parts_along() -> TestRe
     let site = one(PAGE, &page.manifold(FACT)).import(A, FACT).export(PAGE, B);
     let site = site.manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
     engine.install_nested(SITE, site).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
     page.end(Err(Exit::fatal("it is over")));
     wait_for_state(&engine, "site", WorkerState::Absent).await?;
@@ -208,7 +208,7 @@ async fn a_nested_engine_that_takes_itself_out_takes_its_parts_along() -> TestRe
     wait_for_state(&engine, "b", WorkerState::Absent).await?;
 
     engine.install_nested(SITE, one(PAGE, &idle()).export(PAGE, B)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -265,7 +265,7 @@ async fn users_across_a_border_are_told_of_a_loss_at_once() -> TestResult {
             engine.install(OTHER, user).await?;
             engine.clone()
         };
-        inside.running(&OTHER).await?;
+        inside.running(OTHER).await?;
         slow.stop_after(Duration::from_secs(10));
         let began = Instant::now();
         a.end(Err(Exit::failed("x")));
@@ -295,8 +295,8 @@ async fn users_across_a_border_are_told_of_a_loss_also_while_they_stop() -> Test
             engine.install(PAGE, page(A)).await?;
             engine.clone()
         };
-        inside.running(&PAGE).await?;
-        let bounced = engine.bounce(&A);
+        inside.running(PAGE).await?;
+        let bounced = engine.bounce(A);
         wait_for_state(&inside, "page", WorkerState::Stopping).await?;
         let began = Instant::now();
 
@@ -367,20 +367,20 @@ async fn users_are_told_of_a_loss_though_the_value_is_back_before_the_sink_has_l
     let site = site.engine(|_| test_engine().kill_deadline(Duration::from_secs(1)));
     engine.install_nested(SITE, site).await?;
     engine.install(C, user).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     let mut events = EventRecorder::new(&engine);
 
     sink.hold();
     page.end(Err(Exit::fatal("it is over")));
     let is_back = |kind: &EventKind| *kind == EventKind::Started { generation: 2 };
     events.wait_for_kind("/site", is_back).await?;
-    engine.output(SITE).await?.running(&Name::<()>::new("out.b")).await?;
+    engine.output(SITE).await?.running(Name::<()>::new("out.b")).await?;
     let began = Instant::now();
     sink.release();
     let at = timeout(Duration::from_secs(60), told.recv()).await?;
 
     assert_eq!(at, Some(began));
-    engine.running(&C).await?;
+    engine.running(C).await?;
     engine.kill();
     Ok(engine.wait().await?)
 }
@@ -403,14 +403,14 @@ async fn unrelated_workers_of_a_nested_engine_hold_up_no_bounce() -> TestResult 
     engine.install(A, idle()).await?;
     engine.install_nested(SITE, site).await?;
     let nested = engine.output(SITE).await?;
-    nested.running(&PAGE).await?;
-    nested.running(&OTHER).await?;
+    nested.running(PAGE).await?;
+    nested.running(OTHER).await?;
     slow.stop_after(Duration::from_secs(20));
-    let _bounced = engine.bounce(&SITE);
+    let _bounced = engine.bounce(SITE);
     sleep(Duration::from_millis(100)).await;
     let began = Instant::now();
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
 
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     Ok(clean_kill(engine).await?)
@@ -423,12 +423,12 @@ async fn an_import_that_is_taken_out_inside_is_waited_for() -> TestResult {
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, one(PAGE, &page.manifold(FACT)).import(A, FACT)).await?;
     let nested = engine.output(SITE).await?;
-    nested.running(&PAGE).await?;
+    nested.running(PAGE).await?;
     page.stop_after(Duration::from_secs(5));
     journal.take();
-    let _gone = nested.uninstall(&FACT);
+    let _gone = nested.uninstall(FACT);
     sleep(Duration::from_millis(100)).await;
-    let _bounced = engine.bounce(&A);
+    let _bounced = engine.bounce(A);
     sleep(Duration::from_secs(8)).await;
 
     check_order(&journal, ["end page", "stop a"])?;

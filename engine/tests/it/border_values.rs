@@ -75,16 +75,16 @@ async fn a_sink_that_has_not_looked_yet_is_not_bounced() -> TestResult {
     engine.install(A, journal.manifold(())).await?;
     let site = site(&journal).engine(|_| test_engine().show_carriers());
     engine.install_nested(SITE, site.import(A, FACT)).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
     door.close("/site/fact", WrapPoint::Begin);
-    engine.bounce(&SITE).await?;
-    engine.running(&SITE).await?;
+    engine.bounce(SITE).await?;
+    engine.running(SITE).await?;
     let mut events = engine.events();
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     wait_for_state(&engine, "site.fact", WorkerState::Running).await?;
     door.open();
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
     while let Some(notice) = events.try_next() {
         let Notice::Event(event) = notice else { return Err("events were missed".into()) };
@@ -104,13 +104,13 @@ async fn a_value_whose_source_was_dropped_is_not_offered_any_more() -> TestResul
     let site =
         site(&journal).engine(move |_| test_engine().show_carriers().kill_deadline(deadline));
     engine.install_nested(SITE, site.import(A, FACT).export(PAGE, B)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     // The source does not come to learn that it is told to stop.
     door.close("/site/out.b", WrapPoint::Run);
-    engine.apply(Change::new().uninstall(&A).bounce(&SITE)).await?;
+    engine.apply(Change::new().uninstall(A).bounce(SITE)).await?;
     door.open();
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     engine.settled().await?;
 
     wait_for_state(&engine.output(SITE).await?, "page", WorkerState::Waiting).await?;

@@ -33,7 +33,7 @@ fn in_another(journal: &Journal) -> Nested {
 
 /// Waits until a worker of the nested engine runs.
 async fn running(engine: &Engine, name: Name<u32>) -> TestResult {
-    Ok(engine.output(SITE).await?.running(&name).await?)
+    Ok(engine.output(SITE).await?.running(name.clone()).await?)
 }
 
 /// Returns an engine whose `a` the nested one imports, and whose workers run.
@@ -55,7 +55,7 @@ async fn a_whole_import_bounces_the_nested_engine() -> TestResult {
     let journal = Journal::new();
     let engine = with_import(&journal, |site| site.require(A, FACT)).await?;
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     wait_for_state(&engine, "site", WorkerState::Running).await?;
     running(&engine, PAGE).await?;
     running(&engine, OTHER).await?;
@@ -72,7 +72,7 @@ async fn a_live_import_bounces_only_the_workers_that_use_it() -> TestResult {
     let journal = Journal::new();
     let engine = with_import(&journal, |site| site.import(A, FACT)).await?;
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     wait_for_state(&engine, "site.fact", WorkerState::Running).await?;
     running(&engine, PAGE).await?;
 
@@ -95,11 +95,11 @@ async fn a_live_import_may_be_absent_and_come_and_go() -> TestResult {
     assert_eq!(why, "/site/page waits for /site/fact, which waits for /a, which is not installed");
 
     engine.provide(A, 7).await?;
-    nested.running(&PAGE).await?;
-    engine.uninstall(&A).await?;
+    nested.running(PAGE).await?;
+    engine.uninstall(A).await?;
     wait_for_state(&nested, "page", WorkerState::Waiting).await?;
     engine.provide(A, 8).await?;
-    nested.running(&PAGE).await?;
+    nested.running(PAGE).await?;
 
     let values: Vec<_> =
         journal.lines().into_iter().filter(|line| line.starts_with("start page")).collect();
@@ -113,12 +113,12 @@ async fn an_export_bounces_only_the_workers_that_use_it() -> TestResult {
     engine.provide(A, 1).await?;
     engine.install_nested(SITE, site(&journal).require(A, FACT).export(PAGE, B)).await?;
     engine.install(C, journal.manifold(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     running(&engine, OTHER).await?;
     journal.take();
 
-    engine.output(SITE).await?.bounce(&PAGE).await?;
-    engine.running(&C).await?;
+    engine.output(SITE).await?.bounce(PAGE).await?;
+    engine.running(C).await?;
 
     let expected = ["stop c", "end c", "stop page", "end page", "start page 1", "start c 2"];
     assert_eq!(journal.lines(), expected);
@@ -133,7 +133,7 @@ async fn an_export_that_ends_by_itself_takes_its_users_outside_with_it() -> Test
     let site = Nested::new(move || Change::new().install(PAGE, manifold.clone())).export(PAGE, B);
     engine.install_nested(SITE, site).await?;
     engine.install(C, add_one(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     page.end(Err(Exit::missing("a licence")));
     wait_for_state(&engine, "c", WorkerState::Waiting).await?;
@@ -204,17 +204,17 @@ async fn a_nested_engine_comes_and_goes_as_one() -> TestResult {
     let preview = engine.preview(install()).await?;
     assert_eq!(preview.installed, ["/b", "/site", "/site.fact"]);
     engine.apply(install()).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     // What only the former one had goes with it.
     let next = site(&journal).require(A, FACT).export(OTHER, C);
     engine.replace_nested(SITE, next).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     assert!(engine.report().await.workers.keys().eq(["a", "c", "site"]));
 
-    let preview = engine.preview(Change::new().uninstall(&SITE)).await?;
+    let preview = engine.preview(Change::new().uninstall(SITE)).await?;
     assert_eq!(preview.uninstalled, ["/c", "/site"]);
-    engine.uninstall(&SITE).await?;
+    engine.uninstall(SITE).await?;
     assert!(engine.report().await.workers.keys().eq(["a"]));
     Ok(clean_kill(engine).await?)
 }
@@ -239,18 +239,18 @@ async fn the_place_of_an_export_that_goes_can_be_taken_in_the_same_group() -> Te
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, site(&journal).require(A, FACT).export(PAGE, B)).await?;
     engine.install(USER, journal.manifold(B)).await?;
-    engine.running(&USER).await?;
+    engine.running(USER).await?;
     journal.take();
 
     let next = site(&journal).require(A, FACT).export(PAGE, C);
     let swap = Change::new().replace_nested(SITE, next).install(B, journal.manifold(A));
     engine.apply(swap).await?;
-    engine.running(&USER).await?;
+    engine.running(USER).await?;
 
     assert_eq!(journal.starts("user"), 1);
     assert!(engine.report().await.workers.keys().eq(["a", "b", "c", "site", "user"]));
     // It is no longer a part of the nested engine.
-    engine.uninstall(&SITE).await?;
+    engine.uninstall(SITE).await?;
     assert!(engine.report().await.workers.keys().eq(["a", "b", "user"]));
     Ok(clean_kill(engine).await?)
 }
@@ -269,10 +269,10 @@ async fn an_export_that_goes_makes_room_for_a_value_or_for_another_engine_s() ->
         .replace_nested(other.clone(), plain().export(PAGE, B))
         .provide(C, 7);
     engine.apply(moved).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(engine.output(C).await?, 7);
-    engine.uninstall(&other).await?;
+    engine.uninstall(other.clone()).await?;
     assert!(engine.report().await.workers.keys().eq(["a", "c", "site"]));
     Ok(clean_kill(engine).await?)
 }
@@ -285,7 +285,7 @@ async fn a_part_goes_with_its_engine_whatever_else_the_group_wants_of_it() -> Te
         engine.install(A, journal.manifold(())).await?;
         engine.install_nested(SITE, site(&journal).require(A, FACT).export(PAGE, B)).await?;
 
-        engine.apply(want(Change::new(), &B).uninstall(&SITE)).await?;
+        engine.apply(want(Change::new(), B).uninstall(SITE)).await?;
 
         assert!(engine.report().await.workers.keys().eq(["a"]));
         clean_kill(engine).await?;
@@ -299,7 +299,7 @@ async fn a_kill_stops_users_before_what_they_use_across_borders() -> TestResult 
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, site(&journal).import(A, FACT).export(PAGE, B)).await?;
     engine.install(C, journal.manifold(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     clean_kill(engine).await?;
 
@@ -316,11 +316,11 @@ async fn a_worker_of_a_nested_engine_in_a_nested_engine_uses_what_the_outermost_
     engine.install(A, journal.manifold(())).await?;
     engine.install_nested(SITE, outer).await?;
     engine.install(C, journal.manifold(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     journal.take();
 
-    engine.bounce(&A).await?;
-    engine.running(&C).await?;
+    engine.bounce(A).await?;
+    engine.running(C).await?;
 
     let lines: Vec<_> =
         journal.lines().into_iter().filter(|line| !line.contains("other")).collect();
@@ -347,7 +347,7 @@ async fn a_chain_to_the_cause_leads_through_all_engines() -> TestResult {
     engine.install(A, facts.manifold(())).await?;
     engine.install_nested(SITE, outer).await?;
     engine.install(C, journal.manifold(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     facts.end(Err(Exit::missing("a licence")));
     let nested = engine.engine_at("/site").ok_or("no nested engine")?;
@@ -367,7 +367,7 @@ async fn a_chain_to_the_cause_leads_through_all_engines() -> TestResult {
     assert_eq!(steps, way);
     assert!(why.to_string().ends_with("/a, which misses something: a licence"), "{why}");
     // A worker at the border is named if it is itself the cause.
-    engine.park(&Name::<()>::new("site.fact")).await?;
+    engine.park(Name::<()>::new("site.fact")).await?;
     let why = nested.why("fact").await.ok_or("no fact")?.to_string();
     assert_eq!(why, "/site/fact waits for /site.fact, which is parked");
     Ok(clean_kill(engine).await?)

@@ -31,9 +31,9 @@ async fn calls_are_answered_among_workers_that_fail_without_an_end() -> TestResu
     let names = names(LOOPS)?;
     let engine = crash_looping(&names).await?;
 
-    engine.park(&names[0]).await?;
-    engine.bounce(&names[1]).await?;
-    engine.uninstall(&names[2]).await?;
+    engine.park(names[0].clone()).await?;
+    engine.bounce(names[1].clone()).await?;
+    engine.uninstall(names[2].clone()).await?;
     engine.provide(A, 1).await?;
 
     assert_eq!(state(&engine, "loop0").await, WorkerState::Parked);
@@ -47,7 +47,7 @@ async fn a_group_parks_all_workers_that_fail_without_an_end() -> TestResult {
     let names = names(LOOPS)?;
     let engine = crash_looping(&names).await?;
 
-    engine.apply(names.iter().fold(Change::new(), Change::park)).await?;
+    engine.apply(names.iter().cloned().fold(Change::new(), Change::park)).await?;
 
     engine.settled().await?;
     let report = engine.report().await;
@@ -71,7 +71,7 @@ async fn a_wave_elsewhere_delays_no_answer() -> TestResult {
     engine.apply(all.fold(Change::new(), |all, name| all.install(name, user()))).await?;
     engine.settled().await?;
 
-    let bounced = engine.bounce(&A);
+    let bounced = engine.bounce(A);
     engine.install(B, journal.manifold(())).await?;
 
     let report = engine.report().await;

@@ -77,7 +77,7 @@ async fn a_changed_value_crosses_borders_and_nothing_restarts() -> TestResult {
     // Coming and going still shows.
     let mut fact = engine.output(SITE).await?.output(FACT).follow().await?;
     assert_eq!(fact.get(), Some(19));
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
     assert_eq!(fact.changed().await?, None);
     Ok(clean_kill(engine).await?)
 }
@@ -92,12 +92,12 @@ async fn an_imported_value_bounces_the_workers_that_require_it_and_no_carrier() 
     let site = site.engine(|_| test_engine()).import(A, FACT).export(PAGE, B);
     engine.install_nested(SITE, site).await?;
     engine.install(USER, journal.manifold(B)).await?;
-    engine.running(&USER).await?;
+    engine.running(USER).await?;
     journal.take();
 
     sender.send_replace(1);
     wait_for_state(&engine, "user", WorkerState::Waiting).await?;
-    engine.running(&USER).await?;
+    engine.running(USER).await?;
 
     let expected = ["stop user", "end user", "stop page", "end page"];
     assert_eq!(journal.lines()[..4], expected);
@@ -130,7 +130,7 @@ async fn shown(builder: EngineBuilder) -> Result<Vec<Vec<String>>, Box<dyn std::
     let whole = || site().require(A, Name::new("own"));
     let preview = engine.preview(Change::new().install_nested(SITE, whole())).await?;
     engine.install_nested(SITE, whole()).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let nested = engine.output(SITE).await?;
     let (mut reported, mut graphs) = (Vec::new(), Vec::new());
     for engine in [&engine, &nested] {
@@ -183,7 +183,7 @@ async fn an_export_that_is_used_is_in_the_graph_with_the_engine_behind_it() -> T
     engine.provide(A, 1).await?;
     engine.install_nested(SITE, site()).await?;
     engine.install(USER, journal.manifold(B)).await?;
-    engine.running(&USER).await?;
+    engine.running(USER).await?;
 
     let graph = engine.graph().await.ok_or("no graph")?;
 

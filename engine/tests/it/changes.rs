@@ -30,9 +30,9 @@ async fn a_group_is_one_wave() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     let group = Change::new().install(A, idle()).install(B, idle());
     engine.apply(group.install(C, journal.manifold((A, B)))).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
-    engine.apply(Change::new().replace(A, idle()).bounce(&B)).await?;
+    engine.apply(Change::new().replace(A, idle()).bounce(B)).await?;
     engine.settled().await?;
 
     assert_eq!(journal.starts("c"), 2);
@@ -73,7 +73,7 @@ async fn uninstall_with_dependents_takes_all_of_them_out() -> TestResult {
     engine.install(C, Script::new().manifold(B.optional())).await?;
     engine.settled().await?;
 
-    engine.uninstall_with_dependents(&A).await?;
+    engine.uninstall_with_dependents(A).await?;
 
     assert!(graph(&engine).await?.nodes.is_empty());
     Ok(clean_kill(engine).await?)
@@ -85,7 +85,7 @@ async fn install_or_replace_puts_a_manifold_there_in_any_case() -> TestResult {
 
     engine.install_or_replace(A, idle()).await?;
     engine.install_or_replace(A, journal.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.starts("a"), 1);
     Ok(clean_kill(engine).await?)
@@ -95,7 +95,7 @@ pub(crate) async fn chain() -> Result<Engine, Box<dyn Error>> {
     let engine = test_engine().build()?;
     engine.apply(Change::new().install(A, idle()).install(B, add_one(A))).await?;
     engine.install(C, add_one(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     Ok(engine)
 }
 
@@ -105,9 +105,9 @@ async fn uninstall_with_dependents_takes_those_out_that_the_group_would_only_sto
     engine.provide(A, 1).await?;
     engine.install(B, add_one(A)).await?;
     engine.install(C, add_one(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
-    engine.apply(Change::new().bounce(&B).uninstall_with_dependents(&A)).await?;
+    engine.apply(Change::new().bounce(B).uninstall_with_dependents(A)).await?;
 
     assert!(engine.report().await.workers.is_empty());
     Ok(clean_kill(engine).await?)
@@ -116,15 +116,15 @@ async fn uninstall_with_dependents_takes_those_out_that_the_group_would_only_sto
 #[tokio::test(start_paused = true)]
 async fn a_parked_worker_stays_stopped_until_it_is_unparked() -> TestResult {
     let engine = chain().await?;
-    engine.park(&A).await?;
+    engine.park(A).await?;
     engine.settled().await?;
     assert_eq!(state(&engine, "a").await, WorkerState::Parked);
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     assert_eq!(state(&engine, "a").await, WorkerState::Parked);
 
-    engine.unpark(&A).await?;
+    engine.unpark(A).await?;
 
-    engine.running(&C).await?;
+    engine.running(C).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -133,7 +133,7 @@ async fn an_output_type_is_changed_together_with_its_users() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.provide(A, 1).await?;
     engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     let texts = A.output::<String>();
     let change = Change::new().replace(texts.clone(), text());
@@ -150,7 +150,7 @@ async fn a_replaced_worker_does_not_offer_its_successors_types() -> TestResult {
     slow.stop_after(Duration::from_secs(5));
     engine.provide(A, 1).await?;
     engine.install(B, slow.manifold(A.output::<()>())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     let texts = A.output::<String>();
     let replaced = engine.replace(texts.clone(), text());
@@ -171,9 +171,9 @@ async fn a_bounce_is_answered_when_the_old_worker_is_gone() -> TestResult {
     let slow = Script::new().recorded_in(&journal);
     slow.stop_after(Duration::from_secs(5));
     engine.install(A, slow.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
 
     assert_eq!(journal.lines(), ["start a", "stop a", "end a"]);
     Ok(clean_kill(engine).await?)
@@ -196,12 +196,12 @@ async fn an_install_on_a_name_whose_worker_still_stops_starts_when_it_has() -> T
     let slow = Script::new().recorded_in(&journal);
     slow.stop_after(Duration::from_secs(5));
     engine.install(A, slow.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let a = A;
     let (uninstalled, installed) =
-        tokio::join!(engine.uninstall(&a), engine.install(A, journal.manifold(())));
-    engine.running(&A).await?;
+        tokio::join!(engine.uninstall(a.clone()), engine.install(A, journal.manifold(())));
+    engine.running(A).await?;
 
     uninstalled?;
     installed?;
@@ -219,6 +219,6 @@ async fn a_call_whose_caller_gives_up_happens_all_the_same() -> TestResult {
         () = std::future::ready(()) => {}
     }
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }

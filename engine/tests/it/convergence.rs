@@ -169,7 +169,7 @@ async fn converges(seed: u64) -> TestResult {
     engine.apply((0..COUNT).fold(Change::new(), |all, at| world.install(all, at, true))).await?;
     for _ in 0..random.random_range(0..60) {
         match random.random_range(0..8) {
-            0 => drop(engine.bounce(&name(random.random_range(0..SOURCES)))),
+            0 => drop(engine.bounce(name(random.random_range(0..SOURCES)))),
             1 => {
                 let index = random.random_range(0..COUNT);
                 drop(engine.apply(world.install(Change::new(), index, false)));

@@ -65,7 +65,7 @@ async fn a_restart_comes_exactly_when_the_backoff_is_over() -> TestResult {
     let began = Instant::now();
 
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(1 + 2));
     Ok(clean_kill(engine).await?)
@@ -77,7 +77,7 @@ async fn a_minute_of_good_running_clears_the_failures() -> TestResult {
     (0..3).for_each(|_| script.fail_start(Exit::failed("not yet")));
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     tokio::time::advance(Duration::from_secs(60)).await;
     script.end(Err("a new trouble".into()));
@@ -93,7 +93,7 @@ async fn a_minute_of_good_running_clears_the_failures_whatever_ends_it() -> Test
     (0..3).for_each(|_| script.fail_start(Exit::failed("not yet")));
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let failures = async || engine.report().await.workers["a"].failures;
 
     tokio::time::advance(Duration::from_secs(59)).await;
@@ -101,7 +101,7 @@ async fn a_minute_of_good_running_clears_the_failures_whatever_ends_it() -> Test
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(failures().await, 0);
     script.fail_start(Exit::failed("a new trouble"));
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     events.wait_for_kind("/a", |kind| *kind == EventKind::Started { generation: 6 }).await?;
 
     assert_eq!(waits(&events).last(), Some(&Duration::from_secs(1)));
@@ -114,7 +114,7 @@ async fn less_than_a_minute_of_good_running_keeps_the_failures() -> TestResult {
     (0..3).for_each(|_| script.fail_start(Exit::failed("not yet")));
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     tokio::time::advance(Duration::from_secs(59)).await;
     script.end(Err("the same trouble".into()));
@@ -132,7 +132,7 @@ async fn a_manifolds_backoff_takes_the_place_of_the_engines() -> TestResult {
     let began = Instant::now();
 
     engine.install(A, script.manifold(()).backoff(quick)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(began.elapsed(), Duration::from_millis(30));
     Ok(clean_kill(engine).await?)
@@ -145,10 +145,10 @@ async fn a_chain_waits_for_one_bounce_delay() -> TestResult {
     engine.install(A, script.manifold(())).await?;
     engine.install(B, add_one(A)).await?;
     engine.install(C, add_one(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     let began = Instant::now();
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     engine.settled().await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(1));
@@ -168,9 +168,9 @@ async fn a_wave_starts_each_worker_once() -> TestResult {
     engine.install(B, add_one(A)).await?;
     engine.install(C, add_one(A)).await?;
     engine.install(D, sum).await?;
-    engine.running(&D).await?;
+    engine.running(D).await?;
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     engine.settled().await?;
 
     let report = engine.report().await;
@@ -183,12 +183,12 @@ async fn an_input_change_does_not_shorten_a_bounce_delay() -> TestResult {
     let engine = test_engine().policy(with_bounce_delay(Duration::from_secs(1))).build()?;
     let script = Script::new();
     engine.install(B, script.manifold(A.optional())).await?;
-    engine.running(&B).await?;
-    engine.bounce(&B).await?;
+    engine.running(B).await?;
+    engine.bounce(B).await?;
     let began = Instant::now();
 
     engine.provide(A, 1).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(1));
     Ok(clean_kill(engine).await?)
@@ -204,7 +204,7 @@ async fn an_input_change_ends_a_backoff_but_keeps_the_failures() -> TestResult {
     let began = Instant::now();
 
     engine.provide(A, 2).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(began.elapsed(), Duration::from_millis(10));
     assert_eq!(engine.report().await.workers["b"].failures, 1);
@@ -219,8 +219,8 @@ async fn a_bounce_by_hand_ends_a_backoff() -> TestResult {
     wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
     let began = Instant::now();
 
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(began.elapsed(), Duration::ZERO);
     Ok(clean_kill(engine).await?)
@@ -232,8 +232,8 @@ async fn a_backoff_that_was_ended_by_hand_starts_nothing_later() -> TestResult {
     script.fail_start(Exit::failed("not yet"));
     engine.install(A, script.manifold(())).await?;
     wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     tokio::time::sleep(Duration::from_secs(3600)).await;
 
@@ -270,7 +270,7 @@ async fn a_flapping_input_is_damped_and_a_calm_one_forgiven() -> TestResult {
     });
     engine.install(A, changing).await?;
     engine.install(B, journal.manifold(A).max_bounce_delay(Duration::from_secs(60))).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     for value in 1..=50 {
         sender.send_replace(value);
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -278,7 +278,7 @@ async fn a_flapping_input_is_damped_and_a_calm_one_forgiven() -> TestResult {
 
     // 10, 20, 40, 80 and 160 ms, and the time between an end and the next change.
     assert_eq!(journal.starts("b"), 5, "{:?}", journal.lines());
-    engine.running(&B).await?;
+    engine.running(B).await?;
     assert!(journal.lines().iter().any(|line| line == "start b 50"), "{:?}", journal.lines());
     tokio::time::sleep(Duration::from_secs(61)).await;
     let mut events = EventRecorder::new(&engine);

@@ -58,8 +58,8 @@ async fn what_a_worker_offered_is_dropped_before_the_next_generation_starts() ->
     engine.install(HOLDS, holds).await?;
 
     for _ in 0..300 {
-        engine.running(&HOLDS).await?;
-        engine.bounce(&HOLDS).await?;
+        engine.running(HOLDS).await?;
+        engine.bounce(HOLDS).await?;
     }
 
     assert_eq!(most.load(Ordering::SeqCst), 0);
@@ -74,8 +74,8 @@ async fn an_imported_value_is_dropped_before_its_next_generation_starts() -> Tes
     engine.install_nested(site.clone(), Nested::new(Change::new).require(HOLDS, HOLDS)).await?;
 
     for _ in 0..100 {
-        engine.running(&site).await?;
-        engine.bounce(&HOLDS).await?;
+        engine.running(site.clone()).await?;
+        engine.bounce(HOLDS).await?;
     }
 
     assert_eq!(most.load(Ordering::SeqCst), 0);
@@ -97,11 +97,11 @@ async fn a_listener_can_be_bound_again_at_every_bounce() -> TestResult {
     engine.install(WEB, web).await?;
 
     for _ in 0..100 {
-        engine.running(&WEB).await?;
-        engine.bounce(&WEB).await?;
+        engine.running(WEB).await?;
+        engine.bounce(WEB).await?;
     }
 
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
     assert_eq!(engine.report().await.workers["web"].failures, 0);
     Ok(clean_kill(engine).await?)
 }
@@ -147,7 +147,7 @@ async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
     wait_for_state(&engine, "heavy", WorkerState::Stuck).await?;
 
     assert_eq!(alive.load(Ordering::SeqCst), 1);
-    engine.park(&HEAVY).await.expect_err("it is stuck");
+    engine.park(HEAVY).await.expect_err("it is stuck");
     drop(release);
     wait_for_state(&engine, "heavy", WorkerState::Parked).await?;
     Ok(clean_kill(engine).await?)
@@ -169,11 +169,11 @@ async fn a_drop_that_blocks_holds_up_the_next_run_of_a_nested_engine() -> TestRe
     engine.install(SITE, site.abort_grace(SHORT)).await?;
     wait_for_state(&engine.output(SITE).await?, "heavy", WorkerState::Stuck).await?;
 
-    let bounced = engine.bounce(&SITE).await;
+    let bounced = engine.bounce(SITE).await;
 
     let kept = alive.load(Ordering::SeqCst);
     drop(release);
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     assert_eq!(bounced, Err(ChangeError::Stuck { name: "site".to_owned() }));
     assert_eq!(kept, 1);
     stop_all(&engine).await
@@ -225,7 +225,7 @@ async fn a_drop_that_blocks_holds_up_who_publishes_and_nobody_else() -> TestResu
         },
     );
     engine.install(VALUE, publishes).await?;
-    engine.running(&VALUE).await?;
+    engine.running(VALUE).await?;
 
     values.send(value(1))?;
     told.recv().await.ok_or("nothing is dropped")?;
@@ -254,12 +254,12 @@ async fn a_reporter_that_owes_an_answer_is_dropped_before_its_worker_is_gone() -
         }
     });
     engine.install(A, silent.build()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let asking = engine.clone();
     let mut report = pin!(asking.report());
     assert!(report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
 
-    engine.park(&A).await?;
+    engine.park(A).await?;
 
     assert_eq!(alive.load(Ordering::SeqCst), 0);
     Ok(clean_kill(engine).await?)
@@ -278,13 +278,13 @@ async fn an_answer_that_blocks_holds_up_the_next_generation_of_its_worker() -> T
     });
     let blocks = blocks.build().report_deadline(SHORT).grace(SHORT).abort_grace(SHORT);
     engine.install(A, blocks).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     engine.report().await;
 
-    let bounced = engine.bounce(&A).await;
+    let bounced = engine.bounce(A).await;
 
     drop(release);
-    engine.running(&A).await?;
+    engine.running(A).await?;
     assert_eq!(bounced, Err(ChangeError::Stuck { name: "a".to_owned() }));
     Ok(clean_kill(engine).await?)
 }

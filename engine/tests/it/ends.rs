@@ -17,7 +17,7 @@ fn is_started(generation: u32) -> impl Fn(&EventKind) -> bool {
 async fn a_worker_that_is_done_stays_stopped() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     script.end(Ok(()));
     wait_for_state(&engine, "a", WorkerState::Done).await?;
@@ -46,7 +46,7 @@ async fn a_worker_that_is_done_withdraws_its_outputs() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
     engine.install(B, add_one(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     script.end(Ok(()));
     wait_for_state(&engine, "a", WorkerState::Done).await?;
@@ -82,11 +82,11 @@ async fn what_happens_by_hand_is_not_said_to_be_for_former_failures() -> TestRes
     let mut events = EventRecorder::new(&engine);
     script.fail_start(Exit::failed("no luck"));
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     events.wait_for_kind("/a", is_started(3)).await?;
-    engine.park(&A).await?;
+    engine.park(A).await?;
     let why = engine.why("a").await.ok_or("no a")?.to_string();
 
     let waits = events.seen().iter().filter_map(|event| match event.kind {
@@ -165,7 +165,7 @@ async fn a_worker_that_misses_something_starts_again_when_an_input_changes() -> 
 
     engine.provide(A, 2).await?;
 
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -175,7 +175,7 @@ async fn an_uninstalled_worker_is_gone_and_its_dependents_wait() -> TestResult {
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(())).await?;
     engine.install(B, add_one(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     script.end(Err(Exit::Uninstall));
     events.wait_for_kind("/a", |kind| *kind == EventKind::Removed).await?;
@@ -198,7 +198,7 @@ async fn dependents_of_an_uninstalled_name_come_back_with_it() -> TestResult {
 
     engine.provide(A, 7).await?;
 
-    engine.running(&B).await?;
+    engine.running(B).await?;
     assert_eq!(engine.output(B).await?, 8);
     Ok(clean_kill(engine).await?)
 }
@@ -242,8 +242,8 @@ async fn the_gravest_fatal_error_is_what_wait_returns() -> TestResult {
     let (first, second) = (Script::new(), Script::new());
     engine.install(A, first.manifold(())).await?;
     engine.install(B, second.manifold(())).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
 
     first.end(Err("slight".into()));
     second.answer_stop(Err("grave".into()));
@@ -269,7 +269,7 @@ async fn a_manifolds_classifier_takes_the_place_of_the_engines() -> TestResult {
     let lenient = script.manifold(()).classifier(|_| Severity::ORDINARY);
     engine.install(A, lenient).await?;
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -290,7 +290,7 @@ async fn a_manifolds_filter_is_asked_before_the_engines() -> TestResult {
         Err(Exit::failed("mapped"))
     });
     engine.install(A, manifold).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["manifold: lost", "engine: mapped"]);
     Ok(clean_kill(engine).await?)
@@ -312,8 +312,8 @@ async fn a_filter_is_asked_about_errors_only() -> TestResult {
     });
     engine.install(A, manifold).await?;
     wait_for_state(&engine, "a", WorkerState::Missing).await?;
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["an error"]);
     Ok(clean_kill(engine).await?)
@@ -338,11 +338,11 @@ async fn a_second_filter_is_asked_about_errors_only() -> TestResult {
 async fn an_error_of_a_worker_that_is_being_stopped_is_no_failure() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.answer_stop(Err("it broke while it stopped".into()));
 
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(engine.report().await.workers["a"].failures, 0);
     Ok(clean_kill(engine).await?)
@@ -352,10 +352,10 @@ async fn an_error_of_a_worker_that_is_being_stopped_is_no_failure() -> TestResul
 async fn a_fatal_error_of_a_worker_that_is_being_stopped_stops_the_engine() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.answer_stop(Err(Exit::fatal("it broke while it stopped")));
 
-    let bounced = engine.bounce(&A).await;
+    let bounced = engine.bounce(A).await;
 
     assert_eq!(bounced, Err(ChangeError::Stopped));
     assert!(engine.wait().await.is_err());
@@ -366,12 +366,12 @@ async fn a_fatal_error_of_a_worker_that_is_being_stopped_stops_the_engine() -> T
 async fn the_uninstall_of_a_replaced_worker_is_ignored() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.answer_stop(Err(Exit::Uninstall));
 
     engine.replace(A, script.manifold(())).await?;
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -379,10 +379,10 @@ async fn the_uninstall_of_a_replaced_worker_is_ignored() -> TestResult {
 async fn a_worker_that_ends_while_it_is_parked_stays_parked() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.answer_stop(Err(Exit::Bounce));
 
-    engine.park(&A).await?;
+    engine.park(A).await?;
     engine.settled().await?;
 
     assert_eq!(state(&engine, "a").await, WorkerState::Parked);

@@ -52,8 +52,8 @@ async fn failing() -> Result<Engine, Box<dyn Error>> {
     slow.stop_after(Duration::from_secs(10));
     engine.install(A, fails.manifold(())).await?;
     engine.install(B, slow.manifold(())).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
     fails.end(Err(Exit::fatal(Once::default())));
     engine.stopping().await;
     Ok(engine)
@@ -143,7 +143,7 @@ impl Error for Unwritable {}
 async fn a_fatal_error_whose_text_panics_stops_the_engine() -> TestResult {
     let (engine, fails) = (test_engine().build()?, Script::new());
     engine.install(A, fails.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     fails.end(Err(Exit::fatal(Unwritable)));
 

@@ -25,7 +25,7 @@ async fn health_that_is_told_in_a_loop_is_one_message() -> TestResult {
         Ok(())
     });
     engine.install(A, talkative).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     clean_kill(engine).await?;
     events.finish().await?;
@@ -43,7 +43,7 @@ async fn an_event_says_who_asked_and_why() -> TestResult {
     let mut events = EventRecorder::new(&engine);
     engine.install(A, Script::new().manifold(())).await?;
 
-    engine.asked_by("ops", "new certificate").bounce(&A).await?;
+    engine.asked_by("ops", "new certificate").bounce(A).await?;
     let event = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
 
     let origin = event.origin.ok_or("no origin")?;
@@ -142,7 +142,7 @@ async fn metrics_count_staged_workers() -> TestResult {
     let counts = Arc::new(Counts::default());
     let (engine, script) = (test_engine().metrics(counts.clone()).build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     tokio::time::sleep(Duration::from_secs(3)).await;
     clean_kill(engine).await?;
@@ -156,7 +156,7 @@ async fn metrics_count_closure_workers() -> TestResult {
     let counts = Arc::new(Counts::default());
     let engine = test_engine().metrics(counts.clone()).build()?;
     engine.provide(A, 1).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     clean_kill(engine).await?;
 
@@ -181,11 +181,11 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
     });
 
     let line = runtime.block_on(async {
-        let engine = test_engine().name(&Name::new("agent")).build()?;
+        let engine = test_engine().name(Name::new("agent")).build()?;
         let user_name = Name::<()>::new("user");
         engine.install(user_name.clone(), user).await?;
         tracing::info_span!("request").in_scope(|| engine.install(A, used)).await?;
-        engine.running(&user_name).await?;
+        engine.running(user_name.clone()).await?;
         clean_kill(engine).await?;
         Ok::<_, Box<dyn std::error::Error>>(log.line(&["hello"]).await)
     })?;
@@ -198,7 +198,7 @@ fn what_a_worker_traces_carries_its_path() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_ordered_stop_has_a_last_line() -> TestResult {
     let log = log();
-    let engine = test_engine().name(&Name::new("orderly")).build()?;
+    let engine = test_engine().name(Name::new("orderly")).build()?;
     engine.provide(A, 1).await?;
 
     clean_kill(engine).await?;

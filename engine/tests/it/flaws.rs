@@ -21,7 +21,7 @@ async fn a_first_bounce_waits_the_whole_bounce_delay() -> TestResult {
     let script = Script::new();
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
     script.end(Err(Exit::Bounce));
@@ -70,10 +70,10 @@ async fn a_kill_during_a_delay_asks_no_classifier_and_is_no_error() -> TestResul
 async fn an_uninstall_during_a_bounce_removes_the_worker() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.answer_stop(Err(Exit::Uninstall));
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
     engine.settled().await?;
 
     assert!(engine.graph().await.ok_or("it has ended")?.nodes.is_empty());
@@ -108,7 +108,7 @@ async fn a_crash_loop_of_any_length_keeps_nothing() -> TestResult {
     while engine.report().await.workers["crashing"].starts <= 20_000 {
         events.next().await;
     }
-    engine.running(&name).await?;
+    engine.running(name.clone()).await?;
     engine.settled().await?;
     tokio::task::yield_now().await;
 
@@ -126,14 +126,14 @@ async fn a_reporter_that_never_answers_holds_up_no_call() -> TestResult {
         .report(|_| std::future::pending::<serde_json::Value>)
         .build();
     engine.install(A, silent).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
     let reported = engine.report();
     let called = async {
         engine.install(B, add_one(A)).await?;
-        engine.bounce(&B).await?;
-        engine.running(&B).await
+        engine.bounce(B).await?;
+        engine.running(B).await
     };
     let called = tokio::select! {
         biased;
@@ -162,7 +162,7 @@ async fn a_filter_that_waits_for_the_engine_does_not_lock_it() -> TestResult {
 
     engine.install(A, script.manifold(()).filter(filter)).await?;
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     assert_eq!(engine.report().await.workers["a"].failures, 0);
     Ok(clean_kill(engine).await?)
 }
@@ -172,10 +172,10 @@ async fn a_panic_in_a_start_leaves_all_others_running() -> TestResult {
     let (engine, journal, script) = (test_engine().build()?, Journal::new(), Script::new());
     script.panic_in_start("it cannot be");
     engine.install(B, journal.manifold(())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["start b"]);
     Ok(clean_kill(engine).await?)
@@ -201,7 +201,7 @@ async fn no_seed_stops_an_input_before_its_users() -> TestResult {
         let (engine, journal) = (test_engine().seed(seed).build()?, Journal::new());
         let group = Change::new().install(A, journal.manifold(())).install(B, journal.manifold(A));
         engine.apply(group.install(C, journal.manifold((A, B)))).await?;
-        engine.running(&C).await?;
+        engine.running(C).await?;
 
         clean_kill(engine).await?;
 
@@ -216,7 +216,7 @@ async fn one_name_can_be_used_twice_by_two_types_and_starts_its_user_once() -> T
     engine.install(B, journal.manifold((A, A.output::<()>()))).await?;
 
     engine.provide(A, 1).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     engine.settled().await?;
 
     assert_eq!(journal.lines(), ["start b (1, ())"]);
@@ -253,7 +253,7 @@ async fn an_uninstall_leaves_the_other_users_of_its_inputs_alone() -> TestResult
     engine.settled().await?;
     journal.take();
 
-    engine.uninstall(&names[7]).await?;
+    engine.uninstall(names[7].clone()).await?;
     engine.settled().await?;
 
     assert_eq!(journal.lines(), ["stop user7", "end user7"]);
@@ -316,8 +316,8 @@ async fn trace(seed: u64) -> Result<Vec<String>, Box<dyn std::error::Error>> {
         group = group.install(name, Script::new().manifold(A.optional()));
     }
     engine.apply(group).await?;
-    engine.running(&A).await?;
-    engine.bounce(&A).await?;
+    engine.running(A).await?;
+    engine.bounce(A).await?;
     engine.settled().await?;
     clean_kill(engine).await?;
     events.finish().await?;
@@ -356,7 +356,7 @@ async fn trace_of_parts() -> Result<Vec<String>, Box<dyn std::error::Error>> {
         site = site.import(A, Name::parse(&format!("import{index}"))?);
     }
     engine.install_nested(SITE, site).await?;
-    engine.output(SITE).await?.running(&B).await?;
+    engine.output(SITE).await?.running(B).await?;
     engine.settled().await?;
     let mut events = EventRecorder::new(&engine);
     page.end(Err(Exit::fatal("it is over")));

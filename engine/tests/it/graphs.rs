@@ -52,10 +52,10 @@ async fn a_part_of_a_graph_is_what_is_near() -> TestResult {
 async fn a_bounce_shows_in_state_and_generation() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(state(&engine, "a").await, WorkerState::Running);
     assert_eq!(engine.report().await.workers["a"].generation, 2);
@@ -74,7 +74,7 @@ async fn reports_and_graphs_of_many_are_complete_while_others_come_and_go() -> T
     engine.settled().await?;
 
     let going = engine.apply((0..500).try_fold(Change::new(), |change, index| {
-        Ok::<_, NameError>(change.uninstall(&name(index)?))
+        Ok::<_, NameError>(change.uninstall(name(index)?))
     })?);
     let coming = engine.install(A, Script::new().manifold(()));
     let (report, graph) = tokio::join!(engine.report(), engine.graph());

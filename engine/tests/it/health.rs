@@ -45,7 +45,7 @@ async fn install_speaking(engine: &Engine) -> Result<Health, Box<dyn std::error:
         }
     });
     engine.install(A, speaking).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(healths.recv().await.ok_or("no health")?)
 }
 

@@ -28,7 +28,7 @@ async fn an_optional_input_that_is_absent_is_none() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
 
     engine.install(B, journal.manifold(A.optional())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(journal.lines(), ["start b None"]);
     Ok(clean_kill(engine).await?)
@@ -38,12 +38,12 @@ async fn an_optional_input_that_is_absent_is_none() -> TestResult {
 async fn the_coming_and_the_going_of_an_optional_input_bounce_the_worker() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(B, journal.manifold(A.optional())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     journal.take();
 
     engine.provide(A, 5).await?;
     engine.settled().await?;
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
     engine.settled().await?;
 
     let expected = ["stop b", "end b", "start b Some(5)", "stop b", "end b", "start b None"];
@@ -61,7 +61,7 @@ async fn a_start_waits_for_an_optional_input_that_is_coming() -> TestResult {
     assert_eq!(journal.starts("b"), 0);
 
     slow.release();
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(journal.lines(), ["start b Some(1)"]);
     Ok(clean_kill(engine).await?)
@@ -76,7 +76,7 @@ async fn a_start_does_not_wait_for_an_optional_input_that_failed() -> TestResult
     let began = Instant::now();
 
     engine.install(B, journal.manifold(A.optional())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert_eq!(journal.lines(), ["start b None"]);
@@ -92,7 +92,7 @@ async fn a_hung_optional_start_holds_a_worker_for_its_start_timeout() -> TestRes
     let began = Instant::now();
 
     engine.install(B, Script::new().manifold(A.optional())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(7));
     Ok(clean_kill(engine).await?)
@@ -103,7 +103,7 @@ async fn an_absent_input_has_its_default() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
 
     engine.install(B, journal.manifold(A.optional().or(8))).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(journal.lines(), ["start b 8"]);
     Ok(clean_kill(engine).await?)
@@ -133,7 +133,7 @@ fn follower(journal: &Journal, name: &Name<u32>, is_required: bool) -> Manifold 
 async fn a_live_input_is_followed_without_a_bounce() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(B, follower(&journal, &A, false)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     engine.provide(A, 1).await?;
     engine.settled().await?;
@@ -153,7 +153,7 @@ async fn a_required_live_input_delays_the_start_until_its_first_value() -> TestR
     assert_eq!(journal.lines(), [""; 0]);
 
     engine.provide(A, 3).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(journal.lines(), ["begins with Some(3)"]);
     Ok(clean_kill(engine).await?)
@@ -184,7 +184,7 @@ async fn a_vector_of_inputs_is_made_at_run_time() -> TestResult {
     for (index, name) in names.into_iter().enumerate() {
         engine.provide(name, u32::try_from(index)?).await?;
     }
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(journal.lines(), ["start b [0, 1, 2]"]);
     Ok(clean_kill(engine).await?)
@@ -198,7 +198,7 @@ async fn a_map_of_inputs_keeps_its_aliases() -> TestResult {
     engine.settled().await?;
 
     engine.install(C, journal.manifold(inputs)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     assert_eq!(journal.lines(), [r#"start c {"left": None, "right": Some(4)}"#]);
     Ok(clean_kill(engine).await?)
@@ -212,8 +212,8 @@ async fn one_manifold_can_be_installed_twice() -> TestResult {
 
     engine.install(B, manifold.clone()).await?;
     engine.install(C, manifold).await?;
-    engine.running(&B).await?;
-    engine.running(&C).await?;
+    engine.running(B).await?;
+    engine.running(C).await?;
 
     assert_eq!((journal.starts("b"), journal.starts("c")), (1, 1));
     Ok(clean_kill(engine).await?)
@@ -250,14 +250,14 @@ async fn a_worker_can_install_others() -> TestResult {
     engine.install(ASKER, asker(child)).await?;
 
     assert_eq!(engine.output(ASKER).await?, "done");
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_would_wait_for_its_own_end_is_refused() -> TestResult {
     let engine = test_engine().build()?;
-    let own_end = |engine: Engine| async move { engine.uninstall(&ASKER).await };
+    let own_end = |engine: Engine| async move { engine.uninstall(ASKER).await };
 
     engine.install(ASKER, asker(own_end)).await?;
 
@@ -270,9 +270,9 @@ async fn a_worker_that_would_wait_for_its_own_end_is_refused() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_would_bounce_its_own_input_is_refused() -> TestResult {
     let engine = test_engine().build()?;
-    let own_input = |engine: Engine| async move { engine.bounce(&A).await };
+    let own_input = |engine: Engine| async move { engine.bounce(A).await };
     engine.provide(A, 1).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     engine.install(ASKER, asker(own_input)).await?;
 
@@ -289,14 +289,14 @@ async fn a_replaced_worker_that_would_bounce_what_it_still_holds_is_refused() ->
         says,
         |says, (engine, _), up| async move {
             up.ready((String::new(),)).wait().await;
-            let bounced = engine.bounce(&A).await;
+            let bounced = engine.bounce(A).await;
             *says.lock() = bounced.err().map(|error| error.to_string());
             Ok(())
         },
     );
     engine.provide(A, 1).await?;
     engine.install(ASKER, replaced).await?;
-    engine.running(&ASKER).await?;
+    engine.running(ASKER).await?;
 
     let new = |_| std::future::ready(Ok(()));
     engine.replace(ASKER, asker(new)).await?;
@@ -332,7 +332,7 @@ async fn a_handle_in_a_worker_keeps_no_engine_alive() -> TestResult {
         Ok(())
     };
     engine.install(ASKER, asker(look)).await?;
-    engine.running(&ASKER).await?;
+    engine.running(ASKER).await?;
 
     clean_kill(engine).await?;
 

@@ -52,7 +52,7 @@ async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
 
     engine.install(A, script.manifold(())).await?;
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -69,6 +69,6 @@ async fn an_input_change_starts_a_spent_worker_again() -> TestResult {
 
     engine.provide(A, 2).await?;
 
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }

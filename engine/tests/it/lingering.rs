@@ -57,7 +57,7 @@ async fn an_end_is_told_at_once_whatever_is_left() -> TestResult {
     let mut events = EventRecorder::new(&engine);
     engine.install(A, leftover.manifold()).await?;
     engine.install(B, add_one(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let mut value = engine.output(A).follow().await?;
 
     leftover.end.notify_one();
@@ -77,7 +77,7 @@ async fn an_end_is_told_at_once_whatever_is_left() -> TestResult {
     let report = engine.report().await;
     assert_eq!(report.workers["a"].error.as_ref().ok_or("no error")?.text, "the mount hangs");
     leftover.let_go();
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -87,7 +87,7 @@ async fn users_are_told_of_the_loss_of_a_worker_that_lingers() -> TestResult {
     let mut events = EventRecorder::new(&engine);
     engine.install(A, leftover.manifold()).await?;
     engine.install(B, add_one(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     leftover.end.notify_one();
     events.wait_for_kind("/b", |kind| *kind == EventKind::InputLost).await?;
@@ -101,7 +101,7 @@ async fn the_next_generation_waits_until_a_worker_is_gone() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     let grace = Duration::from_secs(3600);
     engine.install(A, leftover.manifold().grace(grace)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     leftover.end.notify_one();
     wait_for_state(&engine, "a", WorkerState::Lingering).await?;
 
@@ -109,7 +109,7 @@ async fn the_next_generation_waits_until_a_worker_is_gone() -> TestResult {
     tokio::time::advance(Duration::from_secs(60)).await;
     let before = engine.report().await.workers["a"].starts;
     leftover.let_go();
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(before, 1);
     assert_eq!(engine.report().await.workers["a"].starts, 2);
@@ -120,14 +120,14 @@ async fn the_next_generation_waits_until_a_worker_is_gone() -> TestResult {
 async fn a_backoff_runs_from_the_end_and_not_from_when_the_worker_is_gone() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     engine.install(A, leftover.manifold()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     leftover.end.notify_one();
     wait_for_state(&engine, "a", WorkerState::Lingering).await?;
     tokio::time::advance(Duration::from_millis(900)).await;
     let began = tokio::time::Instant::now();
 
     leftover.let_go();
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let waited = began.elapsed();
     assert!(waited <= Duration::from_millis(101), "{waited:?}");
@@ -139,7 +139,7 @@ async fn what_outlives_both_graces_of_an_ended_worker_is_stuck() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     let mut events = EventRecorder::new(&engine);
     engine.install(A, leftover.manifold()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     leftover.end.notify_one();
     events.wait_for_kind("/a", |kind| *kind == EventKind::Stuck).await?;
@@ -152,7 +152,7 @@ async fn what_outlives_both_graces_of_an_ended_worker_is_stuck() -> TestResult {
     assert_eq!(why, "/a is stuck: the mount hangs");
     leftover.let_go();
     events.wait_for_kind("/a", |kind| *kind == EventKind::Gone).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -160,7 +160,7 @@ async fn what_outlives_both_graces_of_an_ended_worker_is_stuck() -> TestResult {
 async fn a_kill_ends_though_something_is_left_of_a_worker_that_had_ended() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     engine.install(A, leftover.manifold()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     leftover.end.notify_one();
     wait_for_state(&engine, "a", WorkerState::Lingering).await?;
 
@@ -176,11 +176,11 @@ async fn a_kill_ends_though_something_is_left_of_a_worker_that_had_ended() -> Te
 async fn a_call_waits_until_a_worker_that_has_ended_is_gone() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     engine.install(A, leftover.manifold()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     leftover.end.notify_one();
     wait_for_state(&engine, "a", WorkerState::Lingering).await?;
 
-    let mut parked = engine.park(&A);
+    let mut parked = engine.park(A);
     engine.provide(B, 1).await?;
     let is_early = futures_lite_poll(&mut parked).is_some();
     leftover.let_go();
@@ -205,7 +205,7 @@ async fn a_name_whose_worker_has_taken_itself_out_is_free_whatever_is_left() -> 
     const TEXT: Name<String> = Name::new("a");
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     engine.install(A, leftover.manifold().filter(|_| Err(Exit::Uninstall))).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     leftover.end.notify_one();
     wait_for_state(&engine, "a", WorkerState::Lingering).await?;
 
@@ -216,7 +216,7 @@ async fn a_name_whose_worker_has_taken_itself_out_is_free_whatever_is_left() -> 
     provided.await?;
 
     assert_eq!(following?.value().await?, "seven");
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -225,15 +225,15 @@ async fn a_call_on_a_stuck_worker_says_so() -> TestResult {
     let (engine, leftover) = (test_engine().build()?, Leftover::default());
     let mut events = EventRecorder::new(&engine);
     engine.install(A, leftover.manifold()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     leftover.end.notify_one();
     events.wait_for_kind("/a", |kind| *kind == EventKind::Stuck).await?;
 
     let stuck = Err(ChangeError::Stuck { name: "a".to_owned() });
-    assert_eq!(engine.bounce(&A).await, stuck);
-    assert_eq!(engine.park(&A).await, stuck);
+    assert_eq!(engine.bounce(A).await, stuck);
+    assert_eq!(engine.park(A).await, stuck);
     assert_eq!(engine.replace(A, leftover.manifold()).await, stuck);
-    assert_eq!(engine.uninstall(&A).await, stuck);
+    assert_eq!(engine.uninstall(A).await, stuck);
 
     leftover.let_go();
     Ok(clean_kill(engine).await?)
@@ -276,11 +276,11 @@ async fn a_nested_engine_with_a_fatal_error_has_ended_though_a_worker_of_it_is_s
         let nested = test_engine().build_nested(&ctx)?;
         nested.install(DISK, disk).await?;
         nested.install(A, keeps).await?;
-        nested.running(&A).await?;
+        nested.running(A).await?;
         Ok::<NestedEngine, Exit>(nested)
     });
     engine.install(SITE, site.build().grace(Duration::from_secs(3600))).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
 
     disk.end(Err(Exit::fatal("it is full")));
     let ended = events.wait_for_kind("/site", is_end).await?;
@@ -308,12 +308,12 @@ async fn an_engine_names_nobody_who_was_gone_when_its_nested_engine_was_started_
         let nested = test_engine().build_nested(&ctx)?;
         for (name, manifold) in [DISK, A, B].into_iter().zip(manifolds) {
             nested.install(name.clone(), manifold).await?;
-            nested.running(&name).await?;
+            nested.running(name.clone()).await?;
         }
         Ok::<NestedEngine, Exit>(nested)
     });
     engine.install(SITE, site.build().grace(Duration::from_secs(3600))).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     disk.end(Err(Exit::fatal("it is full")));
     events.wait_for_kind("/site", |kind| *kind == EventKind::Lingering).await?;
     [&slow, &stuck].into_iter().for_each(Leftover::let_go);
@@ -340,7 +340,7 @@ async fn a_nested_engine_that_takes_itself_out_makes_room_whatever_is_left_of_it
     let site = site.engine(|_| test_engine()).import(A, C);
     let site = site.manifold(|site| site.filter(|_| Err(Exit::Uninstall)));
     engine.install_nested(SITE, site).await?;
-    engine.output(SITE).await?.running(&A).await?;
+    engine.output(SITE).await?.running(A).await?;
     disk.end(Err(Exit::fatal("it is full")));
     wait_for_state(&engine, "site", WorkerState::Lingering).await?;
 
@@ -349,7 +349,7 @@ async fn a_nested_engine_that_takes_itself_out_makes_room_whatever_is_left_of_it
     leftover.let_go();
     installed.await?;
 
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     Ok(clean_kill(engine).await?)
 }
 

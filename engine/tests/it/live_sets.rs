@@ -63,11 +63,11 @@ async fn a_worker_sees_members_come_change_and_go_and_is_never_bounced() -> Test
     members(&mut set, &[("new", 2), ("old", 1)]).await?;
     sender.send_replace(3);
     members(&mut set, &[("new", 3), ("old", 1)]).await?;
-    engine.park(&tenant("new")?).await?;
+    engine.park(tenant("new")?).await?;
     members(&mut set, &[("old", 1)]).await?;
-    engine.unpark(&tenant("new")?).await?;
+    engine.unpark(tenant("new")?).await?;
     members(&mut set, &[("new", 3), ("old", 1)]).await?;
-    engine.uninstall(&tenant("old")?).await?;
+    engine.uninstall(tenant("old")?).await?;
     members(&mut set, &[("new", 3)]).await?;
 
     assert_eq!((set.get("new"), set.get("old"), set.len()), (Some(3), None, 1));
@@ -135,7 +135,7 @@ async fn a_replaced_follower_and_a_member_stop_in_order_too() -> TestResult {
     engine.settled().await?;
     engine.replace(WEB, web(&journal)).await?;
     engine.replace(tenant("a")?, journal.manifold(())).await?;
-    engine.running(&tenant("a")?).await?;
+    engine.running(tenant("a")?).await?;
     let set = engine.output(WEB).await?;
     assert_eq!(set.get("a"), Some(2));
     journal.take();
@@ -155,14 +155,14 @@ async fn a_member_of_another_type_is_refused_whichever_comes_first() -> TestResu
     engine.install(WEB, web(&journal)).await?;
     let refused = engine.provide(text.clone(), "x").await.err().ok_or("it was accepted")?;
     assert_eq!(refused.to_string(), expected);
-    engine.uninstall(&WEB).await?;
+    engine.uninstall(WEB).await?;
 
     engine.provide(text.clone(), "x").await?;
     let refused = engine.install(WEB, web(&journal)).await.err().ok_or("it was accepted")?;
     assert_eq!(refused.to_string(), expected);
-    let uninstalled = Change::new().install(WEB, web(&journal)).uninstall(&text);
+    let uninstalled = Change::new().install(WEB, web(&journal)).uninstall(text.clone());
     engine.apply(uninstalled).await?;
-    engine.uninstall(&WEB).await?;
+    engine.uninstall(WEB).await?;
 
     let both = Change::new().install(WEB, web(&journal)).provide(text, "x");
     let refused = engine.apply(both).await.err().ok_or("it was accepted")?;
@@ -189,7 +189,7 @@ async fn a_set_that_would_hold_what_depends_on_it_is_a_cycle() -> TestResult {
     engine.install(PAGE, follower()).await?;
     let member = engine.install(tenant("x")?, journal.manifold(PAGE)).await;
     assert_eq!(member.err(), cycle(&["tenant-x", "page", "tenant-*"]));
-    engine.uninstall(&PAGE).await?;
+    engine.uninstall(PAGE).await?;
 
     engine.install(tenant("x")?, journal.manifold(A)).await?;
     let through = engine.install(A, follower()).await;
@@ -198,7 +198,7 @@ async fn a_set_that_would_hold_what_depends_on_it_is_a_cycle() -> TestResult {
     let both = engine.apply(both).await.err().ok_or("it was accepted")?;
     assert!(matches!(both, ChangeError::Cycle { ref path } if path.len() == 4), "{both}");
     // What was refused leaves nothing behind.
-    engine.uninstall(&tenant("x")?).await?;
+    engine.uninstall(tenant("x")?).await?;
     engine.install(A, follower()).await?;
     Ok(clean_kill(engine).await?)
 }
@@ -215,7 +215,7 @@ async fn exports_are_members_and_stop_after_the_worker_that_serves_them() -> Tes
         engine.install_nested(Name::<Engine>::parse(site)?, nested).await?;
     }
     members(&mut set, &[("acme", 1), ("zed", 1)]).await?;
-    engine.uninstall(&Name::<Engine>::new("s1")).await?;
+    engine.uninstall(Name::<Engine>::new("s1")).await?;
     members(&mut set, &[("zed", 1)]).await?;
     journal.take();
 
@@ -279,8 +279,8 @@ async fn a_set_of_a_hundred_thousand_works_like_any_other() -> TestResult {
     // One that depends on the follower is found among them.
     let back = engine.install(tenant("back")?, script.manifold(WEB.output::<()>())).await;
     assert!(matches!(back, Err(ChangeError::Cycle { .. })), "{back:?}");
-    engine.bounce(&WEB).await?;
-    engine.running(&WEB).await?;
+    engine.bounce(WEB).await?;
+    engine.running(WEB).await?;
     engine.stop().await?;
     assert_eq!(journal.lines(), ["start web", "stop web", "start web", "stop web"]);
     Ok(())

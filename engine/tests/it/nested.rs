@@ -39,7 +39,7 @@ fn site(page: &Script, disk: &Script) -> Manifold {
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_workers_path_begins_with_its_engines() -> TestResult {
-    let engine = test_engine().name(&Name::new("agent")).build()?;
+    let engine = test_engine().name(Name::new("agent")).build()?;
     let mut events = EventRecorder::new(&engine);
 
     engine.install(SITE, site(&Script::new(), &Script::new())).await?;
@@ -53,7 +53,7 @@ async fn a_nested_workers_path_begins_with_its_engines() -> TestResult {
 async fn a_nested_engines_report_stands_under_its_name() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(SITE, site(&Script::new(), &Script::new())).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
     let report = engine.report().await;
 
@@ -75,7 +75,7 @@ async fn a_silent_reporter_in_a_nested_engine_does_not_silence_the_engine() -> T
         .build();
     let (nested, name) = (engine.output(SITE).await?, Name::<()>::new("silent"));
     nested.install(name.clone(), silent).await?;
-    nested.running(&name).await?;
+    nested.running(name.clone()).await?;
 
     let report = engine.report().await;
 
@@ -98,7 +98,7 @@ async fn a_silent_reporter_two_engines_deep_silences_none_above_it() -> TestResu
         .build();
     let (inner, name) = (middle.output(SITE).await?, Name::<()>::new("silent"));
     inner.install(name.clone(), silent).await?;
-    inner.running(&name).await?;
+    inner.running(name.clone()).await?;
 
     let report = engine.report().await;
 
@@ -142,7 +142,7 @@ async fn engines_that_give_no_report_are_looked_into_within_one_deadline() -> Te
     for _ in 0..3 {
         inmost = inmost.output(SITE).await?;
     }
-    inmost.running(&PAGE).await?;
+    inmost.running(PAGE).await?;
     let asked = tokio::time::Instant::now();
 
     let report = serde_json::to_value(engine.report().await)?;
@@ -168,10 +168,10 @@ async fn a_nested_engines_workers_stop_before_it_counts_as_stopped() -> TestResu
     engine.install(A, journal.manifold(())).await?;
     let site = site(&page, &Script::new().recorded_in(&journal));
     engine.install(SITE, site).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
     let mut events = EventRecorder::new(&engine);
 
-    engine.bounce(&SITE).await?;
+    engine.bounce(SITE).await?;
     assert_eq!(journal.stops(), ["page", "disk"]);
     clean_kill(engine).await?;
     events.finish().await?;
@@ -190,7 +190,7 @@ fn hasty_site(page: &Script) -> Manifold {
     let start = |page: Manifold, (), ctx: Context| async move {
         let engine = test_engine().policy(with_grace(SHORT)).build_nested(&ctx)?;
         engine.install(PAGE, page).await?;
-        engine.running(&PAGE).await?;
+        engine.running(PAGE).await?;
         Ok::<NestedEngine, Exit>(engine)
     };
     let page = page.manifold(()).abort_grace(SHORT);
@@ -205,12 +205,12 @@ async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResul
     let page = Script::new().recorded_in(&journal);
     let mut events = EventRecorder::new(&engine);
     engine.install(SITE, hasty_site(&page)).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     page.never_yield();
     page.blocked().await?;
 
     let asking = engine.clone();
-    let bounced = async { asking.bounce(&SITE).await };
+    let bounced = async { asking.bounce(SITE).await };
     let released = async {
         events.wait_for_kind("/site", |kind| *kind == EventKind::Stuck).await?;
         let starts = journal.starts("page");
@@ -219,7 +219,7 @@ async fn a_nested_engine_with_a_stuck_worker_is_not_started_again() -> TestResul
     };
     let (bounced, starts) = tokio::join!(bounced, released);
     assert!(matches!(bounced, Err(ChangeError::Stuck { .. })), "{bounced:?}");
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
 
     assert_eq!(starts?, 1);
     assert_eq!(journal.lines(), ["start page", "stop page", "end page", "start page"]);
@@ -257,7 +257,7 @@ async fn who_a_nested_engine_leaves_behind_is_an_ordinary_failure_outside() -> T
     let start = |page, (), ctx: Context| async move {
         let engine = test_engine().kill_deadline(SHORT).build_nested(&ctx)?;
         engine.install(PAGE, page).await?;
-        engine.running(&PAGE).await?;
+        engine.running(PAGE).await?;
         Ok::<NestedEngine, Exit>(engine)
     };
     let site = Manifold::builder().start_with(page.manifold(()), start);
@@ -277,7 +277,7 @@ async fn a_fatal_error_of_a_nested_engine_is_an_ordinary_failure_outside() -> Te
     let (engine, disk) = (test_engine().build()?, Script::new());
     let mut events = EventRecorder::new(&engine);
     engine.install(SITE, site(&Script::new(), &disk)).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
     disk.end(Err(Exit::fatal("it is full")));
     events.wait_for_kind("/site", |kind| *kind == EventKind::Started { generation: 2 }).await?;
@@ -315,7 +315,7 @@ async fn a_handle_on_a_nested_engine_answers_after_its_end() -> TestResult {
     engine.install(SITE, site(&Script::new(), &Script::new())).await?;
     let nested = engine.output(SITE).await?;
 
-    engine.uninstall(&SITE).await?;
+    engine.uninstall(SITE).await?;
 
     assert_eq!(nested.report().await.state, EngineState::Stopped);
     Ok(clean_kill(engine).await?)
@@ -337,7 +337,7 @@ async fn a_nested_engines_workers_are_counted_by_the_outer_metrics() -> TestResu
     let engine = test_engine().metrics(started.clone()).build()?;
 
     engine.install(SITE, site(&Script::new(), &Script::new())).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
     clean_kill(engine).await?;
 
     let mut paths = started.0.lock().clone();
@@ -375,7 +375,7 @@ async fn what_the_outer_engine_decides_is_refused_to_a_nested_one() -> TestResul
              one's",
         ),
         (
-            || test_engine().name(&Name::new("page")),
+            || test_engine().name(Name::new("page")),
             "name is page; expected none for a nested engine, whose path is that of its worker",
         ),
     ];

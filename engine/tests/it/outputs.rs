@@ -69,7 +69,7 @@ async fn every_manifold_offers_that_it_runs() -> TestResult {
 
     engine.install(B, journal.manifold(A.output::<()>())).await?;
 
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -86,7 +86,7 @@ async fn a_changed_output_concerns_only_who_uses_its_type() -> TestResult {
     let load = watch::Sender::new(1);
     engine.install(A, poller(&load)).await?;
     engine.install(B, journal.manifold(A.output::<Stats>())).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     load.send(2)?;
     events.wait_for_kind("/a", |kind| *kind == EventKind::Changed { output: "u32" }).await?;
@@ -125,7 +125,7 @@ async fn slowly_used(
     slow.stop_after(Duration::from_secs(20));
     engine.install(A, poller(load)).await?;
     engine.install(B, slow.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let loads = engine.output(A).follow().await?;
     Ok((engine, loads))
 }
@@ -136,7 +136,7 @@ async fn who_follows_a_worker_that_closes_sees_its_last_value() -> TestResult {
     let (engine, mut loads) = slowly_used(&load).await?;
     assert_eq!(loads.value().await?, 1);
 
-    let (bounced, seen) = tokio::join!(engine.bounce(&A), async {
+    let (bounced, seen) = tokio::join!(engine.bounce(A), async {
         wait_for_state(&engine, "a", WorkerState::Closing)
             .await
             .map_err(|_| "it does not close")?;
@@ -154,7 +154,7 @@ async fn a_value_of_a_worker_that_closes_for_good_reaches_nobody() -> TestResult
     let load = watch::Sender::new(1);
     let (engine, mut loads) = slowly_used(&load).await?;
 
-    let (uninstalled, sent) = tokio::join!(engine.uninstall(&A), async {
+    let (uninstalled, sent) = tokio::join!(engine.uninstall(A), async {
         wait_for_state(&engine, "a", WorkerState::Closing)
             .await
             .map_err(|_| "it does not close")?;
@@ -184,7 +184,7 @@ async fn a_worker_that_is_ready_after_it_was_told_to_stop_offers_nothing() -> Te
     engine.install(A, late).await?;
     began.notified().await;
 
-    let (parked, seen) = tokio::join!(engine.park(&A), async {
+    let (parked, seen) = tokio::join!(engine.park(A), async {
         let is_up = |kind: &EventKind| matches!(kind, EventKind::Started { .. });
         events.wait_for_kind("/a", is_up).await?;
         Ok::<_, Box<dyn std::error::Error>>(engine.output(A).follow().await?.get())
@@ -201,7 +201,7 @@ async fn an_equal_value_is_no_change() -> TestResult {
     let mut events = EventRecorder::new(&engine);
     let load = watch::Sender::new(1);
     engine.install(A, poller(&load)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     load.send(1)?;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -218,7 +218,7 @@ async fn a_value_whose_sender_is_dropped_at_once_is_not_lost() -> TestResult {
     let load = watch::Sender::new(1);
     engine.install(A, poller(&load)).await?;
     engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let mut loads = engine.output(A).follow().await?;
 
     load.send(2)?;
@@ -237,7 +237,7 @@ async fn a_burst_of_values_is_one_bounce() -> TestResult {
     let load = watch::Sender::new(1);
     engine.install(A, poller(&load)).await?;
     engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     for value in 2..9 {
         load.send(value)?;
@@ -306,7 +306,7 @@ async fn check_it_changes(offering: Manifold, load: &watch::Sender<u32>) -> Test
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, offering).await?;
     engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     load.send(2)?;
     tokio::task::yield_now().await;

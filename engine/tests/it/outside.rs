@@ -10,7 +10,7 @@ async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.provide(A, 1).await?;
     engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     engine.provide(A, 2).await?;
     engine.settled().await?;
@@ -23,7 +23,7 @@ async fn a_value_that_is_handed_in_again_bounces_its_users() -> TestResult {
 async fn a_value_that_is_handed_in_takes_no_manifolds_place() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, journal.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let refused = engine.provide(A, 7).await;
 
@@ -40,7 +40,7 @@ async fn a_value_can_be_handed_in_where_a_manifold_was() -> TestResult {
     engine.install(A, Script::new().manifold(())).await?;
     // The name stays, because it is used.
     engine.install(B, add_one(A)).await?;
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
 
     engine.provide(A, 7).await?;
 
@@ -69,7 +69,7 @@ async fn a_followed_output_is_none_while_no_worker_offers_it() -> TestResult {
     let mut watch = engine.output(A).follow().await?;
     assert_eq!(watch.value().await, Ok(1));
 
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
 
     assert_eq!(watch.get(), None);
     Ok(clean_kill(engine).await?)
@@ -83,7 +83,7 @@ async fn who_follows_a_value_can_tell_that_it_is_absent_from_that_the_engine_is_
     let mut watch = engine.output(A).follow().await?;
     assert_eq!(watch.value().await, Ok(1));
 
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
     assert_eq!(watch.changed().await, Ok(None));
     clean_kill(engine).await?;
 
@@ -130,7 +130,7 @@ async fn a_question_that_is_given_up_leaves_no_name_behind() -> TestResult {
         tokio::select! {
             biased;
             _ = engine.output(A) => {}
-            _ = engine.running(&b) => {}
+            _ = engine.running(b.clone()) => {}
             () = std::future::ready(()) => {}
         }
     }
@@ -145,7 +145,7 @@ async fn running_waits_for_its_own_name_and_no_other() -> TestResult {
     let engine = test_engine().build()?;
     let (name, other) = (C, Name::<u32>::new("other"));
 
-    let waits = engine.running(&name);
+    let waits = engine.running(name.clone());
     let installed = async {
         engine.settled().await?;
         engine.provide(other, 1).await?;

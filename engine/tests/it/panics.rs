@@ -130,7 +130,7 @@ async fn a_panic_in_the_comparison_of_a_changing_value_is_reported() -> TestResu
         .build();
     values.send_replace(Trap);
     let publish = async {
-        engine.running(&A).await.ok();
+        engine.running(A).await.ok();
         values.send_replace(Trap);
         std::future::pending::<()>().await;
     };
@@ -156,7 +156,7 @@ async fn a_panic_in_the_comparison_of_a_blocking_workers_value_is_reported() -> 
             Ok(())
         });
     let publish = async {
-        engine.running(&A).await.ok();
+        engine.running(A).await.ok();
         values.send_replace(Trap);
         std::future::pending::<()>().await;
     };
@@ -243,11 +243,11 @@ async fn a_value_whose_drop_panics_harms_nothing() -> TestResult {
     let engine = test_engine().build()?;
     let manifold = Manifold::builder().start(|(), _| async { Ok(Idle) }).output(|_| Bomb).build();
     engine.install(BOMB, manifold).await?;
-    engine.running(&BOMB).await?;
+    engine.running(BOMB).await?;
 
-    engine.bounce(&BOMB).await?;
+    engine.bounce(BOMB).await?;
 
-    engine.running(&BOMB).await?;
+    engine.running(BOMB).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -285,7 +285,7 @@ async fn a_worker_whose_drop_panics_when_it_is_dropped_after_its_grace_is_over()
         Ok(())
     });
     engine.install(A, closure).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     stop_all(&engine).await
 }
@@ -299,7 +299,7 @@ async fn a_panic_in_a_reporter_is_named_in_the_report() -> TestResult {
         .report(|_| || async { panic!("in reporter") as serde_json::Value })
         .build();
     engine.install(A, manifold).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let report = engine.report().await;
 
@@ -320,11 +320,11 @@ impl Metrics for Clumsy {
 async fn a_panic_in_the_metrics_hides_no_end() -> TestResult {
     let engine = test_engine().metrics(Arc::new(Clumsy)).build()?;
     engine.install(A, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -356,12 +356,12 @@ async fn a_waker_that_panics_where_a_stop_or_an_answer_is_waited_for_harms_nothi
     let mut wait = pin!(stop.wait());
     assert!(wait.as_mut().poll(&mut cx).is_pending());
 
-    let mut bounced = engine.bounce(&A);
+    let mut bounced = engine.bounce(A);
     assert!(pin!(&mut bounced).poll(&mut cx).is_pending());
 
     stops.recv().await.ok_or("no next worker")?;
     bounced.await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -375,13 +375,13 @@ fn wait_badly<F: Future>(future: Pin<&mut F>) {
 async fn a_waker_that_panics_where_a_value_is_waited_for_harms_nothing() -> TestResult {
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let mut value = engine.output(A).follow().await?;
     let mut changed = Box::pin(value.changed());
     wait_badly(changed.as_mut());
 
     engine.provide(A, 2).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     drop(changed);
     assert_eq!(value.get(), Some(2));
@@ -396,7 +396,7 @@ async fn a_waker_that_panics_where_an_event_is_waited_for_harms_nothing() -> Tes
     wait_badly(next.as_mut());
 
     engine.provide(A, 1).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert!(matches!(next.await, Some(Notice::Event(_))));
     Ok(clean_kill(engine).await?)
@@ -407,7 +407,7 @@ async fn a_waker_that_panics_where_an_engines_stop_is_waited_for_harms_nothing()
     let (engine, slow) = (test_engine().build()?, Script::new());
     slow.stop_after(Duration::from_secs(5));
     engine.install(A, slow.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let mut events = EventRecorder::new(&engine);
     let asking = engine.clone();
     let mut stopping = pin!(asking.stopping());
@@ -431,7 +431,7 @@ fn a_waker_that_panics_where_an_engine_is_asked_from_outside_harms_nothing() -> 
     let engine = runtime.block_on(async {
         let engine = test_engine().build()?;
         engine.install(A, slow.manifold(())).await?;
-        engine.running(&A).await?;
+        engine.running(A).await?;
         engine.kill();
         wait_for_state(&engine, "a", WorkerState::Stopping).await?;
         Ok::<_, Box<dyn std::error::Error>>(engine)
@@ -473,7 +473,7 @@ async fn a_reporter_whose_drop_panics_after_its_report_was_given_up_harms_nothin
         }
     });
     engine.install(A, bomb.build()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let waiting = Manifold::builder().inputs(Name::<()>::new("nobody"));
     let waiting = waiting.run(|(), up| async move {
         up.ready(()).wait().await;
@@ -488,7 +488,7 @@ async fn a_reporter_whose_drop_panics_after_its_report_was_given_up_harms_nothin
     {
         let mut report = pin!(engine.report());
         assert!(report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        engine.uninstall(&A).await?;
+        engine.uninstall(A).await?;
         // The worker's own hold on its reporter is let go.
         for _ in 0..10 {
             tokio::task::yield_now().await;

@@ -43,7 +43,7 @@ async fn preview_comes_true(engine: &Engine, change: [Change; 2]) -> TestResult 
 
 #[tokio::test(start_paused = true)]
 async fn the_preview_of_a_bounce_comes_true() -> TestResult {
-    let change = || Change::new().bounce(&A);
+    let change = || Change::new().bounce(A);
     preview_comes_true(&chain().await?, [change(), change()]).await
 }
 
@@ -55,7 +55,7 @@ async fn the_preview_of_a_replace_comes_true() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn the_preview_of_an_uninstall_with_dependents_comes_true() -> TestResult {
-    let change = || Change::new().uninstall_with_dependents(&B);
+    let change = || Change::new().uninstall_with_dependents(B);
     preview_comes_true(&chain().await?, [change(), change()]).await
 }
 
@@ -64,7 +64,7 @@ async fn the_preview_of_an_optional_input_that_comes_comes_true() -> TestResult 
     let engine = test_engine().build()?;
     engine.install(B, Script::new().manifold(A.optional())).await?;
     engine.install(C, add_one(B)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     let change = || Change::new().install(A, idle());
     preview_comes_true(&engine, [change(), change()]).await
 }
@@ -73,7 +73,7 @@ async fn the_preview_of_an_optional_input_that_comes_comes_true() -> TestResult 
 async fn the_preview_of_an_uninstall_tells_who_stops_for_good() -> TestResult {
     let engine = chain().await?;
 
-    let preview = engine.preview(Change::new().uninstall(&B)).await?;
+    let preview = engine.preview(Change::new().uninstall(B)).await?;
 
     assert_eq!(preview.to_string(), "uninstall /b\nstop /b\nstop /c\n");
     Ok(clean_kill(engine).await?)
@@ -82,7 +82,7 @@ async fn the_preview_of_an_uninstall_tells_who_stops_for_good() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn the_preview_of_a_swap_tells_who_comes_back_on_other_inputs() -> TestResult {
     let spare = || Name::new("spare");
-    let swap = || Change::new().uninstall(&A).replace(B, add_one(spare()));
+    let swap = || Change::new().uninstall(A).replace(B, add_one(spare()));
 
     let change = || swap().install(spare(), idle());
     let preview = chain().await?.preview(change()).await?;
@@ -104,7 +104,7 @@ async fn waiting() -> Result<Engine, Box<dyn std::error::Error>> {
     let engine = test_engine().build()?;
     engine.install(B, add_one(A)).await?;
     engine.install(C, Script::new().manifold(B.optional())).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     Ok(engine)
 }
 
@@ -122,15 +122,15 @@ async fn a_preview_tells_of_what_comes_through_others() -> TestResult {
 async fn a_preview_tells_of_no_bounce_by_what_still_waits() -> TestResult {
     let parked = async || -> Result<Engine, Box<dyn std::error::Error>> {
         let engine = waiting().await?;
-        engine.park(&B).await?;
+        engine.park(B).await?;
         Ok(engine)
     };
-    for change in [|| Change::new().bounce(&B), || Change::new().replace(B, add_one(A))] {
+    for change in [|| Change::new().bounce(B), || Change::new().replace(B, add_one(A))] {
         let preview = waiting().await?.preview(change()).await?;
         assert_eq!((preview.bounced, preview.stopped), (vec![], vec![]));
         preview_comes_true(&waiting().await?, [change(), change()]).await?;
     }
-    let change = || Change::new().unpark(&B);
+    let change = || Change::new().unpark(B);
     let preview = parked().await?.preview(change()).await?;
     assert_eq!((preview.bounced, preview.stopped), (vec![], vec![]));
     preview_comes_true(&parked().await?, [change(), change()]).await
@@ -141,7 +141,7 @@ async fn a_preview_tells_that_a_group_starts_again_what_it_replaces() -> TestRes
     let engine = async || -> Result<Engine, Box<dyn std::error::Error>> {
         let engine = test_engine().build()?;
         engine.install(C, idle()).await?;
-        engine.running(&C).await?;
+        engine.running(C).await?;
         Ok(engine)
     };
     let change = || Change::new().install(A, idle()).install(B, add_one(A)).replace(C, add_one(B));
@@ -156,12 +156,12 @@ async fn a_preview_tells_that_a_group_starts_again_what_it_replaces() -> TestRes
 async fn a_preview_changes_nothing_whenever_it_is_taken() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(B, add_one(A)).await?;
-    let (installed, bounced) = (engine.install(A, idle()), engine.bounce(&B));
-    let preview = engine.preview(Change::new().uninstall(&A)).await?;
+    let (installed, bounced) = (engine.install(A, idle()), engine.bounce(B));
+    let preview = engine.preview(Change::new().uninstall(A)).await?;
     installed.await?;
     bounced.await?;
 
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(preview.uninstalled, ["/a"]);
     Ok(clean_kill(engine).await?)

@@ -33,10 +33,10 @@ async fn a_change_of_a_name_that_is_not_installed_is_refused() -> TestResult {
     let engine = test_engine().build()?;
     let changes = [
         ("replace", Change::new().replace(A, idle())),
-        ("uninstall", Change::new().uninstall(&A)),
-        ("bounce", Change::new().bounce(&A)),
-        ("park", Change::new().park(&A)),
-        ("unpark", Change::new().unpark(&A)),
+        ("uninstall", Change::new().uninstall(A)),
+        ("bounce", Change::new().bounce(A)),
+        ("park", Change::new().park(A)),
+        ("unpark", Change::new().unpark(A)),
     ];
 
     for (verb, change) in changes {
@@ -52,7 +52,7 @@ async fn a_name_that_is_much_like_an_installed_one_is_explained() -> TestResult 
     let engine = test_engine().build()?;
     engine.install(Name::<u32>::new("poller"), idle()).await?;
 
-    let refused = refusal(&engine, Change::new().bounce(&Name::<u32>::new("poler"))).await?;
+    let refused = refusal(&engine, Change::new().bounce(Name::<u32>::new("poler"))).await?;
 
     let text = r#"cannot bounce manifold "poler": not installed; did you mean "poller"?"#;
     assert_eq!(refused, text);
@@ -143,15 +143,13 @@ async fn an_input_of_another_type_is_refused_though_the_group_bounces_its_user()
     engine.install(B, add_one(A)).await?;
     let replace = || Change::new().replace(A.output::<String>(), text());
 
-    let refused = [
-        refusal(&engine, replace().bounce(&B)).await?,
-        refusal(&engine, replace().park(&B)).await?,
-    ];
+    let refused =
+        [refusal(&engine, replace().bounce(B)).await?, refusal(&engine, replace().park(B)).await?];
 
     let expected = "cannot install manifold \"a\": \"b\" asks \"a\" for u32, but \"a\" offers \
                     String";
     assert_eq!(refused, [expected; 2]);
-    engine.apply(replace().uninstall(&B)).await?;
+    engine.apply(replace().uninstall(B)).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -254,12 +252,12 @@ async fn a_name_that_stands_twice_is_found_wherever_the_others_stand() -> TestRe
     let order = [1, 2, 4, 0, 3, 5].map(|index: usize| &names[index]);
 
     for twice in order {
-        let bounces = order.into_iter().chain([twice]);
+        let bounces = order.into_iter().chain([twice]).cloned();
         let refused = refusal(&engine, bounces.fold(Change::new(), Change::bounce)).await?;
         assert_eq!(refused, format!("cannot apply the group: it names manifold \"{twice}\" twice"));
     }
 
-    engine.apply(order.into_iter().fold(Change::new(), Change::bounce)).await?;
+    engine.apply(order.into_iter().cloned().fold(Change::new(), Change::bounce)).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -270,7 +268,7 @@ async fn a_group_that_turns_a_dependency_round_is_no_cycle() -> TestResult {
 
     engine.apply(Change::new().replace(B, idle()).replace(A, add_one(B))).await?;
 
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -279,7 +277,7 @@ async fn a_group_that_takes_a_user_out_before_its_input_uses_it_is_no_cycle() ->
     let engine = test_engine().build()?;
     engine.apply(Change::new().install(A, idle()).install(B, add_one(A))).await?;
 
-    engine.apply(Change::new().uninstall(&B).replace(A, add_one(B))).await?;
+    engine.apply(Change::new().uninstall(B).replace(A, add_one(B))).await?;
     engine.settled().await?;
 
     assert_eq!(state(&engine, "a").await, WorkerState::Waiting);
@@ -303,7 +301,7 @@ async fn a_bad_setting_is_refused_by_its_name() -> TestResult {
 async fn a_refused_group_leaves_no_names_behind() -> TestResult {
     let engine = test_engine().build()?;
 
-    let refused = engine.apply(Change::new().install(B, add_one(A)).bounce(&C)).await;
+    let refused = engine.apply(Change::new().install(B, add_one(A)).bounce(C)).await;
 
     assert!(refused.is_err());
     assert!(graph(&engine).await?.nodes.is_empty());
@@ -320,14 +318,14 @@ async fn no_near_name_is_looked_for_among_many_that_are_long() -> TestResult {
     let long = |index: usize| Name::<u32>::parse(&format!("{}{index:04}", "n".repeat(200)));
     let wrong = Name::<u32>::parse(&format!("{}wrong", "n".repeat(200)))?;
     engine.install(long(0)?, idle()).await?;
-    let among_one = engine.bounce(&wrong).await.err().ok_or("it was bounced")?;
+    let among_one = engine.bounce(wrong.clone()).await.err().ok_or("it was bounced")?;
     let mut many = Change::new();
     for index in 1..100 {
         many = many.install(long(index)?, idle());
     }
     engine.apply(many).await?;
 
-    let among_many = engine.bounce(&wrong).await.err().ok_or("it was bounced")?;
+    let among_many = engine.bounce(wrong.clone()).await.err().ok_or("it was bounced")?;
 
     assert_eq!(nearest(among_one)?, Some(long(0)?.to_string()));
     assert_eq!(nearest(among_many)?, None);
@@ -350,9 +348,9 @@ async fn all_that_is_wrong_with_a_group_is_told() -> TestResult {
     });
     let group = Change::new()
         .install(A, idle())
-        .bounce(&name("poler"))
-        .bounce(&name("poller"))
-        .park(&name("poller"))
+        .bounce(name("poler"))
+        .bounce(name("poller"))
+        .park(name("poller"))
         .provide(Name::<u32>::new("text"), 1)
         .install(
             name("twice"),
@@ -376,7 +374,7 @@ async fn all_that_is_wrong_with_a_group_is_told() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_preview_tells_all_that_is_wrong_too() -> TestResult {
     let engine = test_engine().build()?;
-    let group = || Change::new().bounce(&A).install(B, text());
+    let group = || Change::new().bounce(A).install(B, text());
 
     let previewed = engine.preview(group()).await.err().ok_or("it was previewed")?;
     let refused = engine.apply(group()).await.err().ok_or("it was applied")?;
@@ -394,7 +392,7 @@ async fn of_many_things_that_are_wrong_some_are_told_and_the_others_counted() ->
     let engine = test_engine().build()?;
     let mut group = Change::new();
     for index in 0..MANY {
-        group = group.bounce(&Name::<()>::parse(&format!("n{index}"))?);
+        group = group.bounce(Name::<()>::parse(&format!("n{index}"))?);
     }
 
     let refused = engine.apply(group).await.err().ok_or("it was applied")?;

@@ -32,7 +32,7 @@ fn reporting_after(delay: Duration) -> Manifold {
 async fn a_reporter_is_not_waited_for_past_its_deadline() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, reporting_after(Duration::from_secs(60))).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
     let report = engine.report().await;
@@ -49,8 +49,8 @@ async fn a_reporter_with_a_longer_deadline_prolongs_no_other() -> TestResult {
     let silent = reporting_after(Duration::from_secs(60)).report_deadline(quick);
     engine.install(A, silent).await?;
     engine.install(B, reporting_after(Duration::from_millis(10))).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
     let began = Instant::now();
 
     engine.report().await;
@@ -63,7 +63,7 @@ async fn a_reporter_with_a_longer_deadline_prolongs_no_other() -> TestResult {
 async fn a_reporter_is_asked_no_second_time_while_it_owes_an_answer() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, reporting_after(Duration::from_secs(60))).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     engine.report().await;
     let began = Instant::now();
 
@@ -79,7 +79,7 @@ async fn a_reporter_is_asked_no_second_time_while_it_owes_an_answer() -> TestRes
 async fn a_reporter_is_asked_again_after_it_has_answered() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, reporting_after(Duration::from_secs(2))).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     engine.report().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
 
@@ -94,7 +94,7 @@ async fn a_reporter_is_asked_again_after_it_has_answered() -> TestResult {
 async fn a_workers_own_report_is_in_the_report() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, reporting_after(Duration::ZERO)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let report = engine.report().await;
 
@@ -123,11 +123,11 @@ async fn workers_that_are_functions_report_of_themselves_once_they_are_up() -> T
     });
     engine.install(Name::<()>::new("closure"), closure).await?;
     engine.install(thread.clone(), blocking).await?;
-    engine.running(&thread).await?;
+    engine.running(thread.clone()).await?;
 
     let starting = engine.report().await;
     go.notify_one();
-    engine.running(&Name::<()>::new("closure")).await?;
+    engine.running(Name::<()>::new("closure")).await?;
     let up = engine.report().await;
 
     assert_eq!(starting.workers["closure"].report, None);
@@ -163,8 +163,8 @@ async fn reporters_are_asked_by_a_thread_without_a_runtime_too() -> TestResult {
     engine.install(A, reporting_after(Duration::ZERO)).await?;
     let silent = reporting_after(Duration::from_secs(3600));
     engine.install(B, silent.report_deadline(SHORT)).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
 
     let asking = engine.clone();
     let thread = std::thread::spawn(move || block_on(asking.report()));

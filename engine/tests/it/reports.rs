@@ -125,12 +125,12 @@ async fn rest() {
 async fn a_reporter_that_owes_an_answer_is_dropped_with_its_worker() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, silent(&journal)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     engine.report().await;
     rest().await;
     assert!(journal.lines().is_empty());
 
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
     rest().await;
 
     let mut lines = journal.lines();
@@ -143,10 +143,10 @@ async fn a_reporter_that_owes_an_answer_is_dropped_with_its_worker() -> TestResu
 async fn a_reporter_is_dropped_with_each_generation() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, silent(&journal)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["reporter dropped"]);
     Ok(clean_kill(engine).await?)
@@ -156,7 +156,7 @@ async fn a_reporter_is_dropped_with_each_generation() -> TestResult {
 async fn a_reporter_that_owes_an_answer_is_dropped_when_the_engine_ends() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, silent(&journal)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     engine.report().await;
 
     clean_kill(engine).await?;
@@ -173,13 +173,13 @@ async fn a_reporter_that_ends_with_its_worker_is_not_waited_for() -> TestResult 
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(A, silent(&journal).report_deadline(Duration::from_secs(60))).await?;
     engine.install(B, silent(&journal).report_deadline(Duration::from_secs(2))).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
     let began = Instant::now();
 
     let (report, uninstalled) = tokio::join!(engine.report(), async {
         rest().await;
-        engine.uninstall(&A).await
+        engine.uninstall(A).await
     });
 
     uninstalled?;
@@ -207,14 +207,14 @@ fn a_reporter_is_not_asked_after_its_worker_has_ended() -> TestResult {
     let engine = runtime.block_on(async {
         let engine = test_engine().build()?;
         engine.install(A, manifold.build()).await?;
-        engine.running(&A).await?;
+        engine.running(A).await?;
         Ok::<_, Box<dyn Error>>(engine)
     })?;
     // Asked for from outside the runtime, so that the answer waits while the worker ends.
     let mut report = pin!(engine.report());
     assert!(report.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     runtime.block_on(engine.ping())?;
-    runtime.block_on(async { engine.uninstall(&A).await })?;
+    runtime.block_on(async { engine.uninstall(A).await })?;
 
     let report = runtime.block_on(report);
 

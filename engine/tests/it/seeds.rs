@@ -91,7 +91,7 @@ async fn a_worker_is_given_a_seed_of_its_own_each_time() -> TestResult {
     for name in names {
         engine.install(name.clone(), seeded.clone()).await?;
         seeds.insert(engine.output(name.clone()).await?);
-        engine.bounce(&name).await?;
+        engine.bounce(name.clone()).await?;
         seeds.insert(engine.output(name).await?);
     }
 

@@ -9,7 +9,7 @@ use crate::{A, B, C, TestResult, add_one};
 
 #[tokio::test(start_paused = true)]
 async fn a_report_is_written_as_lines() -> TestResult {
-    let (engine, script) = (test_engine().name(&Name::new("agent")).build()?, Script::new());
+    let (engine, script) = (test_engine().name(Name::new("agent")).build()?, Script::new());
     script.fail_start(Exit::missing("a lease"));
     engine.install(A, script.manifold(())).await?;
     engine.install(B, add_one(A)).await?;
@@ -29,7 +29,7 @@ async fn a_report_has_the_inputs_and_which_were_there_at_the_last_start() -> Tes
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
     engine.install(C, Script::new().manifold((A, B.optional()))).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     let report = engine.report().await;
 
@@ -53,7 +53,7 @@ async fn a_report_has_which_of_very_many_inputs_were_there() -> TestResult {
     }
     let inputs: Vec<_> = names.iter().map(Name::optional).collect();
     engine.install(C, Script::new().manifold(inputs)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     let report = engine.report().await;
 
@@ -63,7 +63,7 @@ async fn a_report_has_which_of_very_many_inputs_were_there() -> TestResult {
 
     // One that has fewer inputs is started in its place, and one that waits for another.
     engine.replace(C, Script::new().manifold(names[0].optional())).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     let waiting = (names.iter().map(Name::optional).collect::<Vec<_>>(), B);
     engine.replace(C, Script::new().manifold(waiting)).await?;
     let report = engine.report().await;
@@ -79,7 +79,7 @@ async fn a_report_tells_the_inputs_of_a_new_manifold_from_those_of_the_last_work
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
     engine.install(C, Script::new().manifold(A)).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
 
     engine.replace(C, Script::new().manifold((B, A))).await?;
     let report = engine.report().await;
@@ -94,16 +94,16 @@ async fn a_report_tells_the_inputs_of_a_new_manifold_from_those_of_the_last_work
 async fn the_generations_of_a_new_name_begin_anew() -> TestResult {
     let engine = test_engine().build()?;
     engine.provide(A, 1).await?;
-    engine.running(&A).await?;
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
-    engine.uninstall(&A).await?;
+    engine.running(A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
+    engine.uninstall(A).await?;
     engine.settled().await?;
     let mut events = EventRecorder::new(&engine);
 
     engine.install(B, Script::new().manifold(C.optional())).await?;
     let before = engine.report().await.workers["b"].generation;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!((before, engine.report().await.workers["b"].generation), (1, 1));
     clean_kill(engine).await?;

@@ -121,7 +121,7 @@ async fn a_live_part_is_told_of_its_own_changes_only() -> TestResult {
     change_both(&engine, &sender).await?;
 
     assert_eq!(journal.take(), ["Some(0)", "Ok(Some(1))"]);
-    engine.bounce(&SETTINGS).await?;
+    engine.bounce(SETTINGS).await?;
     engine.settled().await?;
     assert_eq!(journal.take(), ["Ok(None)", "Ok(Some(1))"]);
     Ok(clean_kill(engine).await?)
@@ -146,7 +146,7 @@ async fn a_part_passes_borders_in_all_ways() -> TestResult {
 
     // The port bounces the whole nested engine, the limit only the page.
     change_both(&engine, &sender).await?;
-    engine.running(&Name::<()>::new("user")).await?;
+    engine.running(Name::<()>::new("user")).await?;
 
     let pages: Vec<_> =
         journal.lines().into_iter().filter(|line| line.starts_with("start page")).collect();
@@ -166,7 +166,7 @@ async fn a_part_of_an_import_is_compared_too() -> TestResult {
     });
     let site = site.engine(|_| test_engine()).import(SETTINGS, SETTINGS);
     engine.install_nested(SITE, site).await?;
-    engine.output(SITE).await?.running(&PAGE).await?;
+    engine.output(SITE).await?.running(PAGE).await?;
 
     change_both(&engine, &sender).await?;
     let nested = engine.output(SITE).await?;
@@ -184,7 +184,7 @@ async fn a_part_of_an_import_is_compared_too() -> TestResult {
 async fn a_selection_that_panics_ends_the_publisher_with_its_reason() -> TestResult {
     let ((engine, sender), journal) = (engine().await?, Journal::new());
     engine.install(B, journal.manifold(SETTINGS.select(Settings::limit))).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let mut events = EventRecorder::new(&engine);
 
     sender.send_replace(Settings { limit: 100, port: 0 });
@@ -204,7 +204,7 @@ async fn a_selection_that_panics_ends_the_publisher_with_its_reason() -> TestRes
         .await?;
     assert!(ended.to_string().contains("100 is too much"), "{ended}");
     sender.send_replace(Settings { limit: 3, port: 0 });
-    engine.running(&B).await?;
+    engine.running(B).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -220,7 +220,7 @@ async fn a_selection_that_panics_at_a_border_is_named() -> TestResult {
     let site = site.engine(|_| test_engine()).import(SETTINGS, SETTINGS);
     engine.install_nested(SITE, site).await?;
     let nested = engine.output(SITE).await?;
-    nested.running(&PAGE).await?;
+    nested.running(PAGE).await?;
 
     sender.send_replace(Settings { limit: 100, port: 0 });
 
@@ -230,7 +230,7 @@ async fn a_selection_that_panics_at_a_border_is_named() -> TestResult {
     assert!(why.contains("/site/page waits for /site/settings, which failed once: "), "{why}");
     assert!(why.contains("100 is too much"), "{why}");
     sender.send_replace(Settings { limit: 3, port: 0 });
-    nested.running(&PAGE).await?;
+    nested.running(PAGE).await?;
     Ok(clean_kill(engine).await?)
 }
 
@@ -240,7 +240,7 @@ async fn a_selection_that_comes_later_misses_no_change() -> TestResult {
     let policy = Policy { bounce_delay: Duration::ZERO, ..test_policy() };
     let (engine, sender) = (test_engine().policy(policy).build()?, watch::Sender::default());
     engine.install(SETTINGS, settings(&sender)).await?;
-    engine.running(&SETTINGS).await?;
+    engine.running(SETTINGS).await?;
     let mut followed = engine.output(SETTINGS).follow().await?;
     for round in 1..50 {
         let journal = Journal::new();
@@ -254,7 +254,7 @@ async fn a_selection_that_comes_later_misses_no_change() -> TestResult {
         engine.settled().await?;
         let last = format!("start b {round}");
         assert_eq!(journal.lines().last(), Some(&last), "{:?}", journal.lines());
-        engine.uninstall(&B).await?;
+        engine.uninstall(B).await?;
     }
     Ok(clean_kill(engine).await?)
 }
@@ -264,9 +264,9 @@ async fn a_user_that_is_gone_selects_no_more() -> TestResult {
     let ((engine, sender), journal) = (engine().await?, Journal::new());
     for _ in 0..2 {
         engine.install(B, journal.manifold(SETTINGS.select(Settings::limit))).await?;
-        engine.running(&B).await?;
+        engine.running(B).await?;
         engine.replace(B, journal.manifold(())).await?;
-        engine.uninstall(&B).await?;
+        engine.uninstall(B).await?;
     }
     let itself =
         Manifold::builder().inputs(SETTINGS.select(Settings::limit)).run(|_, up| async move {

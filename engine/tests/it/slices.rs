@@ -22,7 +22,7 @@ const MANY: usize = 20_000;
 async fn running(a: &Script) -> Result<(Engine, EventRecorder), Box<dyn std::error::Error>> {
     let engine = test_engine().event_capacity(8 * MANY).build()?;
     engine.install(A, a.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let events = EventRecorder::new(&engine);
     Ok((engine, events))
 }
@@ -74,9 +74,9 @@ async fn a_worker_that_fails_before_its_bounce_is_applied_is_started_once_more()
     let script = Script::new();
     let (engine, mut events) = running(&script).await?;
 
-    let group = and_many(Change::new())?.bounce(&A);
+    let group = and_many(Change::new())?.bounce(A);
     apply_and(&engine, &mut events, group, || script.end(Err("it broke".into()))).await??;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(engine.report().await.workers["a"].starts, 2);
     assert!(is_amid(&engine, &mut events, "/a ended, failed: it broke").await?);
@@ -88,11 +88,11 @@ async fn a_worker_that_ends_after_it_was_replaced_is_not_waited_for() -> TestRes
     let (journal, old) = (Journal::new(), Script::new());
     let (engine, mut events) = running(&old).await?;
     engine.install(B, journal.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     let group = and_many(Change::new().replace(A, Script::new().manifold(())))?;
     apply_and(&engine, &mut events, group, || old.end(Ok(()))).await??;
-    engine.running(&B).await?;
+    engine.running(B).await?;
 
     assert_eq!(journal.lines(), ["start b 1", "stop b", "end b", "start b 2"]);
     assert!(is_amid(&engine, &mut events, "/a ended, done").await?);
@@ -104,7 +104,7 @@ async fn a_worker_that_ends_after_it_was_uninstalled_is_not_waited_for() -> Test
     let script = Script::new();
     let (engine, mut events) = running(&script).await?;
 
-    let group = and_many(Change::new().uninstall(&A))?;
+    let group = and_many(Change::new().uninstall(A))?;
     apply_and(&engine, &mut events, group, || script.end(Err("it broke".into()))).await??;
 
     assert_eq!(state(&engine, "a").await, WorkerState::Absent);
@@ -117,7 +117,7 @@ async fn a_worker_that_uninstalls_itself_before_its_bounce_is_applied_is_gone() 
     let script = Script::new();
     let (engine, mut events) = running(&script).await?;
 
-    let group = and_many(Change::new())?.bounce(&A);
+    let group = and_many(Change::new())?.bounce(A);
     apply_and(&engine, &mut events, group, || script.end(Err(Exit::Uninstall))).await??;
 
     assert_eq!(state(&engine, "a").await, WorkerState::Absent);
@@ -133,7 +133,7 @@ async fn a_worker_that_uninstalls_itself_before_its_replacement_is_replaced() ->
 
     let group = and_many(Change::new())?.replace(A, journal.manifold(()));
     apply_and(&engine, &mut events, group, || old.end(Err(Exit::Uninstall))).await??;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["start a"]);
     assert!(is_amid(&engine, &mut events, "/a ended, uninstall").await?);
@@ -147,7 +147,7 @@ async fn a_replaced_worker_that_uninstalls_itself_does_not_take_the_new_one_out(
 
     let group = and_many(Change::new().replace(A, journal.manifold(())))?;
     apply_and(&engine, &mut events, group, || old.end(Err(Exit::Uninstall))).await??;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(journal.lines(), ["start a"]);
     assert!(is_amid(&engine, &mut events, "/a ended, uninstall").await?);
@@ -164,7 +164,7 @@ async fn a_worker_that_uninstalls_itself_while_a_group_is_checked_is_gone() -> T
         engine.graph().await;
         script.end(Err(Exit::Uninstall));
     };
-    let group = and_many(Change::new().bounce(&A))?;
+    let group = and_many(Change::new().bounce(A))?;
     let (applied, ()) = tokio::join!(engine.apply(group), ended);
 
     applied?;
@@ -212,7 +212,7 @@ async fn what_takes_the_place_of_a_part_stays_when_the_engine_takes_itself_out()
     let page = Script::new();
     let engine = test_engine().show_carriers().event_capacity(8 * MANY).build()?;
     engine.install_nested(Name::<Engine>::new("site"), site_that_gives_up(&page)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let mut events = EventRecorder::new(&engine);
     let stranger = Change::new().install_or_replace(B, Script::new().manifold(()));
     let mut waiting = None;

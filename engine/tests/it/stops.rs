@@ -36,10 +36,10 @@ async fn an_input_is_told_to_stop_only_when_its_users_have_ended() -> TestResult
     slow.stop_after(Duration::from_secs(20));
     engine.install(A, journal.manifold(())).await?;
     engine.install(B, slow.manifold(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     journal.take();
 
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
 
     assert_eq!(journal.lines(), ["stop b", "end b", "stop a", "end a"]);
     Ok(clean_kill(engine).await?)
@@ -51,7 +51,7 @@ async fn a_worker_that_ignores_its_stop_is_dropped_after_its_grace() -> TestResu
     let mut events = EventRecorder::new(&engine);
     script.ignore_stop();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
     stop_all(&engine).await?;
@@ -84,7 +84,7 @@ async fn a_manifolds_grace_takes_the_place_of_the_engines() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.ignore_stop();
     engine.install(A, script.manifold(()).grace(Duration::from_secs(2))).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
     stop_all(&engine).await?;
@@ -98,10 +98,10 @@ async fn a_worker_that_is_uninstalled_has_its_own_grace() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.ignore_stop();
     engine.install(A, script.manifold(()).grace(Duration::from_secs(90))).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
 
     assert_eq!(began.elapsed(), Duration::from_secs(90));
     clean_kill(engine).await?;
@@ -119,7 +119,7 @@ async fn a_worker_that_is_replaced_has_its_own_grace() -> TestResult {
             // It is told to stop only when its user has stopped, after all calls.
             user.stop_after(Duration::from_secs(1));
             engine.install(B, user.manifold(A)).await?;
-            engine.running(&B).await?;
+            engine.running(B).await?;
             let began = Instant::now();
 
             let replace = |grace: &Duration| engine.replace(A, idle().grace(*grace));
@@ -140,7 +140,7 @@ async fn a_kill_deadline_leaves_behind_what_has_not_stopped() -> TestResult {
     let script = Script::new();
     script.ignore_stop();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
     let ended = engine.stop().await;
@@ -158,7 +158,7 @@ async fn a_kill_deadline_names_who_is_left_behind() -> TestResult {
     let script = Script::new();
     script.ignore_stop();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert!(engine.stop().await.is_err());
     events.finish().await?;
@@ -189,8 +189,8 @@ async fn every_wait_names_the_same_workers_that_were_left_behind() -> TestResult
     let engine = test_engine().kill_deadline(Duration::from_secs(5)).build()?;
     engine.install(B, deaf()).await?;
     engine.install(A, deaf()).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
     engine.kill();
 
     let (first, second) = tokio::join!(engine.wait(), engine.wait());
@@ -209,8 +209,8 @@ async fn a_fatal_error_comes_before_what_was_left_behind() -> TestResult {
     deaf.ignore_stop();
     engine.install(A, deaf.manifold(())).await?;
     engine.install(B, broken.manifold(())).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
 
     broken.end(Err(Exit::fatal("it broke")));
     let ended = engine.wait().await;
@@ -226,7 +226,7 @@ async fn of_many_that_were_left_behind_the_text_names_ten() -> TestResult {
     for index in 10..23 {
         let name = Name::<u32>::parse(&format!("w{index}"))?;
         engine.install(name.clone(), deaf()).await?;
-        engine.running(&name).await?;
+        engine.running(name.clone()).await?;
     }
 
     let error = engine.stop().await.err().ok_or("it ended well")?;
@@ -244,7 +244,7 @@ async fn who_did_not_end_in_its_grace_is_named_in_the_final_report() -> TestResu
     slow.stop_after(Duration::from_secs(40));
     engine.install(A, slow.manifold(())).await?;
     engine.install(B, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     stop_all(&engine).await?;
     let report = engine.report().await;
@@ -263,8 +263,8 @@ async fn a_stop_during_a_start_drops_it_at_once_and_is_no_failure() -> TestResul
     script.held().await?;
     let began = Instant::now();
 
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     assert_eq!(began.elapsed(), Duration::from_millis(10));
     assert_eq!(engine.report().await.workers["a"].failures, 0);
@@ -313,7 +313,7 @@ async fn a_kill_ends_a_backoff_and_starts_nothing() -> TestResult {
 async fn the_final_report_stays_after_the_end() -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     clean_kill(engine.clone()).await?;
 
@@ -328,7 +328,7 @@ async fn stopping_is_told_when_the_stop_begins_and_at_any_time_after() -> TestRe
     let (engine, slow) = (test_engine().build()?, Script::new());
     slow.stop_after(Duration::from_secs(5));
     engine.install(A, slow.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
     tokio::select! {
         biased;
@@ -350,7 +350,7 @@ async fn stopping_is_told_when_the_stop_begins_and_at_any_time_after() -> TestRe
 async fn a_fatal_error_is_the_beginning_of_the_stop() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     script.end(Err(Exit::fatal("no disk")));
 
@@ -366,14 +366,14 @@ async fn calls_after_a_kill_are_answered_with_an_error() -> TestResult {
     engine.kill();
 
     let installed = engine.install(B, add_one(A)).await;
-    let bounced = engine.bounce(&A).await;
-    let previewed = engine.preview(Change::new().bounce(&A)).await;
+    let bounced = engine.bounce(A).await;
+    let previewed = engine.preview(Change::new().bounce(A)).await;
     engine.wait().await?;
 
     assert_eq!(installed, Err(ChangeError::Stopped));
     assert_eq!(bounced, Err(ChangeError::Stopped));
     assert_eq!(previewed, Err(ChangeError::Stopped));
-    assert_eq!(engine.running(&A).await, Err(ChangeError::Stopped));
+    assert_eq!(engine.running(A).await, Err(ChangeError::Stopped));
     assert_eq!(engine.settled().await, Err(ChangeError::Stopped));
     assert_eq!(engine.output(A).await, Err(ChangeError::Stopped));
     assert!(engine.graph().await.is_none());
@@ -385,10 +385,10 @@ async fn a_call_that_waits_for_a_worker_is_answered_when_the_engine_is_killed() 
     let (engine, script, name) = (test_engine().build()?, Script::new(), B);
     script.ignore_stop();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let began = Instant::now();
 
-    let ((), running) = tokio::join!(async { engine.kill() }, engine.running(&name));
+    let ((), running) = tokio::join!(async { engine.kill() }, engine.running(name.clone()));
 
     assert_eq!(running, Err(ChangeError::Stopped));
     assert_eq!(began.elapsed(), Duration::ZERO);
@@ -416,7 +416,7 @@ async fn a_worker_is_told_at_once_that_an_input_died_by_itself() -> TestResult {
     let top = Name::<()>::new("top");
     engine.install(top.clone(), user).await?;
     engine.install(C, slow.manifold(top.clone())).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     let mut events = EventRecorder::new(&engine);
 
     script.end(Err("it died".into()));
@@ -448,14 +448,14 @@ async fn who_asks_an_engine_that_has_just_ended_is_answered_before_its_last_repo
 -> TestResult {
     let engine = test_engine().build()?;
     engine.install(A, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     stop_all(&engine).await?;
 
     // Nothing else has run on this thread since the engine has ended.
     tokio::select! {
         biased;
-        refused = engine.preview(Change::new().bounce(&A)) => {
+        refused = engine.preview(Change::new().bounce(A)) => {
             assert!(matches!(refused, Err(ChangeError::Stopped)), "{refused:?}");
         }
         () = std::future::ready(()) => return Err("it waits".into()),

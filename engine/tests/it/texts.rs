@@ -116,7 +116,7 @@ async fn speaking() -> Result<(Engine, Said), Box<dyn std::error::Error>> {
         }
     });
     engine.install(A, speaking).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let said = voices.recv().await.ok_or("no worker")?;
     Ok((engine, said))
 }
@@ -167,7 +167,7 @@ async fn a_note_and_its_origin_without_end_are_cut() -> TestResult {
 async fn who_asks_without_end_is_cut() -> TestResult {
     let (engine, _said) = speaking().await?;
 
-    engine.asked_by(long(), long()).park(&A).await?;
+    engine.asked_by(long(), long()).park(A).await?;
 
     let report = engine.report().await;
     let origin = report.workers["a"].parked_by.as_ref().ok_or("nobody")?;
@@ -185,7 +185,7 @@ async fn a_panic_of_a_reporter_without_end_is_cut() -> TestResult {
         .output(|_| 1_u32)
         .report(move |_| move || async move { panics() });
     engine.install(A, reporting.build()).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let report = engine.report().await;
 

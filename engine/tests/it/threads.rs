@@ -50,7 +50,7 @@ async fn workers_that_never_yield_on_every_thread_are_named_and_left_behind() ->
     for (name, script) in [A, B].into_iter().zip(&scripts) {
         let manifold = script.manifold(()).grace(SHORT).abort_grace(SHORT);
         engine.install(name.clone(), manifold).await?;
-        engine.running(&name).await?;
+        engine.running(name.clone()).await?;
     }
     scripts.iter().for_each(Script::never_yield);
     scripts[0].blocked().await?;
@@ -74,8 +74,8 @@ async fn a_nested_engine_that_no_thread_is_left_to_drop_holds_a_kill_no_longer_t
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     engine.install_nested(SITE, Nested::new(Change::new)).await?;
     engine.install(A, script.manifold(())).await?;
-    engine.running(&SITE).await?;
-    engine.running(&A).await?;
+    engine.running(SITE).await?;
+    engine.running(A).await?;
     script.never_yield();
     script.blocked().await?;
     tokio::time::pause();
@@ -97,16 +97,16 @@ async fn an_engine_reports_while_no_worker_yields() -> TestResult {
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     let script = Script::new();
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.never_yield();
     script.blocked().await?;
     engine.provide(B, 1).await?;
 
-    let bounced = engine.bounce(&A).await;
+    let bounced = engine.bounce(A).await;
 
     let report = engine.report().await;
     script.release();
-    engine.running(&A).await?;
+    engine.running(A).await?;
     assert_eq!(bounced, Err(ChangeError::Stuck { name: "a".to_owned() }));
     assert_eq!(report.left_behind, ["/a"]);
     Ok(clean_kill(engine).await?)
@@ -118,7 +118,7 @@ async fn a_wait_for_rest_ends_with_the_engine_though_workers_block_all_their_thr
     let (workers, script) = (WorkerRuntime::new(1)?, Script::new());
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.never_yield();
     script.blocked().await?;
     let asking = engine.clone();
@@ -138,12 +138,12 @@ async fn a_stuck_worker_is_started_again_only_when_it_has_ended() -> TestResult 
     let (engine, script) = (test_engine().workers_on(workers.handle()?).build()?, Script::new());
     let mut events = EventRecorder::new(&engine);
     engine.install(A, script.manifold(()).grace(SHORT).abort_grace(SHORT)).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.never_yield();
     script.blocked().await?;
 
     let asking = engine.clone();
-    let bounced = async move { asking.bounce(&A).await };
+    let bounced = async move { asking.bounce(A).await };
     let released = async {
         events.wait_for_kind("/a", |kind| *kind == EventKind::Stuck).await?;
         assert_eq!(engine.report().await.workers["a"].starts, 1);
@@ -168,16 +168,16 @@ async fn a_stuck_worker_does_not_hold_up_its_inputs() -> TestResult {
     let (journal, script) = (Journal::new(), Script::new());
     engine.install(A, journal.manifold(())).await?;
     engine.install(B, script.manifold(A).grace(SHORT).abort_grace(SHORT)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     script.never_yield();
     script.blocked().await?;
 
-    engine.bounce(&A).await?;
-    engine.running(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
 
     let stuck = state(&engine, "b").await;
     script.release();
-    engine.running(&B).await?;
+    engine.running(B).await?;
     assert_eq!(stuck, WorkerState::Stuck);
     assert_eq!(journal.starts("a"), 2);
     Ok(clean_kill(engine).await?)
@@ -205,8 +205,8 @@ async fn a_reporter_that_blocks_its_thread_is_named_and_delays_nobody() -> TestR
     });
     engine.install(A, quiet.report_deadline(Duration::from_millis(200))).await?;
     engine.install(LOUD, reporting(|| "here")).await?;
-    engine.running(&A).await?;
-    engine.running(&LOUD).await?;
+    engine.running(A).await?;
+    engine.running(LOUD).await?;
 
     let report = engine.report().await;
 
@@ -249,9 +249,9 @@ async fn a_value_whose_drop_blocks_holds_up_no_call() -> TestResult {
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     let (release, held) = mpsc::channel::<()>();
     engine.provide(heavy.clone(), Arc::new(Heavy(Arc::new(Mutex::new(held))))).await?;
-    engine.running(&heavy).await?;
+    engine.running(heavy.clone()).await?;
 
-    let uninstalled = engine.uninstall(&heavy);
+    let uninstalled = engine.uninstall(heavy.clone());
     engine.provide(A, 1).await?;
     let value = engine.output(A).await?;
 
@@ -270,7 +270,7 @@ async fn many_workers_on_many_threads_stop_in_order() -> TestResult {
     for pair in names.windows(2) {
         engine.install(pair[1].clone(), journal.manifold(&pair[0])).await?;
     }
-    engine.running(&names[49]).await?;
+    engine.running(names[49].clone()).await?;
 
     clean_kill(engine).await?;
 
@@ -290,7 +290,7 @@ fn an_engine_whose_runtime_is_dropped_restarts_nothing() -> TestResult {
             .policy(Policy { backoff, bounce_delay: Duration::ZERO, ..Policy::default() })
             .build()?;
         engine.install(A, journal.manifold(())).await?;
-        engine.running(&A).await?;
+        engine.running(A).await?;
         Ok::<_, Box<dyn std::error::Error>>(engine)
     })?;
 
@@ -373,7 +373,7 @@ async fn an_engine_whose_workers_runtime_is_gone_ends_with_an_error() -> TestRes
     let engine = engine.workers_on(workers.handle()?).build()?;
     let journal = Journal::new();
     engine.install(A, journal.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     drop(workers);
     let error = engine.wait().await.err().ok_or("it ended well")?;
@@ -411,8 +411,8 @@ async fn lost_workers()
     let (deaf, release) = deaf();
     engine.install(A, deaf).await?;
     engine.install(B, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
 
     drop(workers);
     events.wait_for_kind("/b", was_dropped).await?;
@@ -466,7 +466,7 @@ async fn a_value_whose_drop_panics_harms_no_engine_whose_workers_runtime_is_gone
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     let bomb = Manifold::builder().start(|(), _| async { Ok(Idle) }).output(|_| Bomb).build();
     engine.install(BOMB, bomb).await?;
-    engine.running(&BOMB).await?;
+    engine.running(BOMB).await?;
 
     drop(workers);
     let error = engine.wait().await.err().ok_or("it ended well")?;
@@ -496,13 +496,13 @@ async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestRe
     engine.install_nested(SITE, site.manifold(|site| site.abort_grace(SHORT))).await?;
     begins.recv().await.ok_or("it was not begun")?;
 
-    let bounced = engine.bounce(&SITE);
+    let bounced = engine.bounce(SITE);
     let is_next =
         |kind: &EventKind| matches!(kind, EventKind::Stuck | EventKind::Starting { generation: 2 });
     let next = events.wait_for_kind("/site", is_next).await?;
     drop(release);
     assert!(matches!(bounced.await, Err(ChangeError::Stuck { .. })));
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
 
     assert_eq!(next.kind, EventKind::Stuck);
     assert_eq!(journal.lines(), ["begin", "end", "begin", "end"]);

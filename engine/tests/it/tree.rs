@@ -32,13 +32,13 @@ fn site() -> Manifold {
 
 #[tokio::test]
 async fn an_engine_finds_those_nested_in_it() -> Result<(), Box<dyn Error>> {
-    let engine = Engine::builder().name(&NAME).build()?;
+    let engine = Engine::builder().name(NAME).build()?;
     engine.install(SITE, site()).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
 
     let nested = engine.engine_at("/agent/site").ok_or("it is not found")?;
 
-    nested.running(&PAGE).await?;
+    nested.running(PAGE).await?;
     let engines = engine.engines();
     let paths: Vec<_> = engines.iter().map(Engine::path).collect();
     assert_eq!(paths, ["/agent", "/agent/site"]);
@@ -49,18 +49,18 @@ async fn an_engine_finds_those_nested_in_it() -> Result<(), Box<dyn Error>> {
 
 #[tokio::test]
 async fn a_nested_engine_that_was_bounced_is_found_anew() -> Result<(), Box<dyn Error>> {
-    let engine = Engine::builder().name(&NAME).build()?;
+    let engine = Engine::builder().name(NAME).build()?;
     engine.install(SITE, site()).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
     let before = engine.engine_at("/agent/site").ok_or("it is not found")?;
 
-    engine.bounce(&SITE).await?;
+    engine.bounce(SITE).await?;
     engine.settled().await?;
     before.wait().await?;
     drop(before);
 
     let after = engine.engine_at("/agent/site").ok_or("it is not found")?;
-    after.running(&PAGE).await?;
+    after.running(PAGE).await?;
     stop_all(&engine).await
 }
 
@@ -83,7 +83,7 @@ async fn an_engine_that_has_ended_is_not_listed_though_a_stop_of_it_is_kept()
     let kept = handed_out.recv().await.ok_or("no page was started")?;
     assert_eq!(engine.engines().len(), 2);
 
-    engine.uninstall(&site).await?;
+    engine.uninstall(site.clone()).await?;
 
     assert!(kept.is_stopped());
     assert_eq!(engine.engines().iter().map(Engine::path).collect::<Vec<_>>(), ["/"]);
@@ -106,7 +106,7 @@ fn a_nested_engine_beside_its_engine_reports_while_no_worker_yields() -> Result<
         }));
         is_taken.await?;
         engine.install(SITE, site().beside_engine()).await?;
-        timeout(Duration::from_secs(60), engine.running(&SITE)).await??;
+        timeout(Duration::from_secs(60), engine.running(SITE)).await??;
         let report = engine.report().await;
         drop(release);
         stop_all(&engine).await?;

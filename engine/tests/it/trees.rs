@@ -119,8 +119,8 @@ async fn disturb(engine: &Engine, world: &World, random: &mut SmallRng) {
     let call = match random.random_range(0..20) {
         0..4 => return world.strike(path),
         4..8 => {
-            drop(around.park(&name));
-            around.unpark(&name)
+            drop(around.park(name.clone()));
+            around.unpark(name.clone())
         }
         8 => {
             if let Some(nested) = engine.engine_at(&format!("{outer}/{nested}")) {
@@ -136,7 +136,7 @@ async fn disturb(engine: &Engine, world: &World, random: &mut SmallRng) {
                 _ => Change::new().replace_nested(CELL, cell(world, random)),
             })
         }
-        _ => around.bounce(&name),
+        _ => around.bounce(name.clone()),
     };
     if random.random() {
         // Who is stuck may be waited for.
@@ -158,7 +158,7 @@ async fn rest(engine: &Engine, world: &World) -> TestResult {
         // One that was killed is done, and is not wanted again before something changes.
         let around = engine.engine_at(place).ok_or(format!("{place} is gone"))?;
         if state(&around, name).await == Some(WorkerState::Done) {
-            around.bounce(&Name::<()>::new(name)).await?;
+            around.bounce(Name::<()>::new(name)).await?;
         }
     }
     world.release(Instant::now() + Duration::from_secs(3600));

@@ -33,7 +33,7 @@ fn a_change_is_made_though_the_engines_thread_is_taken_and_a_ping_is_not_answere
     runtime.block_on(async {
         let engine = test_engine().build()?;
         engine.install(A, script.manifold(())).await?;
-        engine.running(&A).await?;
+        engine.running(A).await?;
         engine.settled().await?;
         script.never_yield();
         script.blocked().await?;
@@ -109,7 +109,7 @@ async fn holding(held: &Arc<()>) -> Result<Engine, Box<dyn std::error::Error>> {
         }
     });
     engine.install(A, idle).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     Ok(engine)
 }
 

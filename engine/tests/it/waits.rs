@@ -51,7 +51,7 @@ async fn what_a_start_awaits_through_the_engine_shows_in_why_and_graph() -> Test
     assert_eq!((awaited.len(), &*awaited[0].user, &*awaited[0].input), (1, "a", "b"));
 
     engine.provide(ALPHA, 1).await?;
-    engine.running(&C).await?;
+    engine.running(C).await?;
     let graph = engine.graph().await.ok_or("no graph")?;
     assert!(graph.edges.iter().all(|edge| edge.need != "awaited"), "{graph:?}");
     Ok(clean_kill(engine).await?)
@@ -80,7 +80,7 @@ async fn a_start_that_waits_for_itself_is_refused() -> TestResult {
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
     let itself = Manifold::builder().inputs(EngineInput).run(|engine: Engine, up| async move {
-        engine.running(&ALPHA).await?;
+        engine.running(ALPHA).await?;
         up.ready(()).wait().await;
         Ok(())
     });
@@ -157,7 +157,7 @@ async fn what_a_start_says_that_it_awaits_shows_as_long_as_it_does() -> TestResu
     let chain = "/b waits for /a, which is starting, and waits for the gate \"upgraded\"";
     assert_eq!(why(&engine, "b").await?, chain);
     gate.send_replace(true);
-    engine.running(&B).await?;
+    engine.running(B).await?;
     assert_eq!(why(&engine, "a").await?, "/a is running");
     Ok(clean_kill(engine).await?)
 }
@@ -194,7 +194,7 @@ async fn a_wait_that_an_end_closes_to_a_circle_is_refused() -> TestResult {
     all_wait().await;
     let mut events = EventRecorder::new(&engine);
 
-    engine.bounce(&B).await?;
+    engine.bounce(B).await?;
 
     let failed = |kind: &EventKind| matches!(kind, EventKind::Ended { error: Some(_), .. });
     let ended = events.wait_for(|event| failed(&event.kind)).await?.to_string();

@@ -16,10 +16,10 @@ fn a_worker_that_keeps_the_loop_from_its_turn_is_named() -> TestResult {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let log = log();
     runtime.block_on(async {
-        let engine = test_engine().name(&Name::new("shared")).build()?;
+        let engine = test_engine().name(Name::new("shared")).build()?;
         let script = Script::new();
         engine.install(A, script.manifold(())).await?;
-        engine.running(&A).await?;
+        engine.running(A).await?;
         script.never_yield();
         script.blocked().await?;
 
@@ -39,7 +39,7 @@ fn a_worker_that_keeps_the_loop_from_its_turn_is_named() -> TestResult {
 fn a_loop_that_nothing_drives_is_said_to_wait() -> TestResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let log = log();
-    let engine = runtime.block_on(async { test_engine().name(&Name::new("idle")).build() })?;
+    let engine = runtime.block_on(async { test_engine().name(Name::new("idle")).build() })?;
 
     engine.kill();
     let others = tokio::runtime::Builder::new_current_thread().build()?;
@@ -56,7 +56,7 @@ async fn a_worker_that_blocks_its_thread_is_told_apart_from_one_that_runs() -> T
     let engine = test_engine().workers_on(workers.handle()?).build()?;
     let script = Script::new();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     let before = engine.report().await;
 
     script.never_yield();

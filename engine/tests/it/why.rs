@@ -35,11 +35,11 @@ async fn who_has_parked_a_worker_and_why_is_told_while_it_is_parked() -> TestRes
     let engine = test_engine().build()?;
     engine.install(A, Script::new().manifold(())).await?;
     engine.install(B, add_one(A)).await?;
-    engine.running(&B).await?;
+    engine.running(B).await?;
     let ada = engine.asked_by("ada", "a new disk");
     let why = async || engine.why("b").await.map(|why| why.to_string()).unwrap_or_default();
 
-    ada.park(&A).await?;
+    ada.park(A).await?;
     let parked = "/b waits for /a, which is parked (ada: a new disk)";
     assert_eq!(why().await, parked);
     let report = engine.report().await;
@@ -48,18 +48,18 @@ async fn who_has_parked_a_worker_and_why_is_told_while_it_is_parked() -> TestRes
     assert_eq!(by, Some(("ada", "a new disk")));
 
     // Who parks it anew without a word is not ada.
-    engine.park(&A).await?;
+    engine.park(A).await?;
     assert_eq!(why().await, "/b waits for /a, which is parked");
-    ada.park(&A).await?;
+    ada.park(A).await?;
     assert_eq!(why().await, parked);
 
     // Nor has ada parked it once it is unparked or taken out; a new manifold stays parked.
-    engine.unpark(&A).await?;
+    engine.unpark(A).await?;
     assert_eq!(engine.report().await.workers["a"].parked_by, None);
-    ada.park(&A).await?;
+    ada.park(A).await?;
     engine.replace(A, Script::new().manifold(())).await?;
     assert_eq!(why().await, parked);
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
     assert_eq!(why().await, "/b waits for /a, which is not installed");
     Ok(clean_kill(engine).await?)
 }
@@ -75,13 +75,13 @@ async fn why_gives_no_error_of_the_past_as_the_cause() -> TestResult {
     let why = async |name| engine.why(name).await.map(|why| why.to_string());
     assert_eq!(why("a").await.as_deref(), Some("/a misses something: a licence"));
 
-    engine.bounce(&A).await?;
-    engine.running(&B).await?;
-    engine.bounce(&A).await?;
+    engine.bounce(A).await?;
+    engine.running(B).await?;
+    engine.bounce(A).await?;
     assert_eq!(why("a").await.as_deref(), Some("/a is delayed; next try in 1.0 s"));
     assert!(!engine.report().await.to_string().contains("licence"));
 
-    engine.uninstall(&A).await?;
+    engine.uninstall(A).await?;
     let waits = "/b waits for /a, which is not installed";
     assert_eq!(why("b").await.as_deref(), Some(waits));
     Ok(clean_kill(engine).await?)
@@ -151,8 +151,8 @@ async fn a_worker_that_does_not_end_is_not_stuck_for_an_error_of_the_past() -> T
         },
     );
     engine.install(A, keeps).await?;
-    engine.running(&A).await?;
-    let bouncing = engine.bounce(&A);
+    engine.running(A).await?;
+    let bouncing = engine.bounce(A);
     wait_for_state(&engine, "a", WorkerState::Stuck).await?;
 
     let why = engine.why("a").await.ok_or("no a")?.to_string();
@@ -161,7 +161,7 @@ async fn a_worker_that_does_not_end_is_not_stuck_for_an_error_of_the_past() -> T
     assert!(!engine.report().await.to_string().contains("disk"));
     drop(kept.lock().take());
     assert!(bouncing.await.is_err());
-    engine.running(&A).await?;
+    engine.running(A).await?;
     drop(kept.lock().take());
     engine.kill();
     Ok(engine.wait().await?)
@@ -175,10 +175,10 @@ async fn the_end_of_a_replaced_worker_is_no_error_of_the_new_manifold() -> TestR
         Err("cannot flush".into())
     });
     engine.install(A, fails_to_stop).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     engine.replace(A, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     assert_eq!(engine.report().await.workers["a"].error, None);
     Ok(clean_kill(engine).await?)

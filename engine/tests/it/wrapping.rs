@@ -73,7 +73,7 @@ async fn every_step_of_a_worker_is_asked_about() -> TestResult {
     let engine = engine(&journal, |_, _| Poll::Ready(None))?;
 
     engine.install(BASE, journal.manifold(())).await?;
-    engine.running(&BASE).await?;
+    engine.running(BASE).await?;
     clean_kill(engine).await?;
 
     let lines = [
@@ -96,7 +96,7 @@ async fn the_declared_inputs_are_seen() -> TestResult {
     let engine = engine(&journal, |_, _| Poll::Ready(None))?;
 
     engine.install(TOP, journal.manifold(BASE.optional())).await?;
-    engine.running(&TOP).await?;
+    engine.running(TOP).await?;
     engine.install(BASE, journal.manifold(())).await?;
     engine.settled().await?;
 
@@ -117,7 +117,7 @@ async fn the_inputs_of_checks_are_seen_too() -> TestResult {
 
     engine.install(SITE, journal.manifold(())).await?;
     engine.install(TOP, outer).await?;
-    engine.running(&TOP).await?;
+    engine.running(TOP).await?;
 
     let line = r#"wrap /top [("base", "optional", false), ("site", "required", true)]"#;
     assert!(journal.lines().contains(&line.to_owned()), "{journal:?}");
@@ -166,7 +166,7 @@ async fn a_worker_that_is_held_up_when_it_is_told_to_stop_is_dropped_after_its_g
     let held: Arc<Mutex<bool>> = Arc::default();
     let engine = test_engine().wrap(Arc::new(Holds(Arc::clone(&held)))).build()?;
     engine.install(BASE, journal.manifold(())).await?;
-    engine.running(&BASE).await?;
+    engine.running(BASE).await?;
     let began = tokio::time::Instant::now();
 
     *held.lock() = true;
@@ -282,7 +282,7 @@ async fn what_stands_around_a_worker_whose_drop_panics_is_dropped_before_its_end
         if ends_by_itself {
             events.wait_for_kind("/base", |kind| matches!(kind, EventKind::Ended { .. })).await?;
         } else {
-            engine.running(&BASE).await?;
+            engine.running(BASE).await?;
         }
         stop_all(&engine).await?;
         events.finish().await?;
@@ -304,13 +304,13 @@ async fn workers_of_nested_engines_are_wrapped_too() -> TestResult {
         .start_with(inner, |inner, (), ctx| async move {
             let nested = test_engine().build_nested(&ctx)?;
             nested.install(BASE, inner.manifold(())).await?;
-            nested.running(&BASE).await?;
+            nested.running(BASE).await?;
             Ok(nested)
         })
         .build();
 
     engine.install(SITE, site).await?;
-    engine.running(&SITE).await?;
+    engine.running(SITE).await?;
 
     assert!(journal.lines().contains(&"wrap /site/base []".to_owned()));
     Ok(clean_kill(engine).await?)

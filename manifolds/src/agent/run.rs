@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Engine, EngineError, Exit, Name};
-use crankcase_status::{ControlConfig, StateLock, locate};
+use crankcase_status::{ControlConfig, StateLock};
 use crankcase_workers::SignalHandle;
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -27,7 +27,7 @@ impl AgentBuilder {
         let signals = Listening::begin(runtimes.frame.handle(), self.signals_apart)?;
         let engine = self
             .engine
-            .name(&self.name)
+            .name(self.name.clone())
             .workers_on(runtimes.workers.handle().clone())
             .kill_deadline(self.stop_deadline)
             .build()?;
@@ -92,12 +92,10 @@ async fn serve(
     lock: Arc<StateLock>,
     bounds: ControlConfig,
 ) -> Result<Engine, AgentError> {
-    let found = engine.clone();
-    let addresses = Arc::new(move |path: &str| locate(&found, path));
-    let config = control::Config { lock, engine: engine.clone(), addresses, bounds };
+    let config = control::Config { lock, engine: engine.clone(), bounds };
     let frame = {
         let _runtime = runtime.enter();
-        Engine::builder().name(&Name::new("frame")).kill_deadline(LAST_GRACE).build()?
+        Engine::builder().name(Name::new("frame")).kill_deadline(LAST_GRACE).build()?
     };
     frame.install(CONTROL, control::manifold(config)?).await?;
     Ok(frame)

@@ -77,7 +77,7 @@ impl Wiring {
             };
             self.installed.insert(name, installed);
         }
-        Ok(before.values().fold(change, |change, gone| change.uninstall(&gone.name)))
+        Ok(before.values().fold(change, |change, gone| change.uninstall(gone.name.clone())))
     }
 
     /// Hands their new declarations to the resources that were left in place.

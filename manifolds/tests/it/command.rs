@@ -42,7 +42,7 @@ async fn failure(
 
     mend()?;
 
-    guarded(engine.running(&COMMAND)).await?;
+    guarded(engine.running(COMMAND)).await?;
     clean_kill(engine).await?;
     Ok(text)
 }
@@ -176,12 +176,12 @@ async fn a_process_that_ignores_its_stop_signal_is_killed_and_started_again() ->
     process.grace = Duration::from_millis(1);
     let engine = test_engine().build()?;
     engine.install(COMMAND, manifold(process)?).await?;
-    guarded(engine.running(&COMMAND)).await?;
+    guarded(engine.running(COMMAND)).await?;
 
-    guarded(engine.bounce(&COMMAND)).await?;
+    guarded(engine.bounce(COMMAND)).await?;
     let first = fs::read_to_string(&pids)?.lines().next().ok_or("no pid")?.to_owned();
     assert!(!fs::exists(format!("/proc/{first}"))?);
-    guarded(engine.running(&COMMAND)).await?;
+    guarded(engine.running(COMMAND)).await?;
 
     assert_eq!(fs::read_to_string(&pids)?.lines().count(), 2);
     let report = guarded(engine.report()).await;

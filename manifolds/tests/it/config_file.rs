@@ -61,7 +61,7 @@ async fn a_bad_version_is_in_the_report_with_its_place() -> TestResult {
     let path = folder.path().join("limits.yaml");
     fs::write(&path, "depth: 1")?;
     let engine = engine(&path).await?;
-    guarded(engine.running(&LIMITS)).await?;
+    guarded(engine.running(LIMITS)).await?;
     let mut events = EventRecorder::new(&engine);
 
     fs::write(&path, "depth: deep")?;
@@ -87,7 +87,7 @@ async fn a_file_that_comes_late_is_found() -> TestResult {
     assert!(error.text.contains("No such file or directory"), "{}", error.text);
 
     fs::write(&path, "depth: 4")?;
-    engine.bounce(&LIMITS).await?;
+    engine.bounce(LIMITS).await?;
 
     assert_eq!(guarded(engine.output(LIMITS).into_future()).await?.depth, 4);
     Ok(clean_kill(engine).await?)
@@ -99,10 +99,10 @@ async fn a_bounce_with_a_bad_file_keeps_the_last_good_version() -> TestResult {
     let path = folder.path().join("limits.yaml");
     fs::write(&path, "depth: 1")?;
     let engine = engine(&path).await?;
-    guarded(engine.running(&LIMITS)).await?;
+    guarded(engine.running(LIMITS)).await?;
     fs::remove_file(&path)?;
 
-    guarded(engine.bounce(&LIMITS)).await?;
+    guarded(engine.bounce(LIMITS)).await?;
 
     assert_eq!(guarded(engine.output(LIMITS).into_future()).await?.depth, 1);
     Ok(clean_kill(engine).await?)
@@ -132,10 +132,10 @@ async fn two_generations_never_judge_a_file_at_once() -> TestResult {
     guarded(told.recv()).await.ok_or("it is not judged")?;
 
     // It answers that the worker is stuck.
-    drop(engine.bounce(&LIMITS));
+    drop(engine.bounce(LIMITS));
     guarded(wait_for_state(&engine, "limits", WorkerState::Stuck)).await?;
     drop(release);
-    guarded(engine.running(&LIMITS).into_future()).await?;
+    guarded(engine.running(LIMITS).into_future()).await?;
 
     assert_eq!(journal.lines()[..3], ["begins", "ends", "begins"]);
     Ok(engine.stop().await?)
@@ -147,10 +147,10 @@ async fn a_watcher_that_is_bounced_bounces_no_config_file() -> TestResult {
     let path = folder.path().join("limits.yaml");
     fs::write(&path, "depth: 1")?;
     let engine = engine(&path).await?;
-    guarded(engine.running(&LIMITS)).await?;
+    guarded(engine.running(LIMITS)).await?;
     let mut depths = engine.output(LIMITS).follow().await?;
 
-    guarded(engine.bounce(&WATCHES)).await?;
+    guarded(engine.bounce(WATCHES)).await?;
     fs::write(&path, "depth: 2")?;
 
     while guarded(depths.changed()).await?.is_none_or(|limits| limits.depth != 2) {}

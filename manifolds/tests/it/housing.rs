@@ -43,7 +43,7 @@ async fn a_worker_runs_only_while_all_its_flags_are_set() -> TestResult {
     assert_eq!(journal.lines(), [""; 0]);
 
     migrated.set(Flag::SET);
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
     upgraded.set(Flag::UNSET);
     wait_for_state(&engine, "web", WorkerState::Missing).await?;
 
@@ -67,13 +67,13 @@ async fn a_lockdown_stops_who_occupies_and_who_depends_on_them_first() -> TestRe
     let locked = why(&engine, "web").await;
 
     fortress.guard().unlock();
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
     assert_eq!(fortress.guests(), 1);
     fortress.guard().lockdown().await?;
     let at_lockdown = journal.take();
     wait_for_state(&engine, "store", WorkerState::Missing).await?;
     fortress.guard().unlock();
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
 
     let text = "/web waits for /store, which misses something: fortress \"fortress\" is locked";
     assert_eq!(locked.as_deref(), Some(text));
@@ -113,7 +113,7 @@ async fn a_lockdown_too_short_to_be_seen_keeps_nobody_out() -> TestResult {
 
     let housed = housing.decorate(journal.manifold(()));
     engine.install(WEB, housed.admitted((), short)).await?;
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
 
     assert_eq!(journal.lines(), ["ask", "ask", "start web"]);
     Ok(clean_kill(engine).await?)
@@ -126,14 +126,14 @@ async fn a_shared_fortress_outlives_its_worker_and_another_does_not() -> TestRes
     engine.install(FORTRESS, fortress::shared(fortress.clone())).await?;
     engine.install(WEB, housing.decorate(journal.manifold(()))).await?;
     fortress.guard().unlock();
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
 
-    engine.bounce(&FORTRESS).await?;
-    engine.running(&WEB).await?;
+    engine.bounce(FORTRESS).await?;
+    engine.running(WEB).await?;
     assert_eq!(fortress.guests(), 1);
     engine.replace(FORTRESS, fortress::manifold()).await?;
     let guest = engine.output(FORTRESS).await?;
-    engine.bounce(&FORTRESS).await?;
+    engine.bounce(FORTRESS).await?;
 
     assert_eq!(guest.visit().await.err(), Some(FortressError::Ended));
     Ok(clean_kill(engine).await?)
@@ -181,13 +181,13 @@ async fn housings_nest_in_any_order_and_leave_the_manifold_alone() -> TestResult
 
         engine.install(WEB, decorate(&flags, &both, inner.clone())).await?;
         engine.install(PLAIN, inner).await?;
-        engine.running(&PLAIN).await?;
+        engine.running(PLAIN).await?;
         wait_for_state(&engine, "web", WorkerState::Missing).await?;
         upgraded.set(Flag::SET);
         sleep(Duration::from_secs(1)).await;
         assert_eq!((journal.starts("web"), journal.starts("plain")), (0, 1));
         fortress.guard().unlock();
-        engine.running(&WEB).await?;
+        engine.running(WEB).await?;
 
         let report = engine.report().await;
         let names = |worker: &str| -> Vec<_> {
@@ -215,8 +215,8 @@ async fn a_gate_lets_a_housed_worker_start_once_it_is_unlocked() -> TestResult {
         wait_for_state(&engine, "web", WorkerState::Missing).await?;
 
         engine.output(GATE.output::<Unlocker>()).await?.unlock();
-        engine.running(&WEB).await?;
-        engine.bounce(&GATE).await?;
+        engine.running(WEB).await?;
+        engine.bounce(GATE).await?;
         engine.settled().await?;
 
         // A gate of its own is locked again; a shared one is not.

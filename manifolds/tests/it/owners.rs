@@ -110,13 +110,13 @@ async fn a_child_that_fails_bounces_those_who_use_its_catacomb() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     engine.install(SESSIONS, catacomb::manifold(CatacombConfig::default())).await?;
     engine.install(WEB, journal.manifold(SESSIONS.output::<()>())).await?;
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
 
     let sessions = engine.output(SESSIONS).await?;
     sessions.spawn("session", async |_stop| Err("the peer is gone".into()))?;
     wait_for_state(&engine, "sessions", WorkerState::BackingOff).await?;
     let why = engine.why("web").await.map(|why| why.to_string());
-    engine.running(&WEB).await?;
+    engine.running(WEB).await?;
 
     let text = "/web waits for /sessions, which failed once: the peer is gone; next try in 1.0 s";
     assert_eq!(why.as_deref(), Some(text));
@@ -135,11 +135,11 @@ async fn a_value_that_is_set_bounces_who_requires_it_and_begins_anew_unless_it_i
         let shared = value::shared(ValueHandle::new(1_u32));
         engine.install(LEVEL, if is_shared { shared } else { value::manifold(1_u32) }).await?;
         engine.install(WEB, journal.manifold(LEVEL)).await?;
-        engine.running(&WEB).await?;
+        engine.running(WEB).await?;
 
         engine.output(LEVEL.output::<ValueHandle<u32>>()).await?.set(2);
         sleep(Duration::from_secs(1)).await;
-        engine.bounce(&LEVEL).await?;
+        engine.bounce(LEVEL).await?;
         sleep(Duration::from_secs(1)).await;
 
         let mut starts = journal.lines();
@@ -168,9 +168,9 @@ async fn what_is_made_with_a_worker_is_offered_by_each_generation() -> TestResul
     engine.provide(ROOT, "/srv".to_owned()).await?;
     let first = engine.output(PAGE).await?;
 
-    engine.bounce(&PAGE).await?;
+    engine.bounce(PAGE).await?;
     let why = wait_for_state(&engine, "page", WorkerState::BackingOff).await;
-    engine.running(&PAGE).await?;
+    engine.running(PAGE).await?;
 
     why?;
     assert_eq!((first.as_str(), engine.output(PAGE).await?.as_str()), ("/srv 1", "/srv 3"));

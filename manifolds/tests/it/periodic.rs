@@ -25,7 +25,7 @@ async fn each_turn_gets_the_inputs_and_the_report_counts_them() -> TestResult {
         let tx = tx.clone();
         async move { Ok(tx.send((store, turn.number))?) }
     })?;
-    let started = start(manifold, Stubs::new().value(&STORE, "here")).await?;
+    let started = start(manifold, Stubs::new().value(STORE, "here")).await?;
 
     for number in 0..3 {
         assert_eq!(turns.recv().await, Some(("here", number)));

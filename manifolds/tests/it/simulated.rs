@@ -254,7 +254,7 @@ impl Manifests {
     /// Returns the agent's tree as a simulation.
     fn simulation(&self) -> Simulation<'_> {
         let simulation = Simulation::new(|setup| self.install(setup));
-        let simulation = simulation.engine(|engine| engine.name(&Name::new("agent")));
+        let simulation = simulation.engine(|engine| engine.name(Name::new("agent")));
         // The nested engine has a grace of an hour, and may hang; its workers have theirs after it.
         simulation.stops_within(Duration::from_secs(3 * 3600))
     }

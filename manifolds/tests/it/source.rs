@@ -47,7 +47,7 @@ impl Kept {
         let signals = Signals::new()?;
         engine.provide(SIGNALS, signals.handle()).await?;
         engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
-        engine.running(&WATCHES).await?;
+        engine.running(WATCHES).await?;
         let (told, names) = watch::channel(String::new());
         Ok(Self { folder, path, engine, signals: Bare::run(signals), files, names, told })
     }

@@ -414,7 +414,7 @@ where
 {
     let builder = Manifold::builder().inputs(A).offers::<(u32,)>();
     let manifold = builder.run(move |a, up| does(up, a));
-    async move { Conformance::of(manifold, || Stubs::new().value(&A, 7)).check().await }
+    async move { Conformance::of(manifold, || Stubs::new().value(A, 7)).check().await }
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ fn following() -> Manifold {
 #[tokio::test(start_paused = true)]
 async fn inputs_come_change_go_and_come_again() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let (mut a, mut b) = (harness.input(&A), harness.input(&B));
+    let (mut a, mut b) = (harness.input(A), harness.input(B));
 
     harness.expect_waiting("/subject waits for /a, which is not installed").await?;
     a.come(1).await?;
@@ -54,7 +54,7 @@ async fn inputs_come_change_go_and_come_again() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_input_that_fails_is_lost_until_it_comes_again() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     a.come(1).await?;
     harness.expect_start().await?;
 
@@ -72,7 +72,7 @@ async fn an_input_that_fails_is_lost_until_it_comes_again() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_input_can_fail_from_the_beginning() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
 
     a.fail("it cannot be reached").await?;
 
@@ -84,7 +84,7 @@ async fn an_input_can_fail_from_the_beginning() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_changing_input_publishes_its_values() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.changing(&A);
+    let mut a = harness.changing(A);
     a.come(1).await?;
     harness.expect_start().await?;
 
@@ -100,7 +100,7 @@ async fn a_changing_input_publishes_its_values() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_live_input_bounces_nobody() -> TestResult {
     let mut harness = Harness::new(following()).await?;
-    let mut a = harness.changing(&A);
+    let mut a = harness.changing(A);
     harness.expect_start().await?;
 
     a.come(1).await?;
@@ -135,7 +135,7 @@ async fn reports_can_be_looked_at() -> TestResult {
         .start(|_a, _ctx| async move { Ok(Script::new().worker("it")) })
         .report(|_| || async { serde_json::json!({ "all": "well" }) })
         .build();
-    let mut harness = Harness::among(manifold, Stubs::new().value(&A, 1)).await?;
+    let mut harness = Harness::among(manifold, Stubs::new().value(A, 1)).await?;
     harness.expect_start().await?;
 
     let own = harness.own_report().await?;
@@ -148,7 +148,7 @@ async fn reports_can_be_looked_at() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn what_was_expected_and_what_happened_is_told_with_the_journal() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     a.come(1).await?;
     harness.expect_start().await?;
     harness.journal().note("the test goes on");
@@ -193,7 +193,7 @@ async fn an_end_where_a_start_was_expected_is_told() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_stop_where_an_end_was_expected_is_told() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     a.come(1).await?;
     harness.expect_start().await?;
     a.go().await?;
@@ -208,7 +208,7 @@ async fn a_stop_where_an_end_was_expected_is_told() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_bounce_where_quiet_was_expected_is_told() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let (mut a, mut b) = (harness.input(&A), harness.input(&B));
+    let (mut a, mut b) = (harness.input(A), harness.input(B));
     a.come(1).await?;
     harness.expect_start().await?;
     b.come(1).await?;
@@ -223,7 +223,7 @@ async fn a_bounce_where_quiet_was_expected_is_told() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn another_output_and_another_reason_are_told() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     let reason = harness.expect_waiting("/subject is parked").await.err().ok_or("it is")?;
     a.come(3).await?;
     harness.expect_start().await?;
@@ -244,7 +244,7 @@ async fn another_output_and_another_reason_are_told() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_input_of_another_type_is_refused() -> TestResult {
     let harness = Harness::new(sum()).await?;
-    let mut text = harness.input(&Name::<String>::new("a"));
+    let mut text = harness.input(Name::<String>::new("a"));
 
     let error = text.come("one".to_owned()).await.err().ok_or("it fits")?;
 
@@ -261,11 +261,11 @@ async fn one_of_two_outputs_of_a_name_is_refused_with_the_way_to_give_both() -> 
     let hint = "; a name of several outputs is given all of them at once, by `Stubs::values` or \
                 `Harness::inputs`";
 
-    let refused = start(both.clone(), Stubs::new().value(&A, 1)).await.err().ok_or("it fits")?;
+    let refused = start(both.clone(), Stubs::new().value(A, 1)).await.err().ok_or("it fits")?;
     assert!(format!("{refused:?}").ends_with(hint), "{refused:?}");
 
     let harness = Harness::new(both).await?;
-    let refused = harness.input(&A).come(1).await.err().ok_or("it fits")?;
+    let refused = harness.input(A).come(1).await.err().ok_or("it fits")?;
     assert!(refused.to_string().ends_with(hint), "{refused}");
     Ok(())
 }
@@ -279,7 +279,7 @@ async fn a_stub_can_offer_several_values() -> TestResult {
         Ok(())
     });
 
-    let stubs = Stubs::new().values(&BOTH, (1_u32, "one".to_owned()));
+    let stubs = Stubs::new().values(BOTH, (1_u32, "one".to_owned()));
     let mut harness = Harness::among(user, stubs).await?;
 
     harness.expect_output("1 is one".to_owned()).await?;
@@ -289,7 +289,7 @@ async fn a_stub_can_offer_several_values() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_change_has_reached_the_users_when_it_is_over() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.changing(&A);
+    let mut a = harness.changing(A);
     a.come(1).await?;
     harness.expect_start().await?;
 
@@ -306,7 +306,7 @@ async fn a_change_has_reached_the_users_when_it_is_over() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn what_an_input_was_told_is_so_when_the_call_is_over() -> TestResult {
     let harness = Harness::new(following()).await?;
-    let mut a = harness.changing(&A);
+    let mut a = harness.changing(A);
     a.come(1).await?;
     let mut offered = harness.engine().output(A).follow().await?;
 
@@ -326,7 +326,7 @@ async fn a_value_that_is_not_equal_to_itself_can_be_published() -> TestResult {
         Ok(())
     });
     let mut harness = Harness::new(manifold).await?;
-    let mut rate = harness.changing(&RATE);
+    let mut rate = harness.changing(RATE);
     rate.come(1.0).await?;
     harness.expect_start().await?;
 
@@ -340,7 +340,7 @@ async fn a_value_that_is_not_equal_to_itself_can_be_published() -> TestResult {
 async fn an_input_that_was_told_to_fail_has_failed() -> TestResult {
     for is_changing in [false, true] {
         let mut harness = Harness::new(sum()).await?;
-        let mut a = if is_changing { harness.changing(&A) } else { harness.input(&A) };
+        let mut a = if is_changing { harness.changing(A) } else { harness.input(A) };
         a.come(1).await?;
         harness.expect_start().await?;
 
@@ -372,7 +372,7 @@ async fn what_a_worker_has_been_told_but_not_done_is_no_quiet() -> TestResult {
 async fn a_worker_that_ignores_its_stop_has_not_stopped() -> TestResult {
     let script = Script::new();
     let mut harness = Harness::new(script.manifold(A)).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     a.come(1).await?;
     harness.expect_start().await?;
 
@@ -414,9 +414,9 @@ async fn a_worker_that_ends_badly_does_not_finish_well() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_input_that_cannot_come_or_fail_says_why() -> TestResult {
     let harness = Harness::new(sum()).await?.limit(Duration::from_secs(5));
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     a.come(1).await?;
-    harness.engine().park(&A).await?;
+    harness.engine().park(A).await?;
 
     let come = a.come(2).await.err().ok_or("it came")?;
     let fail = a.fail("the disk is full").await.err().ok_or("it failed")?;
@@ -437,7 +437,7 @@ async fn an_input_can_offer_several_values_that_nobody_can_print() -> TestResult
         Ok(())
     });
     let mut harness = Harness::new(user).await?;
-    let mut page = harness.inputs::<(Render, u32), _>(&PAGE);
+    let mut page = harness.inputs::<(Render, u32), _>(PAGE);
     let render: Render = Arc::new(|pages| format!("{pages} pages"));
 
     page.come((Arc::clone(&render), 1)).await?;
@@ -488,7 +488,7 @@ async fn a_state_that_does_not_come_is_told_with_those_that_came() -> TestResult
 async fn events_that_were_missed_are_no_end_of_the_engine() -> TestResult {
     let stubs = Stubs::new().engine(test_engine().event_capacity(2));
     let mut harness = Harness::among(sum(), stubs).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     for value in 0..10 {
         a.come(value).await?;
     }
@@ -503,7 +503,7 @@ async fn events_that_were_missed_are_no_end_of_the_engine() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_changes_are_not_too_many() -> TestResult {
     let mut harness = Harness::new(sum()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     for value in 0..1_000 {
         a.come(value).await?;
     }
@@ -514,10 +514,10 @@ async fn a_thousand_changes_are_not_too_many() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn the_engine_around_it_can_be_set() -> TestResult {
-    let engine = test_engine().name(&Name::new("agent"));
+    let engine = test_engine().name(Name::new("agent"));
     let engine = engine.filter(|exit| Err(Exit::missing(format!("filtered: {exit}"))));
     let script = Script::new();
-    let stubs = Stubs::new().engine(engine).value(&A, 1);
+    let stubs = Stubs::new().engine(engine).value(A, 1);
     let mut harness = Harness::among(script.manifold(A), stubs).await?;
     harness.expect_start().await?;
 
@@ -544,7 +544,7 @@ fn adder() -> Nested {
 #[tokio::test(start_paused = true)]
 async fn a_nested_engine_can_be_driven() -> TestResult {
     let mut harness = Harness::of_nested(adder(), Stubs::new()).await?;
-    let mut a = harness.input(&A);
+    let mut a = harness.input(A);
     harness.expect_waiting("/subject waits for /a, which is not installed").await?;
 
     a.come(1).await?;
@@ -564,7 +564,7 @@ async fn a_nested_engine_can_be_a_stub() -> TestResult {
         up.ready((number,)).wait().await;
         Ok(())
     });
-    let stubs = Stubs::new().value(&A, 1).nested(&NESTED, adder());
+    let stubs = Stubs::new().value(A, 1).nested(NESTED, adder());
 
     let mut harness = Harness::among(user, stubs).await?;
 

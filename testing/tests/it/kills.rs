@@ -43,7 +43,7 @@ async fn a_clean_kill_fails_if_the_engine_had_a_fatal_error() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.answer_stop(Err(Exit::fatal("it broke")));
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let failure = clean_kill(engine).await.err().ok_or("it was clean")?;
 
@@ -59,7 +59,7 @@ async fn a_clean_kill_fails_if_a_worker_is_left_behind() -> TestResult {
     let script = Script::new();
     script.ignore_stop();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let failure = clean_kill(engine).await.err().ok_or("it was clean")?;
 
@@ -158,8 +158,8 @@ async fn a_clean_kill_fails_if_a_worker_ends_badly_when_it_is_told_to_stop() -> 
     engine.install(B, broken.manifold(())).await?;
     deaf.ignore_stop();
     broken.answer_stop(Err("it broke".into()));
-    engine.running(&A).await?;
-    engine.running(&B).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
 
     let failure = clean_kill(engine).await.err().ok_or("it was clean")?;
 
@@ -174,10 +174,10 @@ async fn a_clean_kill_fails_if_a_worker_that_stops_already_ignores_it() -> TestR
     let (engine, script) = (test_engine().build()?, Script::new());
     script.ignore_stop();
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     tokio::select! {
         biased;
-        _ = engine.park(&A) => return Err("it has ended".into()),
+        _ = engine.park(A) => return Err("it has ended".into()),
         stopping = wait_for_state(&engine, "a", WorkerState::Stopping) => stopping?,
     }
 
@@ -191,7 +191,7 @@ async fn a_clean_kill_fails_if_a_worker_that_stops_already_ignores_it() -> TestR
 async fn a_clean_kill_does_not_look_at_what_was_before() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.end(Err("it was ill".into()));
     wait_for_state(&engine, "a", WorkerState::BackingOff).await?;
 

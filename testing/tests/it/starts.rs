@@ -36,7 +36,7 @@ fn sum() -> Manifold {
 
 #[tokio::test(start_paused = true)]
 async fn values_reach_the_worker() -> TestResult {
-    let stubs = Stubs::new().value(&A, 2).value(&B, 3);
+    let stubs = Stubs::new().value(A, 2).value(B, 3);
 
     let started = start(sum(), stubs).await?;
 
@@ -46,7 +46,7 @@ async fn values_reach_the_worker() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_optional_input_that_fails_is_absent() -> TestResult {
-    let stubs = Stubs::new().value(&A, 2).error(&B, "no luck");
+    let stubs = Stubs::new().value(A, 2).error(B, "no luck");
 
     let started = start(sum(), stubs).await?;
 
@@ -56,7 +56,7 @@ async fn an_optional_input_that_fails_is_absent() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_required_input_that_fails_is_why_nothing_starts() -> TestResult {
-    let started = start(sum(), Stubs::new().error(&A, "no luck")).await;
+    let started = start(sum(), Stubs::new().error(A, "no luck")).await;
 
     let Err(StartError::Waiting(why)) = started else { return Err("it waits for nothing".into()) };
     let text = "/subject waits for /a, which failed once: no luck; next try in 1.0 s";
@@ -66,7 +66,7 @@ async fn a_required_input_that_fails_is_why_nothing_starts() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_stub_of_another_type_is_refused() -> TestResult {
-    let stubs = Stubs::new().value(&A.output::<String>(), "two".to_owned());
+    let stubs = Stubs::new().value(A.output::<String>(), "two".to_owned());
 
     let error = start(sum(), stubs).await.err().ok_or("it started")?;
 
@@ -114,7 +114,7 @@ async fn a_start_that_misses_something_says_what() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_at_the_stop_is_returned() -> TestResult {
-    let started = start(sum(), Stubs::new().value(&A, 0)).await?;
+    let started = start(sum(), Stubs::new().value(A, 0)).await?;
 
     let exit = started.stop().await.err().ok_or("it ended well")?;
 
@@ -140,7 +140,7 @@ async fn an_end_of_its_own_is_returned_and_not_started_again() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_changing_stub_bounces_the_worker() -> TestResult {
     let values = watch::Sender::new(1);
-    let started = start(sum(), Stubs::new().changing(&A, values.subscribe())).await?;
+    let started = start(sum(), Stubs::new().changing(A, values.subscribe())).await?;
     let mut totals = started.follow::<u32>().await?;
     assert_eq!(totals.value().await, Ok(1));
 
@@ -153,7 +153,7 @@ async fn a_changing_stub_bounces_the_worker() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_output_that_is_not_offered_is_an_error() -> TestResult {
-    let started = start(sum(), Stubs::new().value(&A, 1)).await?;
+    let started = start(sum(), Stubs::new().value(A, 1)).await?;
 
     let failure = started.output::<String>().await.err().ok_or("there is one")?;
 
@@ -163,7 +163,7 @@ async fn an_output_that_is_not_offered_is_an_error() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn the_workers_own_report_can_be_looked_at() -> TestResult {
-    let started = start(sum(), Stubs::new().value(&A, 4)).await?;
+    let started = start(sum(), Stubs::new().value(A, 4)).await?;
 
     let report = started.report().await;
 
@@ -184,7 +184,7 @@ async fn a_stub_can_be_any_manifold() -> TestResult {
         Ok(())
     });
 
-    let started = start(user, Stubs::new().manifold(&BOTH, both)).await?;
+    let started = start(user, Stubs::new().manifold(BOTH, both)).await?;
 
     assert_eq!(started.output::<String>().await?, "1 is one");
     Ok(())
@@ -192,7 +192,7 @@ async fn a_stub_can_be_any_manifold() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_test_that_fails_prints_why_nothing_was_started() -> TestResult {
-    let of_another_type = Stubs::new().value(&A.output::<String>(), String::new());
+    let of_another_type = Stubs::new().value(A.output::<String>(), String::new());
 
     let refused = start(sum(), of_another_type).await.err().ok_or("it was started")?;
     let waiting = start(sum(), Stubs::new()).await.err().ok_or("it was started")?;
@@ -207,7 +207,7 @@ async fn a_test_that_fails_prints_why_nothing_was_started() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_bounce_is_not_taken_for_the_end() -> TestResult {
     let values = watch::Sender::new(1);
-    let started = start(sum(), Stubs::new().changing(&A, values.subscribe())).await?;
+    let started = start(sum(), Stubs::new().changing(A, values.subscribe())).await?;
     let mut totals = started.follow::<u32>().await?;
     assert_eq!(totals.value().await, Ok(1));
     values.send(0)?;
@@ -223,7 +223,7 @@ async fn a_bounce_is_not_taken_for_the_end() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn an_end_of_its_own_is_waited_for_through_bounces() -> TestResult {
     let (script, values) = (Script::new(), watch::Sender::new(1));
-    let stubs = Stubs::new().changing(&A, values.subscribe());
+    let stubs = Stubs::new().changing(A, values.subscribe());
     let mut started = start(script.manifold(A), stubs).await?;
     let mut generation = started.follow::<u32>().await?;
     assert_eq!(generation.value().await, Ok(1));
@@ -242,11 +242,11 @@ async fn an_end_of_its_own_is_waited_for_through_bounces() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_is_bounced_and_ends_with_an_error_is_started_again() -> TestResult {
-    let started = start(sum(), Stubs::new().value(&A, 0)).await?;
+    let started = start(sum(), Stubs::new().value(A, 0)).await?;
     let mut totals = started.follow::<u32>().await?;
     assert_eq!(totals.value().await, Ok(0));
 
-    started.engine().bounce(&Name::<()>::new("subject")).await?;
+    started.engine().bounce(Name::<()>::new("subject")).await?;
 
     assert_eq!(totals.changed().await, Ok(None));
     assert_eq!(totals.value().await, Ok(0));
@@ -259,7 +259,7 @@ async fn one_that_is_bounced_and_ends_with_a_fatal_error_ends_the_engine() -> Te
     script.answer_stop(Err(Exit::fatal("it broke")));
     let started = start(script.manifold(()), Stubs::new()).await?;
 
-    let bounced = started.engine().bounce(&Name::<()>::new("subject")).await;
+    let bounced = started.engine().bounce(Name::<()>::new("subject")).await;
     let ended = check_killed(started.engine().clone(), Duration::from_secs(60)).await?;
 
     assert!(bounced.is_err() && ended.is_err());
@@ -273,7 +273,7 @@ async fn nothing_starts_after_an_end_of_its_own() -> TestResult {
         [|| Ok(()), || Err(Exit::Bounce), || Err(Exit::missing("it")), || Err("it died".into())];
     for end in ends {
         let (script, values) = (Script::new(), watch::Sender::new(1));
-        let stubs = Stubs::new().changing(&A, values.subscribe());
+        let stubs = Stubs::new().changing(A, values.subscribe());
         let mut started = start(script.manifold(A), stubs).await?;
         script.end(end());
         let ended = started.ended().await?;
@@ -303,7 +303,7 @@ async fn a_worker_that_ignores_its_stop_does_not_end_well() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_does_not_end_is_not_waited_for_without_end() -> TestResult {
-    let mut started = start(sum(), Stubs::new().value(&A, 1)).await?;
+    let mut started = start(sum(), Stubs::new().value(A, 1)).await?;
 
     let failure = started.ended().await.err().ok_or("it ended")?.to_string();
 
@@ -317,7 +317,7 @@ async fn a_stub_that_ends_the_engine_is_told_apart_from_one_that_does_not_fit() 
     let script = Script::new();
     script.fail_start(Exit::fatal("it broke"));
 
-    let lost = start(sum(), Stubs::new().manifold(&A, script.manifold(()))).await;
+    let lost = start(sum(), Stubs::new().manifold(A, script.manifold(()))).await;
 
     let Err(StartError::Lost(failure)) = lost else { return Err("it is not lost".into()) };
     let text = failure.to_string();
@@ -328,7 +328,7 @@ async fn a_stub_that_ends_the_engine_is_told_apart_from_one_that_does_not_fit() 
 #[tokio::test(start_paused = true)]
 async fn the_engine_can_be_set() -> TestResult {
     let engine = test_engine()
-        .name(&Name::new("agent"))
+        .name(Name::new("agent"))
         .policy(Policy { grace: Duration::from_secs(5), ..test_policy() });
     let script = Script::new();
     script.stop_after(Duration::from_secs(6));
@@ -363,8 +363,8 @@ async fn a_script_stands_for_an_input_of_any_type() -> TestResult {
     let double = script.clone().recorded_in(&journal).offering((store,), ());
     script.fail_start(Exit::missing("the disk"));
 
-    let waiting = start(web.clone(), Stubs::new().manifold(&STORE, double.clone())).await;
-    let started = start(web, Stubs::new().manifold(&STORE, double)).await?;
+    let waiting = start(web.clone(), Stubs::new().manifold(STORE, double.clone())).await;
+    let started = start(web, Stubs::new().manifold(STORE, double)).await?;
 
     assert!(matches!(waiting, Err(StartError::Waiting(why)) if why.ends_with("the disk")));
     assert_eq!(started.output::<u32>().await?, 7);

@@ -31,7 +31,7 @@ async fn a_recorder_that_lags_says_so() -> TestResult {
     let engine = test_engine().event_capacity(2).build()?;
     let mut events = EventRecorder::new(&engine);
     engine.install(A, Script::new().manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
 
     let failed = events.wait_for(|_| true).await;
 
@@ -60,7 +60,7 @@ async fn a_wait_for_an_event_ends_with_the_engine() -> TestResult {
 async fn a_wait_for_a_state_lists_the_states_it_saw() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     engine.install(A, script.manifold(())).await?;
-    engine.running(&A).await?;
+    engine.running(A).await?;
     script.end(Err(Exit::fatal("it broke")));
 
     let failed = wait_for_state(&engine, "a", WorkerState::Parked).await;

@@ -34,17 +34,6 @@ use self::paced::Paced;
 /// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// Finds the engine of a worker and the worker's name in it, by the worker's path.
-pub type Addresses = Arc<dyn Fn(&str) -> Option<(Engine, String)> + Send + Sync>;
-
-/// Finds a worker by its path among an engine and those nested in it.
-pub fn locate(engine: &Engine, path: &str) -> Option<(Engine, String)> {
-    let (folder, name) = path.rsplit_once('/')?;
-    let folder = if folder.is_empty() { "/" } else { folder };
-    let engine = engine.engine_at(folder)?;
-    Some((engine, name.to_owned()))
-}
-
 /// How a [`Control`] bounds what its clients cost.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -135,7 +124,6 @@ pub struct Control {
 /// What every connection sees.
 struct Served {
     engine: Engine,
-    addresses: Addresses,
     config: ControlConfig,
     followers: Arc<Semaphore>,
 }
@@ -143,8 +131,7 @@ struct Served {
 impl Control {
     /// Listens on the socket of the folder that is held. Clients are answered when the worker runs.
     ///
-    /// The report, the graphs and the events are those of `engine`; `addresses` finds single
-    /// workers in it and those nested in it, such as [`locate`] does.
+    /// The report, the graphs and the events are those of `engine`.
     ///
     /// # Errors
     ///
@@ -157,17 +144,12 @@ impl Control {
     pub fn listen(
         lock: &Arc<StateLock>,
         engine: Engine,
-        addresses: Addresses,
         config: ControlConfig,
     ) -> Result<Self, SocketError> {
         config.validate()?;
         let (listener, files) = socket::bind(lock)?;
         let followers = Arc::new(Semaphore::new(config.max_followers));
-        Ok(Self {
-            listener,
-            files,
-            served: Arc::new(Served { engine, addresses, config, followers }),
-        })
+        Ok(Self { listener, files, served: Arc::new(Served { engine, config, followers }) })
     }
 
     /// Returns where the socket is.

@@ -124,6 +124,12 @@ pub struct WhyStep {
     /// What it waits for apart from its inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<String>,
+    /// For how long it has been starting, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starting_for: Option<f64>,
+    /// How long its start may take in all, in seconds, if it is starting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout: Option<f64>,
     /// The installed name that is most like its own, if nothing was ever started at that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,

@@ -21,7 +21,7 @@ pub(crate) async fn restart(others: usize) -> Duration {
     let began = Instant::now();
     for _ in 0..RESTARTS {
         started.reset(1);
-        engine.bounce(&one).await.unwrap();
+        engine.bounce(one.clone()).await.unwrap();
         started.reached().await;
     }
     let taken = began.elapsed();

@@ -17,14 +17,14 @@ impl<T: Clone + Send + Sync + 'static> Name<T> {
     /// worker.
     #[must_use]
     pub fn optional(&self) -> OptionalInput<T> {
-        Selected::from(self).optional()
+        Selected::from(self.clone()).optional()
     }
 
     /// Makes a live input from the name: a [`Live`](crate::Live) to follow. A change never bounces
     /// the worker.
     #[must_use]
     pub fn live(&self) -> LiveInput<T> {
-        Selected::from(self).live()
+        Selected::from(self.clone()).live()
     }
 
     /// Makes an input of a part of the value. A new value is a change of the input only if it has
@@ -165,15 +165,9 @@ impl<P> fmt::Debug for Selected<P> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> From<&Name<T>> for Selected<T> {
-    fn from(name: &Name<T>) -> Self {
-        Self { name: name.text().clone(), kind: Kind::of::<T>(), part: None }
-    }
-}
-
 impl<T: Clone + Send + Sync + 'static> From<Name<T>> for Selected<T> {
     fn from(name: Name<T>) -> Self {
-        Self::from(&name)
+        Self { name: name.into_text(), kind: Kind::of::<T>(), part: None }
     }
 }
 
@@ -182,11 +176,11 @@ impl<T: Clone + Send + Sync + 'static> Inputs for Name<T> {
     type Owned = Self;
 
     fn declare(&self, declared: &mut Declared) {
-        Selected::from(self).declare(declared);
+        Selected::from(self.clone()).declare(declared);
     }
 
     fn take(&self, given: &mut Given) -> T {
-        Selected::from(self).take(given)
+        Selected::from(self.clone()).take(given)
     }
 
     fn into_owned(self) -> Self {

@@ -149,7 +149,7 @@ impl Machine {
     /// Waits until a resource has its first valid state.
     pub(crate) async fn running(&self, name: &str) -> TestResult {
         let resources = self.resources().await?;
-        Ok(within(resources.running(&Name::<State>::parse(name)?)).await?)
+        Ok(within(resources.running(Name::<State>::parse(name)?)).await?)
     }
 
     /// Waits until a file holds what it should; it is looked at whenever it has changed.
@@ -256,13 +256,13 @@ impl Machine {
 
     /// Has a resource's worker started anew.
     pub(crate) async fn bounce(&self, name: &str) -> TestResult {
-        Ok(within(self.resources().await?.bounce(&Name::<State>::parse(name)?)).await?)
+        Ok(within(self.resources().await?.bounce(Name::<State>::parse(name)?)).await?)
     }
 
     /// Has the watcher started anew.
     pub(crate) async fn bounce_watcher(&self) -> TestResult {
-        within(self.engine.bounce(&WATCHES)).await?;
-        Ok(within(self.engine.running(&WATCHES)).await?)
+        within(self.engine.bounce(WATCHES)).await?;
+        Ok(within(self.engine.running(WATCHES)).await?)
     }
 }
 

@@ -156,7 +156,7 @@ impl Run {
         let index = self.random.random_range(0..self.puts.len());
         let name = &self.puts[index].name;
         let Ok(parsed) = Name::<()>::parse(name) else { return };
-        let change = Change::new().uninstall(&parsed);
+        let change = Change::new().uninstall(parsed);
         let place = Place { index, goes: true, text: "is taken out".into() };
         self.apply(Rewiring { change, places: vec![place] });
     }
@@ -192,11 +192,11 @@ impl Run {
     }
 
     /// Asks for something of the worker with this path.
-    fn ask_of(&self, path: &str, text: &'static str, ask: fn(Change, &Name<()>) -> Change) {
+    fn ask_of(&self, path: &str, text: &'static str, ask: fn(Change, Name<()>) -> Change) {
         if let Some((engine, name)) = self.whereabouts(path) {
             self.strikes(path, text);
             // It happens also when nobody waits for the answer.
-            drop(engine.apply(ask(Change::new(), &name)));
+            drop(engine.apply(ask(Change::new(), name)));
         }
     }
 
@@ -227,7 +227,7 @@ impl Run {
             return Ok(());
         }
         let before = self.count();
-        let preview = engine.preview(Change::new().bounce(&name));
+        let preview = engine.preview(Change::new().bounce(name));
         let Ok(preview) = self.drive(preview).await? else { return Ok(()) };
         if self.count() != before {
             return Ok(());
@@ -277,7 +277,7 @@ impl Run {
         let need = self.random.random_range(0..4);
         let rewire = |manifold| with_input(manifold, name.as_str(), need);
         let put = &self.puts[index].again;
-        let [one, two] = [Change::new(), Change::new().uninstall(&name)];
+        let [one, two] = [Change::new(), Change::new().uninstall(name.clone())];
         let [one, two] = [one, two].map(|change| put(change, &rewire));
         let refused = self.drive(engine.preview(one)).await?;
         let allowed = self.drive(engine.preview(two)).await?;

@@ -82,7 +82,7 @@ fn who_is_taken_out_for_ever_has_not_recovered() -> TestResult {
         setup.install(BASE, base());
         let sweeper = Manifold::builder().inputs(EngineInput).run(|engine, up| async move {
             if up.context().generation() > 1 {
-                engine.uninstall(&BASE).await?;
+                engine.uninstall(BASE).await?;
             }
             up.ready(()).wait().await;
             Ok(())

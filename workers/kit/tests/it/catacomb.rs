@@ -366,7 +366,7 @@ async fn an_engine_does_not_start_it_again_before_its_children_are_gone() -> Tes
     engine.install(OWNER, owner).await?;
     check_held(&engine, &OWNER, &mut held).await?;
 
-    engine.running(&OWNER).await?;
+    engine.running(OWNER).await?;
     drop(held.recv().await);
     Ok(clean_kill(engine).await?)
 }

@@ -17,7 +17,7 @@ pub(crate) async fn check_held<T>(
 ) -> TestResult {
     let linger = held.recv().await;
 
-    let (bounced, seen) = tokio::join!(async { engine.bounce(owner).await }, async {
+    let (bounced, seen) = tokio::join!(engine.bounce(owner.clone()), async {
         sleep(Duration::from_secs(600)).await;
         let owner = engine.report().await.workers.remove(owner.as_str());
         drop(linger);

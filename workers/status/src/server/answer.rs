@@ -63,12 +63,9 @@ impl Refusal {
         refusal
     }
 
-    /// Says why an engine did not change what has a path.
-    pub(super) fn of_change(path: &str, error: &ChangeError) -> Self {
+    /// Says why an engine did not change a worker.
+    pub(super) fn of_change(error: &ChangeError) -> Self {
         let code = match error {
-            ChangeError::NotInstalled { nearest, .. } => {
-                return Self::unknown_name(path, nearest.as_deref());
-            }
             ChangeError::Stopped => FailureCode::Stopping,
             _ => FailureCode::Conflict,
         };

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WorkerReport, WorkerState};
+use crankcase_engine::{
+    Change, ChangeError, Engine, Name, Stop, Why, WhyStep, WorkerReport, WorkerState,
+};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
@@ -28,7 +30,7 @@ enum Subject<'a> {
 
 #[derive(Serialize)]
 struct WhyAnswer<'a> {
-    why: &'a crankcase_engine::Why,
+    why: &'a Why,
     text: String,
 }
 
@@ -46,7 +48,7 @@ enum Act {
 }
 
 impl Act {
-    fn change(self, name: &Name<()>) -> Change {
+    fn change(self, name: Name<()>) -> Change {
         match self {
             Self::Bounce => Change::new().bounce(name),
             Self::Park => Change::new().park(name),
@@ -171,40 +173,39 @@ impl Served {
     }
 
     /// Finds the engine of a worker, and its name there; refuses with what is wrong on the way.
-    async fn find(&self, path: &str) -> Result<(Engine, String), Refusal> {
-        if let Some(found) = (self.addresses)(path) {
-            return Ok(found);
+    async fn find(&self, path: &str) -> Result<(Engine, Name<()>), Refusal> {
+        match self.engine.find(path) {
+            Some(found) => Ok(found),
+            None => Err(self.unknown(path).await),
         }
-        let ways = path.match_indices('/').rev().map(|(end, _)| &path[..end]);
-        for way in ways.take_while(|way| !way.is_empty()) {
-            let Some((engine, name)) = (self.addresses)(way) else { continue };
-            let Some(why) = engine.why(&name).await else {
-                return Err(self.unknown(&engine, &name, way).await);
-            };
-            let is_running =
-                why.steps.first().is_some_and(|step| step.state == WorkerState::Running);
-            return Err(match is_running {
-                true => Refusal::no_engine(path, way),
-                false => Refusal::engine_down(path, &why),
-            });
-        }
-        Err(Refusal::unknown_path(path))
     }
 
-    /// Refuses a path whose name is not in its engine. The engine knows names that are much like it,
-    /// and an engine in it may have the very name.
-    async fn unknown(&self, engine: &Engine, name: &str, path: &str) -> Refusal {
-        let Ok(name) = Name::<()>::parse(name) else { return Refusal::unknown_path(path) };
-        match engine.preview(Change::new().bounce(&name)).await {
-            Err(ChangeError::NotInstalled { nearest: None, .. }) => {}
-            Err(error @ ChangeError::NotInstalled { .. }) => {
-                return Refusal::of_change(path, &error);
-            }
-            _ => return Refusal::unknown_path(path),
+    /// Refuses a path that leads to no worker, and says what is wrong with it.
+    async fn unknown(&self, path: &str) -> Refusal {
+        let Some(why) = self.engine.why(path).await else { return Refusal::unknown_path(path) };
+        let Some(step) = why.steps.first() else { return Refusal::unknown_path(path) };
+        match step.state {
+            WorkerState::Absent => self.absent(step).await,
+            WorkerState::Running => Refusal::no_engine(path, &step.path),
+            _ => Refusal::engine_down(path, &why),
         }
+    }
+
+    /// Refuses a path where nothing is installed. Its engine knows names that are much like it, and
+    /// an engine in it may have the very name.
+    async fn absent(&self, step: &WhyStep) -> Refusal {
+        let path = &*step.path;
+        if step.nearest.is_some() {
+            return Refusal::unknown_name(path, step.nearest.as_deref());
+        }
+        let Some((engine, name)) = self.engine.find(path) else {
+            return Refusal::unknown_path(path);
+        };
         for nested in engine.engines().iter().take(MAX_SEARCHED) {
-            if nested.why(name.as_str()).await.is_some() {
-                return Refusal::misplaced(path, &format!("{}/{}", nested.path(), name.as_str()));
+            let why = nested.why(name.as_str()).await;
+            let step = why.as_ref().and_then(|why| why.steps.first());
+            if let Some(step) = step.filter(|step| step.state != WorkerState::Absent) {
+                return Refusal::misplaced(path, &step.path);
             }
         }
         Refusal::unknown_path(path)
@@ -218,18 +219,19 @@ impl Served {
         }
         let (engine, name) = self.find(path).await?;
         let mut report = engine.report().await;
-        match report.workers.remove(&name) {
+        match report.workers.remove(name.as_str()) {
             Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
-            None => Err(self.unknown(&engine, &name, path).await),
+            None => Err(self.unknown(path).await),
         }
     }
 
     async fn why(&self, path: &str) -> Result<Response<Body>, Refusal> {
         self.refuse_engine(path)?;
-        let (engine, name) = self.find(path).await?;
-        match engine.why(&name).await {
+        let is_there = |step: &WhyStep| step.path == path && step.state != WorkerState::Absent;
+        let why = self.engine.why(path).await;
+        match why.filter(|why| why.steps.first().is_some_and(is_there)) {
             Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
-            None => Err(self.unknown(&engine, &name, path).await),
+            None => Err(self.unknown(path).await),
         }
     }
 
@@ -252,13 +254,14 @@ impl Served {
         self.refuse_engine(path)?;
         let (engine, name) = self.find(path).await?;
         let graph = engine.graph().await;
+        let name = name.as_str();
         match graph.filter(|graph| graph.nodes.iter().any(|node| node.name == name)) {
             Some(graph) => {
                 // No way is longer than there are nodes.
-                let graph = graph.around(&name, depth.min(graph.nodes.len()));
+                let graph = graph.around(name, depth.min(graph.nodes.len()));
                 Ok(json(StatusCode::OK, &GraphAnswer { graphs: &[graph] }))
             }
-            None => Err(self.unknown(&engine, &name, path).await),
+            None => Err(self.unknown(path).await),
         }
     }
 
@@ -285,15 +288,12 @@ impl Served {
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
-        let name = Name::<()>::parse(&name).map_err(|_| Refusal::unknown_path(&path))?;
         let who = format!("{} (uid {peer})", request.who);
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
-        match engine.asked_by(who, request.why).apply(act.change(&name)).await {
+        match engine.asked_by(who, request.why).apply(act.change(name)).await {
             Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
-            Err(ChangeError::NotInstalled { .. }) => {
-                Err(self.unknown(&engine, name.as_str(), &path).await)
-            }
-            Err(error) => Err(Refusal::of_change(&path, &error)),
+            Err(ChangeError::NotInstalled { .. }) => Err(self.unknown(&path).await),
+            Err(error) => Err(Refusal::of_change(&error)),
         }
     }
 

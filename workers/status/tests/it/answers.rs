@@ -108,7 +108,7 @@ async fn a_worker_stays_parked_until_it_is_unparked() -> TestResult {
     };
     let unparked = client.unpark(&asking(path)).await?;
     let site = world.engine.engine_at("/agent/site").ok_or("no site")?;
-    guarded(site.running(&PAGE)).await?;
+    guarded(site.running(PAGE)).await?;
 
     assert_eq!(parked, Controlled::Parked(path.to_owned()));
     assert_eq!((&*worker.state, worker.has_trouble()), ("parked", true));
@@ -154,7 +154,7 @@ async fn a_path_into_an_engine_that_does_not_run_is_told_with_the_reason() -> Te
     let world = World::start().await?;
     let client = world.client().await?;
     let site: Name<()> = Name::new("site");
-    world.engine.apply(Change::new().park(&site)).await?;
+    world.engine.apply(Change::new().park(site.clone())).await?;
     let failing = Manifold::builder().start(|(), _| async { Err::<Idle, _>("no luck".into()) });
     let bookcase = Manifold::builder().start(|(), ctx| async move {
         let engine = Engine::builder().build_nested(&ctx)?;
@@ -162,7 +162,7 @@ async fn a_path_into_an_engine_that_does_not_run_is_told_with_the_reason() -> Te
         Ok(engine)
     });
     world.engine.install(Name::<()>::new("bookcase"), bookcase.build()).await?;
-    world.engine.running(&Name::<()>::new("bookcase")).await?;
+    world.engine.running(Name::<()>::new("bookcase")).await?;
     let hour = Duration::from_secs(60 * 60);
     let backoff = Backoff { initial: hour, max: hour, ..Backoff::default() };
     let mut events = world.engine.events();

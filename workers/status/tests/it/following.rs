@@ -11,8 +11,8 @@ async fn events_come_in_order_and_without_gaps() -> TestResult {
     let world = World::start().await?;
     let mut events = world.client().await?.events().await?;
 
-    world.engine.bounce(&STORE).await?;
-    world.engine.running(&STORE).await?;
+    world.engine.bounce(STORE).await?;
+    world.engine.running(STORE).await?;
 
     let mut sequence = None;
     loop {
@@ -107,7 +107,7 @@ async fn more_clients_than_allowed_wait_for_a_place() -> TestResult {
 
     // While the one place is taken, events come and the answer does not.
     for _ in 0..100 {
-        world.engine.bounce(&STORE).await?;
+        world.engine.bounce(STORE).await?;
         let bounced = async {
             while let Some(EventLine::Event(event)) = guarded(events.next()).await? {
                 if event.event["type"] == "started" {

@@ -5,18 +5,14 @@ use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
 use crankcase_engine::Engine;
-use crankcase_status::{
-    Client, ClientError, Control, ControlConfig, SocketError, StateDir, locate,
-};
+use crankcase_status::{Client, ClientError, Control, ControlConfig, SocketError, StateDir};
 
 use crate::world::{Error, TestResult, World};
 
 fn listen(state_dir: &StateDir) -> Result<Result<Control, SocketError>, Error> {
     let engine = Engine::builder().seed(0).build()?;
     let lock = Arc::new(state_dir.lock()?);
-    let found = engine.clone();
-    let addresses = Arc::new(move |path: &str| locate(&found, path));
-    Ok(Control::listen(&lock, engine, addresses, ControlConfig::default()))
+    Ok(Control::listen(&lock, engine, ControlConfig::default()))
 }
 
 #[tokio::test]

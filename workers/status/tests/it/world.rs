@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
-use crankcase_status::{Client, Control, ControlConfig, StateDir, locate};
+use crankcase_status::{Client, Control, ControlConfig, StateDir};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -45,9 +45,7 @@ impl World {
     ) -> Result<Self, Error> {
         let engine = engine().await?;
         let lock = Arc::new(StateDir::new(folder.path().join(below)).lock()?);
-        let found = engine.clone();
-        let addresses = Arc::new(move |path: &str| locate(&found, path));
-        let control = Control::listen(&lock, engine.clone(), addresses, config)?;
+        let control = Control::listen(&lock, engine.clone(), config)?;
         let (stopper, stop) = Stop::pair();
         let mut tasks = JoinSet::new();
         tasks.spawn(control.run(stop));
@@ -83,7 +81,7 @@ impl World {
 }
 
 async fn engine() -> Result<Engine, Error> {
-    let engine = Engine::builder().name(&Name::new("agent")).seed(0).build()?;
+    let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
     engine.provide(STORE, 7).await?;
     let waiter = Manifold::builder().inputs(ABSENT).run(|(), up| async move {
         up.ready(()).wait().await;
@@ -98,14 +96,14 @@ async fn engine() -> Result<Engine, Error> {
                 Ok(())
             });
             engine.install(PAGE, page).await?;
-            engine.running(&PAGE).await?;
+            engine.running(PAGE).await?;
             Ok(engine)
         })
         .report(|engine| engine.reporter())
         .build();
     engine.install(SITE, site).await?;
-    engine.running(&SITE).await?;
-    engine.running(&STORE).await?;
+    engine.running(SITE).await?;
+    engine.running(STORE).await?;
     Ok(engine)
 }
 
