@@ -66,16 +66,16 @@ fn panel() -> Manifold {
     let builder = Manifold::builder().inputs(load).offers::<(Changing<Seen>,)>();
     builder.run(|mut load, up| async move {
         let generation = up.context().generation();
-        let seen = Seen { generation, load: load.value().await?.0 };
+        let seen = Seen { generation, load: load.get().0 };
         let sender = watch::Sender::new(seen);
         let stop = up.ready((Changing::new(sender.subscribe()),));
         loop {
             tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
-                now = load.changed() => if let Some(Load(load)) = now? {
-                    sender.send_replace(Seen { generation, load });
-                },
+                load = load.changed() => {
+                    sender.send_replace(Seen { generation, load: load?.0 });
+                }
             }
         }
     })

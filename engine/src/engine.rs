@@ -121,7 +121,7 @@ impl Engine {
     /// Returns the engine with this path, if it is this engine or nested in it. The path is written
     /// as for [`find`](Self::find).
     pub fn engine_at(&self, path: &str) -> Option<Self> {
-        let path = self.absolute(path);
+        let path = self.path_of(path);
         let path = path.strip_suffix('/').unwrap_or(&path);
         let engine = self.shared.tree.find(path).filter(|_| self.holds(path))?;
         Some(self.beside(engine))
@@ -133,15 +133,16 @@ impl Engine {
     /// A path is written in full, as in a report, or from this engine on: in an engine with the path
     /// `/agent`, `/agent/site/web` and `site/web` are the same.
     pub fn find(&self, path: &str) -> Option<(Self, Name<()>)> {
-        let path = self.absolute(path);
+        let path = self.path_of(path);
         let (engine, name) = path.rsplit_once('/')?;
         let name = Name::parse(name).ok()?;
         let engine = self.shared.tree.find(engine).filter(|_| self.holds(engine))?;
         Some((self.beside(engine), name))
     }
 
-    /// Returns a path in full.
-    fn absolute<'a>(&self, path: &'a str) -> Cow<'a, str> {
+    /// Returns a path in full: `web` in the engine `/agent` is `/agent/web`. A path that begins with
+    /// `/` is already in full.
+    pub fn path_of<'a>(&self, path: &'a str) -> Cow<'a, str> {
         match path.starts_with('/') {
             true => Cow::Borrowed(path),
             false => Cow::Owned(self.shared.environment.path_of(path)),

@@ -82,7 +82,7 @@ pub use vocabulary::clock::Timestamp;
 pub use vocabulary::error::{BoxError, ConfigError, SharedError, WithCauses};
 pub use vocabulary::exit::{EndKind, Exit, Outcome, Panicked};
 pub use vocabulary::family::Family;
-pub use vocabulary::live::{EngineGone, Live};
+pub use vocabulary::live::{EngineGone, Latest, Live};
 pub use vocabulary::live_set::LiveSet;
 pub use vocabulary::name::{Name, NameError};
 pub use vocabulary::policy::Policy;
@@ -101,7 +101,9 @@ pub mod manifold {
 
 /// The kinds of inputs, and the trait for input types of your own.
 pub mod input {
-    pub use crate::manifolds::input::named::{DefaultedInput, LiveInput, OptionalInput, Selected};
+    pub use crate::manifolds::input::named::{
+        DefaultedInput, LatestInput, LiveInput, OptionalInput, Selected,
+    };
     pub use crate::manifolds::input::set::LiveSetInput;
     pub use crate::manifolds::input::{Declared, Given, Inputs};
 }

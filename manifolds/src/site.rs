@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Context, Engine, Exit, Live, Manifold, Name, Policy};
+use crankcase_engine::{Backoff, Context, Engine, Exit, Latest, Live, Manifold, Name, Policy};
 use crankcase_resources::{FULL_LOOK, Kinds, Reconcile, Site};
 use crankcase_workers::{Ledger, Watches, end_leftovers};
 
@@ -85,7 +85,7 @@ pub fn manifold(config: Config) -> Manifold {
 
 async fn start(
     config: Config,
-    (site, watches): (Live<Arc<Site>>, Live<Watches>),
+    (site, watches): (Latest<Arc<Site>>, Live<Watches>),
     ctx: Context,
 ) -> Result<Keeper, Exit> {
     if let Some(ledger) = &config.ledger {

@@ -81,7 +81,8 @@ impl EventRecorder {
         }
     }
 
-    /// Waits until a worker, by its path, does what is wanted; see [`wait_for`](Self::wait_for).
+    /// Waits until a worker does what is wanted; see [`wait_for`](Self::wait_for). The path is
+    /// written as for [`Engine::find`].
     ///
     /// # Errors
     ///
@@ -91,6 +92,7 @@ impl EventRecorder {
         path: &str,
         is_wanted: impl Fn(&EventKind) -> bool,
     ) -> Result<Event, Failure> {
+        let path = self.engine.path_of(path);
         self.wait_for(|event| event.path() == path && is_wanted(&event.kind)).await
     }
 

@@ -165,7 +165,7 @@ impl Started {
     where
         T: Clone + Send + Sync + 'static,
     {
-        let mut values = self.follow::<T>().await?;
+        let values = self.follow::<T>().await?;
         let kind = name_of::<T>();
         values.get().ok_or_else(|| Failure::new(format!("the manifold offers no {kind} now")))
     }

@@ -39,7 +39,7 @@ pub(crate) async fn all_turns() {
     }
 }
 
-/// Waits until a worker, by its name, is in a state that lasts.
+/// Waits until a worker is in a state that lasts. The path is written as for [`Engine::find`].
 ///
 /// It looks again at each event, so a state that is left at once may be missed: wait for its event
 /// instead.
@@ -69,25 +69,25 @@ pub(crate) async fn all_turns() {
 /// ```
 pub async fn wait_for_state(
     engine: &Engine,
-    name: &str,
+    path: &str,
     wanted: WorkerState,
 ) -> Result<(), Failure> {
-    state_within(engine, name, wanted, LIMIT).await
+    state_within(engine, path, wanted, LIMIT).await
 }
 
 /// Waits until a worker is in a state, as [`wait_for_state`] does, for as long as this.
 pub(crate) async fn state_within(
     engine: &Engine,
-    name: &str,
+    path: &str,
     wanted: WorkerState,
     limit: Duration,
 ) -> Result<(), Failure> {
     let mut events = engine.events();
     let mut seen: Vec<String> = Vec::new();
     let came = async {
-        while let Some(graph) = engine.graph().await {
-            let node = graph.nodes.iter().find(|node| node.name == name);
-            let state = node.map_or(WorkerState::Absent, |node| node.state);
+        let mut has_ended = false;
+        while !has_ended {
+            let state = state_of(engine, path).await;
             if state == wanted {
                 return true;
             }
@@ -97,16 +97,25 @@ pub(crate) async fn state_within(
             // How many events were missed does not matter: the state is looked at anew.
             tokio::select! {
                 biased;
-                _ = events.next() => {}
-                _ = engine.wait() => {}
+                notice = events.next() => has_ended = notice.is_none(),
+                _ = engine.wait() => has_ended = true,
             }
         }
         false
     };
     let why = match timeout(limit, came).await {
         Ok(true) => return Ok(()),
-        Ok(false) => format!("{name:?} was never {wanted}: the engine has ended"),
-        Err(_) => format!("{name:?} was not {wanted} within {limit:?}"),
+        Ok(false) => format!("{path:?} was never {wanted}: the engine has ended"),
+        Err(_) => format!("{path:?} was not {wanted} within {limit:?}"),
     };
     Err(Failure::with_seen(&why, &seen))
+}
+
+/// Returns what a worker is doing. In an engine that is not there, it is absent.
+async fn state_of(engine: &Engine, path: &str) -> WorkerState {
+    let Some((engine, name)) = engine.find(path) else { return WorkerState::Absent };
+    let graph = engine.graph().await;
+    let nodes = graph.into_iter().flat_map(|graph| graph.nodes);
+    let mut state = nodes.filter(|node| node.name == name.as_str()).map(|node| node.state);
+    state.next().unwrap_or(WorkerState::Absent)
 }

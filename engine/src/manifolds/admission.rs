@@ -130,7 +130,10 @@ fn share(
     kept: &mut Vec<follow::Sender<Option<Value>>>,
 ) -> InputValue {
     match input_value {
-        InputValue::Live(receiver) => InputValue::Live(receiver.clone()),
+        InputValue::Live(receiver) => InputValue::live(need, receiver.clone(), None),
+        InputValue::Latest(receiver, first) => {
+            InputValue::live(need, receiver.clone(), Some(Arc::clone(first)))
+        }
         InputValue::Set(followed) => InputValue::Set(followed.clone()),
         fixed if need.bounces() => match fixed {
             InputValue::Value(value) => InputValue::Value(Arc::clone(value)),
@@ -139,10 +142,10 @@ fn share(
         fixed => {
             let value =
                 if let InputValue::Value(value) = fixed { Some(Arc::clone(value)) } else { None };
-            let (sender, receiver) = follow::channel(value);
+            let (sender, receiver) = follow::channel(value.clone());
             // Keep the sender. Without it the live view would report that the engine is gone.
             kept.push(sender);
-            InputValue::Live(receiver)
+            InputValue::live(need, receiver, value)
         }
     }
 }

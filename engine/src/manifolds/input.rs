@@ -20,7 +20,7 @@ use crate::worker::launch::{Declaration, InputValue, InputValues};
 /// | `name.optional()` | `Option<T>` |
 /// | `name.optional().or(default)` | `T` |
 /// | `name.live()` | [`Live<T>`](crate::Live) |
-/// | `name.live().required()` | [`Live<T>`](crate::Live), with a value at first |
+/// | `name.live().required()` | [`Latest<T>`](crate::Latest) |
 /// | `family.live()` | [`LiveSet<T>`](crate::LiveSet) |
 /// | `name.select(part)`, in each of these forms | the same of the part's type |
 /// | [`EngineInput`](crate::EngineInput) | a handle on the engine itself |
@@ -93,6 +93,9 @@ pub struct Declared {
     pub(crate) inputs: Vec<Declaration>,
 }
 
+/// Why a value that a start takes is there.
+const ONLY_WHILE_UP: &str = "a worker is started only while its required inputs are up";
+
 /// The values for one start, in the order of its inputs.
 pub struct Given {
     input_values: smallvec::IntoIter<[InputValue; 1]>,
@@ -122,10 +125,17 @@ impl Given {
 
     fn live(&mut self) -> follow::Receiver<Option<Value>> {
         match self.input_values.next() {
-            Some(InputValue::Live(receiver)) => receiver,
+            Some(InputValue::Live(receiver) | InputValue::Latest(receiver, _)) => receiver,
             // Only a `take` that does not match its `declare` gets here. The view never gets a
             // value.
             _ => follow::channel(None).1,
+        }
+    }
+
+    fn latest(&mut self) -> (follow::Receiver<Option<Value>>, Value) {
+        match self.input_values.next() {
+            Some(InputValue::Latest(receiver, first)) => (receiver, first),
+            _ => panic!("{ONLY_WHILE_UP}"),
         }
     }
 

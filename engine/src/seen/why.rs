@@ -93,7 +93,6 @@ fn write_link(f: &mut fmt::Formatter<'_>, step: &WhyStep, next: &WhyStep) -> fmt
     match step.state {
         WorkerState::Closing => f.write_str("closes after ")?,
         WorkerState::Starting => {
-            f.write_str("is starting")?;
             write_start(f, step)?;
             f.write_str(", and waits for ")?;
         }
@@ -102,8 +101,9 @@ fn write_link(f: &mut fmt::Formatter<'_>, step: &WhyStep, next: &WhyStep) -> fmt
     f.write_str(&next.path)
 }
 
-/// Writes for how long a worker has been starting.
+/// Writes that a worker is starting, for how long it has been, and for how long it may.
 fn write_start(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
+    f.write_str("is starting")?;
     let (Some(so_far), Some(timeout)) = (step.starting_for, step.start_timeout) else {
         return Ok(());
     };
@@ -120,9 +120,9 @@ fn write_cause(f: &mut fmt::Formatter<'_>, step: &WhyStep) -> fmt::Result {
         (WorkerState::Missing, _) => f.write_str("misses something")?,
         (WorkerState::Running, _) if step.error.is_some() => f.write_str("is degraded")?,
         (WorkerState::Starting, _) if step.error.is_some() => f.write_str("is not up yet")?,
+        (WorkerState::Starting, _) => write_start(f, step)?,
         (state, _) => write!(f, "is {state}")?,
     }
-    write_start(f, step)?;
     if let Some(seconds) = step.blocks_for {
         write!(f, " and blocks its thread for {seconds:.1} s")?;
     }

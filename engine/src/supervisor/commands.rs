@@ -118,7 +118,9 @@ impl EventLoop {
             present.push(target.worker.as_ref().is_some_and(WorkerSlot::is_up));
             input_values.push(if edge.need.follows() {
                 let part = declaration.selection.as_ref().map(|_| edge.port);
-                InputValue::Live(target.follow(declaration.kind, part, &self.shared.environment))
+                let first = target.value(kind);
+                let receiver = target.follow(declaration.kind, part, &self.shared.environment);
+                InputValue::live(edge.need, receiver, first)
             } else if is_held {
                 target.value(kind).map_or(InputValue::Absent, InputValue::Value)
             } else {

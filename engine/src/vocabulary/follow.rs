@@ -122,6 +122,11 @@ impl<T: Clone> Receiver<T> {
         self.seen = state.version;
         state.value.clone()
     }
+
+    /// Returns the value without counting it as seen.
+    pub(crate) fn look(&self) -> T {
+        self.peek(T::clone)
+    }
 }
 
 impl<T> Clone for Receiver<T> {

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::vocabulary::follow;
 use crate::vocabulary::selection::Select;
 use crate::vocabulary::value::{Value, downcast};
@@ -18,7 +20,7 @@ impl fmt::Debug for EngineGone {
 
 /// Follows the value behind a name: `None` while no worker offers it.
 ///
-/// A worker gets one for a live input. Outside the engine,
+/// A worker gets one for a live input, and a [`Latest`] for a live input that is required. Outside the engine,
 /// [`OutputRequest::follow`](crate::OutputRequest::follow) returns one. A `Live` keeps no worker and
 /// no engine alive. A slow reader may miss values, but never the last one.
 pub struct Live<T> {
@@ -42,11 +44,15 @@ impl<T: Clone + 'static> Live<T> {
         Self { pin: Some(Arc::new(pin)), ..self }
     }
 
-    /// Returns the current value and counts it as seen.
-    pub fn get(&mut self) -> Option<T> {
-        let value = self.receiver.get()?;
-        let part = self.part.as_ref().map(|part| part.select(&value));
-        Some(part.unwrap_or_else(|| downcast::<T>(&value).clone()))
+    /// Returns the current value. Does not count it as seen: [`changed`](Self::changed) still
+    /// returns it if it has come since the last call of `changed` or `value`.
+    pub fn get(&self) -> Option<T> {
+        self.receiver.look().map(|value| self.read(&value))
+    }
+
+    fn read(&self, value: &Value) -> T {
+        let part = self.part.as_ref().map(|part| part.select(value));
+        part.unwrap_or_else(|| downcast::<T>(value).clone())
     }
 
     /// Waits for a change after the last value seen. Returns the new value, or `None` if there is
@@ -61,7 +67,8 @@ impl<T: Clone + 'static> Live<T> {
     /// Cancel safe: a value that was not returned does not count as seen.
     pub async fn changed(&mut self) -> Result<Option<T>, EngineGone> {
         self.receiver.changed().await.map_err(|_| EngineGone)?;
-        Ok(self.get())
+        let value = self.receiver.get();
+        Ok(value.map(|value| self.read(&value)))
     }
 
     /// Waits until there is a value, returns it and counts it as seen.
@@ -75,8 +82,8 @@ impl<T: Clone + 'static> Live<T> {
     /// Cancel safe.
     pub async fn value(&mut self) -> Result<T, EngineGone> {
         loop {
-            if let Some(value) = self.get() {
-                return Ok(value);
+            if let Some(value) = self.receiver.get() {
+                return Ok(self.read(&value));
             }
             self.receiver.changed().await.map_err(|_| EngineGone)?;
         }
@@ -92,5 +99,93 @@ impl<T> Clone for Live<T> {
 impl<T> fmt::Debug for Live<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("is_some", &self.receiver.peek(Option::is_some)).finish()
+    }
+}
+
+/// Follows the value behind a name that had a value at the worker's start.
+///
+/// A worker gets one for a live input that is required. While no worker offers a value, it keeps the
+/// last one it has seen. If that must not outlive its worker, such as a lock on a file, follow it by
+/// [`Live`].
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_engine::{Engine, Latest, Manifold, Name};
+///
+/// const LIMIT: Name<u32> = Name::new("limit");
+/// const QUEUE: Name<u32> = Name::new("queue");
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = Manifold::builder().inputs(LIMIT.live().required()).offers::<(u32,)>().run(
+///     |limit: Latest<u32>, up| async move {
+///         up.ready((limit.get() * 2,)).wait().await;
+///         Ok(())
+///     },
+/// );
+/// let engine = Engine::builder().build()?;
+/// engine.install(QUEUE, queue).await?;
+/// engine.provide(LIMIT, 21).await?;
+/// assert_eq!(engine.output(QUEUE).await?, 42);
+/// engine.stop().await?;
+/// # Ok(()) }
+/// ```
+pub struct Latest<T> {
+    live: Live<T>,
+    /// The last value seen.
+    last: Mutex<Value>,
+}
+
+impl<T: Clone + 'static> Latest<T> {
+    pub(crate) fn new(live: Live<T>, first: Value) -> Self {
+        Self { live, last: Mutex::new(first) }
+    }
+
+    /// Returns the current value, or the last one seen. Does not count it as seen:
+    /// [`changed`](Self::changed) still returns it if it has come since the last call of `changed`.
+    pub fn get(&self) -> T {
+        let now = self.live.receiver.look();
+        let value = now.unwrap_or_else(|| Arc::clone(&self.last.lock()));
+        self.keep(value)
+    }
+
+    /// Waits for another value than the last one that this returned. Passes over the times when
+    /// there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the engine is gone and its last change was seen. Every later call then fails at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a value that was not returned does not count as seen.
+    pub async fn changed(&mut self) -> Result<T, EngineGone> {
+        loop {
+            self.live.receiver.changed().await.map_err(|_| EngineGone)?;
+            if let Some(value) = self.live.receiver.get() {
+                return Ok(self.keep(value));
+            }
+        }
+    }
+
+    /// Keeps a value as the last one seen, and returns what is followed of it.
+    fn keep(&self, value: Value) -> T {
+        let part = self.live.read(&value);
+        let before = std::mem::replace(&mut *self.last.lock(), value);
+        drop(before);
+        part
+    }
+}
+
+impl<T> Clone for Latest<T> {
+    fn clone(&self) -> Self {
+        let last = Arc::clone(&self.last.lock());
+        Self { live: self.live.clone(), last: Mutex::new(last) }
+    }
+}
+
+impl<T> fmt::Debug for Latest<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Latest").finish_non_exhaustive()
     }
 }

@@ -136,8 +136,9 @@ impl Context {
     /// let engine = Engine::builder().build()?;
     /// engine.install(WEB, web).await?;
     /// # tokio::task::yield_now().await;
-    /// let why = engine.why("web").await.map(|why| why.to_string());
-    /// assert_eq!(why.as_deref(), Some("/web is starting, and waits for the gate \"upgraded\""));
+    /// let why = engine.why("web").await.ok_or("there is no engine")?.to_string();
+    /// let waits = "/web is starting (0.0 s of at most 300.0 s), and waits for the gate \"upgraded\"";
+    /// assert_eq!(why, waits);
     /// gate.send_replace(true);
     /// engine.running(WEB).await?;
     /// engine.stop().await?;

@@ -60,6 +60,8 @@ pub(crate) enum InputValue {
     Value(Value),
     Absent,
     Live(follow::Receiver<Option<Value>>),
+    /// A live input that is required, with its value at the start.
+    Latest(follow::Receiver<Option<Value>>, Value),
     Set(live_set::Followed),
 }
 
@@ -67,13 +69,24 @@ pub(crate) enum InputValue {
 pub(crate) type InputValues = SmallVec<[InputValue; 1]>;
 
 impl InputValue {
+    /// Returns the value of a live input. A required one has a first value.
+    pub(crate) fn live(
+        need: Need,
+        receiver: follow::Receiver<Option<Value>>,
+        first: Option<Value>,
+    ) -> Self {
+        match first.filter(|_| need == Need::LiveRequired) {
+            Some(first) => Self::Latest(receiver, first),
+            None => Self::Live(receiver),
+        }
+    }
+
     /// Whether the input has a value now.
     pub(crate) fn is_present(&self) -> bool {
         match self {
-            Self::Value(_) => true,
+            Self::Value(_) | Self::Latest(..) | Self::Set(_) => true,
             Self::Absent => false,
             Self::Live(receiver) => receiver.peek(Option::is_some),
-            Self::Set(_) => true,
         }
     }
 }

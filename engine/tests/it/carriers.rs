@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, Changing, Engine, EngineBuilder, EventKind, Live, Manifold, Metrics, Name, Nested,
+    Change, Changing, Engine, EngineBuilder, EventKind, Latest, Manifold, Metrics, Name, Nested,
     Notice, WorkerState,
 };
 use crankcase_testing::{Journal, clean_kill, test_engine, wait_for_state};
@@ -34,16 +34,15 @@ fn changing(sender: &watch::Sender<u32>) -> Manifold {
 /// Returns a manifold that offers each value of its live input, plus ten.
 fn plus_ten() -> Manifold {
     Manifold::builder().inputs(FACT.live().required()).offers::<(Changing<u32>,)>().run(
-        |fact, up| async move {
-            let mut fact: Live<u32> = fact;
-            let sender = watch::Sender::new(fact.value().await? + 10);
+        |mut fact: Latest<u32>, up| async move {
+            let sender = watch::Sender::new(fact.get() + 10);
             let stop = up.ready((Changing::new(sender.subscribe()),));
             loop {
                 tokio::select! {
                     () = stop.wait() => return Ok(()),
-                    changed = fact.changed() => if let Some(fact) = changed? {
-                        sender.send_replace(fact + 10);
-                    },
+                    fact = fact.changed() => {
+                        sender.send_replace(fact? + 10);
+                    }
                 }
             }
         },

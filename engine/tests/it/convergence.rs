@@ -186,7 +186,7 @@ async fn converges(seed: u64) -> TestResult {
     let expected = world.expected();
     let waited = tokio::time::timeout(HANGS, reached(&engine, &mut values, &expected)).await;
     if waited.is_err() {
-        let got: Vec<_> = values.iter_mut().map(Live::get).collect();
+        let got: Vec<_> = values.iter().map(Live::get).collect();
         let (shapes, report) = (&world.shapes, engine.report().await);
         let text = format!("seed {seed}: {got:?}, not {expected:?}\n{shapes:?}\n{report}");
         return Err(text.into());

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{ChangeError, Engine, EngineInput, Exit, Manifold, Name, WorkerState};
+use crankcase_engine::{
+    ChangeError, Engine, EngineInput, Exit, Latest, Manifold, Name, WorkerState,
+};
 use crankcase_testing::{Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -110,10 +112,9 @@ async fn an_absent_input_has_its_default() -> TestResult {
 }
 
 /// Returns a manifold that notes the values of a live input.
-fn follower(journal: &Journal, name: &Name<u32>, is_required: bool) -> Manifold {
-    let live = if is_required { name.live().required() } else { name.live() };
+fn follower(journal: &Journal) -> Manifold {
     let journal = journal.clone();
-    Manifold::builder().inputs(live).offers::<(u32,)>().run(move |mut live, up| {
+    Manifold::builder().inputs(A.live()).offers::<(u32,)>().run(move |mut live, up| {
         let journal = journal.clone();
         async move {
             journal.note(format!("begins with {:?}", live.get()));
@@ -132,7 +133,7 @@ fn follower(journal: &Journal, name: &Name<u32>, is_required: bool) -> Manifold 
 #[tokio::test(start_paused = true)]
 async fn a_live_input_is_followed_without_a_bounce() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
-    engine.install(B, follower(&journal, &A, false)).await?;
+    engine.install(B, follower(&journal)).await?;
     engine.running(B).await?;
 
     engine.provide(A, 1).await?;
@@ -148,15 +149,56 @@ async fn a_live_input_is_followed_without_a_bounce() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_required_live_input_delays_the_start_until_its_first_value() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
-    engine.install(B, follower(&journal, &A, true)).await?;
+    engine.install(KEEPER, keeper(&journal)).await?;
     engine.settled().await?;
     assert_eq!(journal.lines(), [""; 0]);
 
     engine.provide(A, 3).await?;
-    engine.running(B).await?;
+    engine.running(KEEPER).await?;
 
-    assert_eq!(journal.lines(), ["begins with Some(3)"]);
+    assert_eq!(journal.lines(), ["begins with 3"]);
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_required_live_input_keeps_its_last_value_while_there_is_none() -> TestResult {
+    let (engine, journal) = (test_engine().build()?, Journal::new());
+    engine.provide(A, 1).await?;
+    engine.install(KEEPER, keeper(&journal)).await?;
+    let latest = engine.output(KEEPER).await?;
+
+    engine.uninstall(A).await?;
+    engine.settled().await?;
+    assert_eq!(latest.get(), 1);
+
+    engine.provide(A, 2).await?;
+    engine.settled().await?;
+
+    assert_eq!(latest.get(), 2);
+    assert_eq!(journal.lines(), ["begins with 1", "sees 2"]);
+    Ok(clean_kill(engine).await?)
+}
+
+const KEEPER: Name<Latest<u32>> = Name::new("keeper");
+
+/// Returns a manifold that notes the values of a live input that is required, and offers it.
+fn keeper(journal: &Journal) -> Manifold {
+    let journal = journal.clone();
+    let builder = Manifold::builder().inputs(A.live().required()).offers::<(Latest<u32>,)>();
+    builder.run(move |mut latest, up| {
+        let journal = journal.clone();
+        async move {
+            journal.note(format!("begins with {}", latest.get()));
+            let stop = up.ready((latest.clone(),));
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.wait() => return Ok(()),
+                    value = latest.changed() => journal.note(format!("sees {}", value?)),
+                }
+            }
+        }
+    })
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ async fn an_end_is_told_at_once_whatever_is_left() -> TestResult {
     engine.install(A, leftover.manifold()).await?;
     engine.install(B, add_one(A)).await?;
     engine.running(B).await?;
-    let mut value = engine.output(A).follow().await?;
+    let value = engine.output(A).follow().await?;
 
     leftover.end.notify_one();
     let ended = events.wait_for_kind("/a", is_end).await?;

@@ -152,7 +152,7 @@ async fn who_follows_a_worker_that_closes_sees_its_last_value() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_value_of_a_worker_that_closes_for_good_reaches_nobody() -> TestResult {
     let load = watch::Sender::new(1);
-    let (engine, mut loads) = slowly_used(&load).await?;
+    let (engine, loads) = slowly_used(&load).await?;
 
     let (uninstalled, sent) = tokio::join!(engine.uninstall(A), async {
         wait_for_state(&engine, "a", WorkerState::Closing)
@@ -219,7 +219,7 @@ async fn a_value_whose_sender_is_dropped_at_once_is_not_lost() -> TestResult {
     engine.install(A, poller(&load)).await?;
     engine.install(B, journal.manifold(A)).await?;
     engine.running(B).await?;
-    let mut loads = engine.output(A).follow().await?;
+    let loads = engine.output(A).follow().await?;
 
     load.send(2)?;
     drop(load);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Change, Engine, EventKind, Exit, Manifold, Name, Nested, WorkerState};
-use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::{A, B, C, TestResult, add_one, stop_all, with_bounce_delay};
+use crate::{A, B, C, Idle, TestResult, add_one, stop_all, with_bounce_delay};
 
 #[tokio::test(start_paused = true)]
 async fn why_leads_to_the_root_cause() -> TestResult {
@@ -211,10 +211,50 @@ async fn why_takes_the_paths_that_it_gives() -> TestResult {
     assert!(why(&engine, "/c").await.is_some_and(|why| why.starts_with("/c waits for /a")));
     let site = engine.engine_at("/site").ok_or("no site")?;
     assert_eq!(why(&site, "/site/b").await, nested);
+    assert_eq!(why(&engine, "site/b").await, nested);
+    assert_eq!(why(&site, "b").await, nested);
     // Not in it.
     assert_eq!(why(&site, "/c").await, None);
-    for nothing in ["/site/x", "/sites/b", "site/b", "/", ""] {
+    for nothing in ["/", "", "/no name"] {
         assert_eq!(why(&engine, nothing).await, None, "{nothing:?}");
     }
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_of_a_path_that_nothing_has_names_the_nearest() -> TestResult {
+    let engine = test_engine().build()?;
+    const WORKER: Name<u32> = Name::new("worker");
+    let nested = Nested::new(|| Change::new().install(WORKER, add_one(A)));
+    engine.install_nested(Name::<()>::new("site"), nested).await?;
+    engine.settled().await?;
+    let why = async |path| engine.why(path).await.map(|why| why.to_string());
+
+    let found = why("/site/wroker").await;
+    let nearest = "/site/wroker is not installed; did you mean \"worker\"?";
+    assert_eq!(found.as_deref(), Some(nearest));
+    let nearest = "/sites is not installed; did you mean \"site\"?";
+    assert_eq!(why("/sites/worker").await.as_deref(), Some(nearest));
+    assert_eq!(why("/elsewhere").await.as_deref(), Some("/elsewhere is not installed"));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_starting_says_since_when_and_until_when() -> TestResult {
+    const UNIT: Name<()> = Name::new("unit");
+    let engine = test_engine().build()?;
+    let never = Manifold::builder().start(|(), _ctx| async {
+        std::future::pending::<()>().await;
+        Ok::<Idle, _>(Idle)
+    });
+    let slow = never.build().start_timeout(Duration::from_secs(60));
+    engine.install(UNIT, slow).await?;
+    engine.install(B, Journal::new().manifold(UNIT)).await?;
+
+    tokio::time::sleep(Duration::from_secs(20)).await;
+
+    let why = engine.why("b").await.map(|why| why.to_string());
+    let expected = "/b waits for /unit, which is starting (20.0 s of at most 60.0 s)";
+    assert_eq!(why.as_deref(), Some(expected));
+    Ok(engine.stop().await?)
 }

@@ -2,7 +2,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use crankcase_engine::owner::NestedEngine;
-use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Live, Outcome, Stop, Worker};
+use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
 use crankcase_resources::{Activity, Site};
 
 use super::wiring::Wiring;
@@ -13,12 +13,12 @@ use super::wiring::Wiring;
 #[derive(Debug)]
 pub(super) struct Keeper {
     nested: NestedEngine,
-    site: Live<Arc<Site>>,
+    site: Latest<Arc<Site>>,
     wiring: Wiring,
 }
 
 impl Keeper {
-    pub(super) fn new(nested: NestedEngine, site: Live<Arc<Site>>, wiring: Wiring) -> Self {
+    pub(super) fn new(nested: NestedEngine, site: Latest<Arc<Site>>, wiring: Wiring) -> Self {
         Self { nested, site, wiring }
     }
 
@@ -45,22 +45,20 @@ impl Worker for Keeper {
 }
 
 /// Applies each site that comes; returns why one was refused, which a loaded site never is.
-async fn follow(engine: Engine, mut site: Live<Arc<Site>>, mut wiring: Wiring) -> Exit {
+async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring) -> Exit {
     let mut next = site.get();
     let mut why = "the manifest was loaded";
     loop {
-        if let Some(site) = next {
-            let change = match wiring.change(&site) {
-                Ok(change) => change,
-                Err(error) => return Exit::failed(error),
-            };
-            match engine.asked_by("site", why).apply(change).await {
-                // The change stands. What is stuck is named in the report, and holds up no other.
-                Ok(()) | Err(ChangeError::Stuck { .. }) => wiring.hand_over(),
-                // The engine's own end says how that went.
-                Err(ChangeError::Stopped) => return pending().await,
-                Err(error) => return Exit::failed(error),
-            }
+        let change = match wiring.change(&next) {
+            Ok(change) => change,
+            Err(error) => return Exit::failed(error),
+        };
+        match engine.asked_by("site", why).apply(change).await {
+            // The change stands. What is stuck is named in the report, and holds up no other.
+            Ok(()) | Err(ChangeError::Stuck { .. }) => wiring.hand_over(),
+            // The engine's own end says how that went.
+            Err(ChangeError::Stopped) => return pending().await,
+            Err(error) => return Exit::failed(error),
         }
         why = "the manifest has changed";
         next = match site.changed().await {

@@ -3,9 +3,9 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::input::LiveInput;
+use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
-use crankcase_engine::{Changing, Live, Manifold, Name, NameError};
+use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
 use crankcase_resources::{
     Claims, Declaration, Links, Notices, PROCESS, Program, Reconcile, State, reconcile,
 };
@@ -39,12 +39,12 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
         .map(|used| {
             Ok((used.alias.clone(), Name::<State>::parse(&used.resource)?.live().required()))
         })
-        .collect::<Result<BTreeMap<String, LiveInput<State>>, NameError>>()?;
+        .collect::<Result<BTreeMap<String, LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
     let manifold = builder.run_with(
         resource,
-        |resource, states: BTreeMap<String, Live<State>>, up: Up<(Changing<State>,)>| async move {
+        |resource, states: BTreeMap<String, Latest<State>>, up: Up<(Changing<State>,)>| async move {
             let Resource { declaration, setting, watches, notices, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Detail, Engine, EngineInput, Exit, Live, Manifold, Name, Notice, Report, WorkerReport,
+    Detail, Engine, EngineInput, Exit, Latest, Manifold, Name, Notice, Report, WorkerReport,
     WorkerState,
 };
 use crankcase_resources::{Activity, PROCESS, Site};
@@ -28,12 +28,12 @@ pub fn until_settled(
     let done = Arc::new(done);
     Manifold::builder().inputs(inputs).run_with(
         done,
-        |done, (mut site, resources, mut activity, agent), up| async move {
+        |done, (site, resources, mut activity, agent), up| async move {
             let stop = up.ready(());
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = settled((&mut site, &mut activity), &resources, &agent) => {
+                report = settled((&site, &mut activity), &resources, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "everything is settled").kill();
                     stop.wait().await;
@@ -45,7 +45,7 @@ pub fn until_settled(
 }
 
 async fn settled(
-    (sites, activity): (&mut Live<Arc<Site>>, &mut Activity),
+    (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
     agent: &Engine,
 ) -> Result<Report, Exit> {
@@ -56,19 +56,19 @@ async fn settled(
         // Followed first, then looked at: what happens after the look is told.
         let at_work = activity.names();
         let (report, site) = (agent.report().await, sites.get());
-        let again = match (&site, nested(&report, resources.path())) {
+        let again = match nested(&report, resources.path()) {
             // One that was at work meanwhile may be otherwise than in the report.
             _ if activity.has_changed() => None,
-            (Some(site), Some(nested)) if is_settled(site, nested, &at_work) => {
+            Some(nested) if is_settled(&site, nested, &at_work) => {
                 let quiet = heard + STAYS_UP;
-                if programs(site).next().is_none() || Instant::now() >= quiet {
+                if programs(&site).next().is_none() || Instant::now() >= quiet {
                     return Ok(report);
                 }
                 Some(quiet)
             }
             // The engine of the resources has not answered in time.
-            (Some(_), None) => Some(Instant::now() + STAYS_UP),
-            _ => None,
+            None => Some(Instant::now() + STAYS_UP),
+            Some(_) => None,
         };
         let gone = || Exit::missing("the engine of the resources has ended");
         let mut notice = tokio::select! {
@@ -79,7 +79,7 @@ async fn settled(
         };
         // One look is for all that has happened by then.
         while let Some(happened) = notice {
-            if site.as_ref().is_some_and(|site| is_of_program(&happened, site)) {
+            if is_of_program(&happened, &site) {
                 heard = Instant::now();
             }
             notice = events.try_next();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Engine, Live, Manifold, Name};
+use crankcase_engine::{Engine, Latest, Manifold, Name};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
 use crankcase_resources::{
     AttributeError, Config, Kind, Kinds, Overrides, Parameter, Resource, Site, SiteFiles,
@@ -64,11 +64,11 @@ impl Kept {
         self.engine.install(SITE, source::manifold(config)).await?;
         let user = Manifold::builder().inputs(SITE.live().required());
         let user =
-            user.run_with(self.told.clone(), |names, mut site: Live<Arc<Site>>, up| async move {
+            user.run_with(self.told.clone(), |names, mut site: Latest<Arc<Site>>, up| async move {
                 let stop = up.ready(());
                 let mut next = site.get();
                 loop {
-                    names.send_replace(next.map_or_else(String::new, |site| first_name(&site)));
+                    names.send_replace(first_name(&next));
                     tokio::select! {
                         biased;
                         () = stop.wait() => return Ok(()),

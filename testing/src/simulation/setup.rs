@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::faults::Random;
 use super::record::Notes;
 use super::view::View;
+use super::view::in_full;
 
 /// What must hold at every moment, with the words it is told in.
 pub(super) struct Invariant {
@@ -226,21 +227,21 @@ impl Setup {
 
     /// Lets no fault strike the worker with this path itself. It is bounced, parked and replaced by
     /// hand like any other, and its inputs may fail.
-    pub fn spare(&mut self, path: impl Into<String>) {
-        self.spared.push(path.into());
+    pub fn spare(&mut self, path: &str) {
+        self.spared.push(in_full(path).into_owned());
     }
 
     /// Lets the manifold with this path never come up in any run. Of others that is a failure: nothing
     /// is judged of who does nothing.
-    pub fn may_rest(&mut self, path: impl Into<String>) {
-        self.resting.push(path.into());
+    pub fn may_rest(&mut self, path: &str) {
+        self.resting.push(in_full(path).into_owned());
     }
 
     /// Demands that the waits of the worker with this path are as this policy says: its bounce delay,
     /// and its backoff. Of others it is judged only that a wait is over when a worker is started,
     /// and that nobody waits who is bounced because of another one.
-    pub fn waits(&mut self, path: impl Into<String>, policy: Policy) {
-        self.policies.push((path.into(), policy));
+    pub fn waits(&mut self, path: &str, policy: Policy) {
+        self.policies.push((in_full(path).into_owned(), policy));
     }
 
     /// Returns what writes into the trace of the run.

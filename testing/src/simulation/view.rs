@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +10,7 @@ use super::judge::{Judge, Phase, Seat};
 
 /// What the invariants of a simulation look at: what every worker is doing at one moment.
 ///
-/// Workers are named by their paths, as in `/site/web`. A path that nobody has in any run of a
+/// A worker is named by its path, such as `/site/web` or `site/web`. A path that nobody has in any run of a
 /// simulation fails it: what is asked of nobody always holds.
 pub struct View<'a> {
     judge: &'a Judge,
@@ -29,7 +30,7 @@ impl<'a> View<'a> {
     }
 
     fn seat(&self, path: &str) -> Option<&Seat> {
-        let seat = self.judge.seat(path);
+        let seat = self.judge.seat(&in_full(path));
         if seat.is_none() {
             self.unknown.borrow_mut().insert(path.to_owned());
         }
@@ -70,6 +71,14 @@ impl<'a> View<'a> {
     /// Returns the paths of all workers that are up.
     pub fn up(&self) -> impl Iterator<Item = &str> {
         self.judge.seats.iter().filter(|seat| seat.is_up()).map(|seat| &*seat.path)
+    }
+}
+
+/// Returns a path in full. The engine of a simulation has no name.
+pub(super) fn in_full(path: &str) -> Cow<'_, str> {
+    match path.starts_with('/') {
+        true => Cow::Borrowed(path),
+        false => Cow::Owned(["/", path].concat()),
     }
 }
 

@@ -308,7 +308,7 @@ async fn what_an_input_was_told_is_so_when_the_call_is_over() -> TestResult {
     let harness = Harness::new(following()).await?;
     let mut a = harness.changing(A);
     a.come(1).await?;
-    let mut offered = harness.engine().output(A).follow().await?;
+    let offered = harness.engine().output(A).follow().await?;
 
     a.change(2).await?;
     let changed = offered.get();

@@ -70,9 +70,9 @@ fn following(input: Name<u32>, notes: Notes, index: u64) -> Manifold {
 /// Returns a manifold that is slow to start and to stop, and waits for an input to be there.
 fn slow(input: Name<u32>) -> Manifold {
     Manifold::builder().inputs(input.live().required()).offers::<(u32,)>().run(
-        |mut value, up| async move {
+        |value, up| async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            let stop = up.ready((value.get().unwrap_or(0),));
+            let stop = up.ready((value.get(),));
             stop.wait().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
             Ok(())
@@ -122,7 +122,7 @@ fn varied(setup: &mut Setup) {
     // None of them sets anything for itself.
     let paths = names.iter().map(|name| format!("/{}", name.as_str()));
     for path in paths.chain(["/site".to_owned(), "/site/page".to_owned(), "/site/top".to_owned()]) {
-        setup.waits(path, Policy::default());
+        setup.waits(&path, Policy::default());
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
+use crankcase_engine::{Backoff, Exit, Health, Journal, Latest, Live, Outcome, Stop};
 use crankcase_workers::{Ledger, ProcessHandle, ProcessStatus, Watches};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -75,7 +75,7 @@ pub struct Links {
     /// What is declared of it. A new declaration has the same name, kind and dependencies.
     pub declaration: watch::Receiver<Arc<Declaration>>,
     /// The states of its dependencies, by alias.
-    pub states: BTreeMap<String, Live<State>>,
+    pub states: BTreeMap<String, Latest<State>>,
     /// What tells that files have changed.
     pub watches: Live<Watches>,
     /// What carries notifications.

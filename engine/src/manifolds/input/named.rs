@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Declared, Given, Inputs};
+use super::{Declared, Given, Inputs, ONLY_WHILE_UP};
 use crate::machine::Need;
 use crate::vocabulary::follow;
-use crate::vocabulary::live::Live;
+use crate::vocabulary::live::{Latest, Live};
 use crate::vocabulary::name::{Name, Text};
 use crate::vocabulary::selection::{self, Select, Selection};
 use crate::vocabulary::value::{Kind, Value, downcast};
@@ -121,7 +121,7 @@ impl<P: Clone + Send + Sync + 'static> Selected<P> {
     /// Makes a live input: a [`Live`](crate::Live) to follow. A change never bounces the worker.
     #[must_use]
     pub fn live(&self) -> LiveInput<P> {
-        LiveInput { selected: self.clone(), need: Need::Live }
+        LiveInput { selected: self.clone() }
     }
 
     pub(crate) fn name(&self) -> &Text {
@@ -130,7 +130,7 @@ impl<P: Clone + Send + Sync + 'static> Selected<P> {
 
     /// Takes the value of a required input as it is, without its part.
     pub(crate) fn take_whole(&self, given: &mut Given) -> Value {
-        given.value().expect("a worker is started only while its required inputs are up")
+        given.value().expect(ONLY_WHILE_UP)
     }
 
     fn declare_as(&self, need: Need, declared: &mut Declared) {
@@ -273,14 +273,14 @@ impl<T: Clone + Send + Sync + 'static> Inputs for DefaultedInput<T> {
 #[derive(Debug, Clone)]
 pub struct LiveInput<T> {
     selected: Selected<T>,
-    need: Need,
 }
 
 impl<T> LiveInput<T> {
-    /// Makes the start wait until the input has a first value.
+    /// Makes the start wait until the input has a first value. The worker then follows it by a
+    /// [`Latest`], and so never sees `None`.
     #[must_use]
-    pub fn required(self) -> Self {
-        Self { need: Need::LiveRequired, ..self }
+    pub fn required(self) -> LatestInput<T> {
+        LatestInput { selected: self.selected }
     }
 }
 
@@ -289,11 +289,37 @@ impl<T: Clone + Send + Sync + 'static> Inputs for LiveInput<T> {
     type Owned = Self;
 
     fn declare(&self, declared: &mut Declared) {
-        self.selected.declare_as(self.need, declared);
+        self.selected.declare_as(Need::Live, declared);
     }
 
     fn take(&self, given: &mut Given) -> Live<T> {
         Live::new(given.live(), self.selected.part.clone())
+    }
+
+    fn into_owned(self) -> Self {
+        self
+    }
+}
+
+/// A live input whose first value the start waits for; made by [`LiveInput::required`].
+///
+/// A change never bounces the worker.
+#[derive(Debug, Clone)]
+pub struct LatestInput<T> {
+    selected: Selected<T>,
+}
+
+impl<T: Clone + Send + Sync + 'static> Inputs for LatestInput<T> {
+    type Values = Latest<T>;
+    type Owned = Self;
+
+    fn declare(&self, declared: &mut Declared) {
+        self.selected.declare_as(Need::LiveRequired, declared);
+    }
+
+    fn take(&self, given: &mut Given) -> Latest<T> {
+        let (receiver, first) = given.latest();
+        Latest::new(Live::new(receiver, self.selected.part.clone()), first)
     }
 
     fn into_owned(self) -> Self {

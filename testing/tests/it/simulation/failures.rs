@@ -293,7 +293,7 @@ fn said_of(add: Add) -> Option<String> {
 fn a_path_that_nobody_has_in_any_run_fails_a_simulation() {
     let unknown: [(&str, Add); 5] = [
         ("/bsae", |setup| setup.invariant("", |view| view.starts("/bsae") < 1)),
-        ("base", |setup| setup.invariant("", |view| !view.is_up("/base") || !view.is_up("base"))),
+        ("bsae", |setup| setup.invariant("", |view| view.is_up("bsae") || !view.is_up("bsae"))),
         ("/x", |setup| setup.recovered("", |view| view.is_up("/base") && !view.is_live("/x"))),
         ("/bsae", |setup| setup.spare("/bsae")),
         ("/bsae", |setup| setup.waits("/bsae", Policy::default())),

@@ -17,7 +17,7 @@ use crate::reconcile::notices::{Bell, State, Told};
 use crate::reconcile::pace::Pace;
 use crate::reconcile::repairs::Repairs;
 use crate::reconcile::said;
-use crate::reconcile::watching::{Signal, any, changed};
+use crate::reconcile::watching::{Signal, any, renewed};
 use crate::reconcile::{Links, Reconcile};
 use crate::resource::CheckContext;
 
@@ -171,11 +171,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Takes over the states of the dependencies; one that is away keeps its last.
     fn learn(&mut self, declaration: &Declaration, told: Option<&Told>) {
-        for (alias, live) in &mut self.links.states {
+        for (alias, latest) in &self.links.states {
             let uses = declaration.dependencies.iter();
             let source = uses.filter(|used| used.alias == *alias).map(|used| &used.resource).next();
             let told = told.zip(source).and_then(|(told, source)| told.states.get(source));
-            for state in live.get().iter().chain(told) {
+            for state in [&latest.get()].into_iter().chain(told) {
                 if self.known.get(alias).is_none_or(|known| state.is_newer(known)) {
                     self.known.insert(alias.clone(), state.clone());
                 }
@@ -268,7 +268,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             None => (None, None),
         };
         let states = self.links.states.values_mut();
-        let states = states.map(|live| -> Signal<'_> { Box::pin(changed(live)) }).collect();
+        let states = states.map(|live| -> Signal<'_> { Box::pin(renewed(live)) }).collect();
         let watched = watching.as_mut().filter(|_| !is_held_back);
         let watched = watched.map(|watching| watching.signals()).unwrap_or_default();
         let pace = &self.pace;

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use crankcase_engine::{EngineGone, Live, Stop};
+use crankcase_engine::{EngineGone, Latest, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::resource::Watch;
@@ -122,8 +122,15 @@ fn subscribe(watches: &Watches, path: &Path) -> Result<Subscription, WatchError>
     watches.watch(&absolute)
 }
 
+/// Waits until an input has a new value.
+pub(super) async fn renewed<T: Clone + 'static>(latest: &mut Latest<T>) {
+    if let Err(EngineGone) = latest.changed().await {
+        pending::<()>().await;
+    }
+}
+
 /// Waits until a live input has a new value; that it is gone for a while means nothing.
-pub(super) async fn changed<T: Clone + 'static>(live: &mut Live<T>) {
+async fn changed<T: Clone + 'static>(live: &mut Live<T>) {
     loop {
         match live.changed().await {
             Ok(Some(_)) => return,

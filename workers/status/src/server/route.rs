@@ -152,12 +152,9 @@ impl Served {
     }
 
     fn absolute(&self, path: &str) -> String {
-        let root = self.engine.path();
-        let path = path.trim_end_matches('/');
-        match path {
-            "" => root.to_owned(),
-            _ if path.starts_with('/') => path.to_owned(),
-            _ => format!("{}/{path}", root.trim_end_matches('/')),
+        match path.trim_end_matches('/') {
+            "" => self.engine.path().to_owned(),
+            path => self.engine.path_of(path).into_owned(),
         }
     }
 
