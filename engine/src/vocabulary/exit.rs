@@ -130,6 +130,24 @@ impl Exit {
         }
     }
 
+    /// Returns the error that it carries. For other ends, returns an error with their text.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::Exit;
+    ///
+    /// let refused: Result<(), Exit> = Err(Exit::missing("a licence"));
+    /// let error = refused.map_err(Exit::into_error).unwrap_err();
+    /// assert_eq!(error.to_string(), "missing: a licence");
+    /// ```
+    pub fn into_error(self) -> BoxError {
+        match self {
+            Self::Failed(error) | Self::Fatal(error) => error,
+            end => end.to_string().into(),
+        }
+    }
+
     /// Whether it is a panic that was caught.
     pub fn is_panic(&self) -> bool {
         self.error().is_some_and(<dyn Error + Send + Sync>::is::<Panicked>)

@@ -13,9 +13,9 @@ use crate::moment::after;
 /// Starts and stops the workers of a [`Runner`](super::Runner). Cheap to clone; dropping it stops
 /// nothing.
 ///
-/// Every call does what it says when it is first polled; after that its future only waits. Calls
-/// are answered also when the runner stops: a `wait` with the worker's end, a `start` that still
-/// waits with [`RunnerError::Withdrawn`], and what comes later with [`RunnerError::Stopping`] or
+/// Every call does what it says when it is made, and its future only waits. Calls are answered also
+/// when the runner stops: a `wait` with the worker's end, a `start` that still waits with
+/// [`RunnerError::Withdrawn`], and what comes later with [`RunnerError::Stopping`] or
 /// [`RunnerError::Unknown`].
 #[derive(Clone)]
 pub struct RunnerHandle {
@@ -46,9 +46,13 @@ impl RunnerHandle {
     /// # Cancel safety
     ///
     /// Cancelling stops waiting; a worker that waits for its turn goes on waiting.
-    pub async fn start(&self, name: &str, spec: ChildSpec) -> Result<ChildWatch, RunnerError> {
-        let stay = self.shared.put("start", name, spec, false)?;
-        begun(stay).await
+    pub fn start(
+        &self,
+        name: &str,
+        spec: ChildSpec,
+    ) -> impl Future<Output = Result<ChildWatch, RunnerError>> + Send + use<> {
+        let stay = self.shared.put("start", name, spec, false);
+        async move { begun(stay?).await }
     }
 
     /// Puts another spec under a name, whatever it has; returns when its start has begun.
@@ -68,10 +72,14 @@ impl RunnerHandle {
     /// # Cancel safety
     ///
     /// Cancelling stops waiting; the replacement goes on.
-    pub async fn replace(&self, name: &str, spec: ChildSpec) -> Result<ChildWatch, RunnerError> {
-        self.check_own_end("replace", name)?;
-        let stay = self.shared.put("replace", name, spec, true)?;
-        begun(stay).await
+    pub fn replace(
+        &self,
+        name: &str,
+        spec: ChildSpec,
+    ) -> impl Future<Output = Result<ChildWatch, RunnerError>> + Send + use<> {
+        let stay = self.check_own_end("replace", name);
+        let stay = stay.and_then(|()| self.shared.put("replace", name, spec, true));
+        async move { begun(stay?).await }
     }
 
     /// Stops a worker; returns how it ended, when it is gone and its name free.
@@ -86,11 +94,14 @@ impl RunnerHandle {
     /// # Cancel safety
     ///
     /// Cancelling stops waiting; the worker stops all the same.
-    pub async fn stop(&self, name: &str) -> Result<Ending, RunnerError> {
-        self.check_own_end("stop", name)?;
-        let stay = self.shared.take_out(name);
-        let stay = stay.ok_or_else(|| unknown("stop", name))?;
-        Ok(stay.ended().await)
+    pub fn stop(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<Ending, RunnerError>> + Send + use<> {
+        let stay = self.check_own_end("stop", name);
+        let stay =
+            stay.and_then(|()| self.shared.take_out(name).ok_or_else(|| unknown("stop", name)));
+        async move { Ok(stay?.ended().await) }
     }
 
     /// Stops a worker and starts it again; returns when the old one is gone.
@@ -104,12 +115,20 @@ impl RunnerHandle {
     /// # Cancel safety
     ///
     /// Cancelling stops waiting; the bounce goes on.
-    pub async fn bounce(&self, name: &str) -> Result<(), RunnerError> {
-        self.check_own_end("bounce", name)?;
-        let stay = self.shared.present(name).ok_or_else(|| unknown("bounce", name))?;
-        let generation = stay.bounce().ok_or_else(|| unknown("bounce", name))?;
-        stay.bounced(generation).await;
-        Ok(())
+    pub fn bounce(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<(), RunnerError>> + Send + use<> {
+        let bounced = self.check_own_end("bounce", name).and_then(|()| {
+            let stay = self.shared.present(name).ok_or_else(|| unknown("bounce", name))?;
+            let generation = stay.bounce().ok_or_else(|| unknown("bounce", name))?;
+            Ok((stay, generation))
+        });
+        async move {
+            let (stay, generation) = bounced?;
+            stay.bounced(generation).await;
+            Ok(())
+        }
     }
 
     /// Waits until the worker that a name has now has left for good, and returns how it ended.
@@ -123,10 +142,14 @@ impl RunnerHandle {
     /// # Cancel safety
     ///
     /// Cancel safe. Any number of callers may wait, and all get the same.
-    pub async fn wait(&self, name: &str) -> Result<Ending, RunnerError> {
-        self.check_own_end("wait for", name)?;
-        let stay = self.shared.present(name).ok_or_else(|| unknown("wait for", name))?;
-        Ok(stay.ended().await)
+    pub fn wait(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<Ending, RunnerError>> + Send + use<> {
+        let stay = self.check_own_end("wait for", name);
+        let stay =
+            stay.and_then(|()| self.shared.present(name).ok_or_else(|| unknown("wait for", name)));
+        async move { Ok(stay?.ended().await) }
     }
 
     /// Waits until the worker that a name has, or is about to have, is up.
