@@ -13,13 +13,11 @@ pub(crate) fn begin(global: &Global, usual: Level) -> Result<(), LoggingError> {
         (false, 1) => Level::DEBUG,
         (false, _) => Level::TRACE,
     };
-    let mut logging = Logging::default();
-    logging.filter = level.to_string();
-    logging.format = match global.log_format {
+    let format = match global.log_format {
         cli::LogFormat::Auto => LogFormat::Auto,
         cli::LogFormat::Human => LogFormat::Human,
         cli::LogFormat::Json => LogFormat::Json,
         cli::LogFormat::Journald => LogFormat::Journald,
     };
-    logging.begin()
+    Logging::default().filter(level.to_string()).format(format).begin()
 }

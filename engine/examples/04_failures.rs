@@ -34,7 +34,7 @@ fn dialer() -> Manifold {
         up.ready(()).wait().await;
         Ok(())
     });
-    manifold.intensity(Intensity { failures: 3, within: Duration::from_secs(600) })
+    manifold.intensity(Intensity::new(3, Duration::from_secs(600)))
 }
 
 fn call() -> Manifold {
@@ -63,10 +63,7 @@ async fn until(events: &mut Events, is_last: impl Fn(&EventKind) -> bool) {
 #[expect(clippy::print_stdout, reason = "what it prints is what it shows")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::builder()
-        .policy(Policy {
-            backoff: Backoff { jitter: 0.0, ..Backoff::default() },
-            ..Policy::default()
-        })
+        .policy(Policy::default().backoff(Backoff::default().jitter(0.0)))
         .build()?;
     let mut events = engine.events();
     engine.provide(LINE, Line::Good).await?;

@@ -209,6 +209,7 @@ impl Change {
 
 /// What a change would do if it were applied now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Preview {
     /// The paths whose workers would be stopped and started again, sorted. This includes workers
     /// that run without an optional input that would come: they bounce when the input is up.

@@ -93,7 +93,7 @@ impl Engine {
     /// is cut after 64 KiB.
     #[must_use]
     pub fn asked_by(&self, who: impl Into<String>, why: impl Into<String>) -> Self {
-        let origin = Origin { who: who.into(), why: why.into() }.cut();
+        let origin = Origin::new(who, why);
         let caller = Caller { origin: Some(Arc::new(origin)), ..self.caller.clone() };
         Self { shared: Arc::clone(&self.shared), caller }
     }

@@ -17,6 +17,7 @@ pub(crate) mod live_set;
 pub(crate) mod name;
 pub(crate) mod policy;
 pub(crate) mod selection;
+mod setters;
 pub(crate) mod settings;
 pub(crate) mod spawned;
 pub(crate) mod text;

@@ -55,7 +55,7 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
     match way {
         "spinning" => {
             let agent = agent.stop_deadline(Duration::from_secs(1)).engine(|engine| {
-                engine.policy(Policy { grace: Duration::from_millis(200), ..Policy::default() })
+                engine.policy(Policy::default().grace(Duration::from_millis(200)))
             });
             let turns: Arc<[Notify]> = (0..THREADS).map(|_| Notify::new()).collect();
             (0..THREADS).fold(agent, |agent, index| {
@@ -64,13 +64,12 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
             })
         }
         "json" | "journald" => {
-            let mut logging = Logging::from_env();
-            logging.format = if way == "json" { LogFormat::Json } else { LogFormat::Journald };
+            let format = if way == "json" { LogFormat::Json } else { LogFormat::Journald };
+            let logging = Logging::from_env().format(format);
             agent.logging(logging)
         }
         "mumbling" => {
-            let mut logging = Logging::default();
-            logging.filter = "loud=very".to_owned();
+            let logging = Logging::default().filter("loud=very".to_owned());
             agent.logging(logging)
         }
         "wedging" => agent.install(Name::<()>::new("wedging"), wedging()),

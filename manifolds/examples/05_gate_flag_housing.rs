@@ -52,11 +52,7 @@ impl Web {
 #[tokio::main(flavor = "current_thread")]
 #[expect(clippy::print_stdout, reason = "what it prints is what it shows")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let housing = Housing {
-        flags: vec![UPGRADED.output::<Flag>(), ENABLED],
-        occupy: Some(DATA),
-        ..Housing::default()
-    };
+    let housing = Housing::default().flags(vec![UPGRADED.output::<Flag>(), ENABLED]).occupy(DATA);
     let engine = Engine::builder().build()?;
     let mut web_does = Web { events: engine.events(), last: String::new() };
     engine.install(UPGRADED, gate::manifold()).await?;

@@ -110,7 +110,7 @@ fn intake() -> Manifold {
         .output(|taking| Intake(taking.asking.clone()))
         .changing(|taking| taking.count.subscribe())
         .build();
-    Housing { flags: vec![UPGRADED.output()], ..Housing::default() }.decorate(intake)
+    Housing::default().flags(vec![UPGRADED.output()]).decorate(intake)
 }
 
 /// Brings news, at the second try.
@@ -223,7 +223,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("settings.yaml");
     write(&path, "keep turning")?;
-    let soon = Backoff { initial: Duration::from_millis(10), ..Backoff::default() };
+    let soon = Backoff::default().initial(Duration::from_millis(10));
     let ended = Agent::builder()
         .state_dir(StateDir::new(folder.path().join("state")))
         .install(WATCHES, file_watch::manifold(WatcherConfig::default())?)

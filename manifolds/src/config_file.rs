@@ -82,5 +82,5 @@ where
         .changing(ConfigFile::follow)
         .report(|file| following(file.status()))
         .build();
-    Ok(manifold.backoff(Backoff { max: Duration::from_secs(5), ..Backoff::default() }))
+    Ok(manifold.backoff(Backoff::default().max(Duration::from_secs(5))))
 }

@@ -40,7 +40,7 @@ pub type Filter = Arc<dyn Fn(Exit) -> Outcome + Send + Sync>;
 ///     Ok(())
 /// });
 /// let housing =
-///     Housing { flags: vec![UPGRADED], occupy: Some(FORTRESS), ..Housing::default() };
+///     Housing::default().flags(vec![UPGRADED]).occupy(FORTRESS);
 ///
 /// let engine = Engine::builder().build()?;
 /// engine.install(UPGRADED, flag::manifold(Flag::UNSET)).await?;
@@ -60,6 +60,7 @@ pub type Filter = Arc<dyn Fn(Exit) -> Outcome + Send + Sync>;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Housing {
     /// The flags that must all be set while a worker runs. Default: none.
     pub flags: Vec<Name<Flag>>,
@@ -68,6 +69,16 @@ pub struct Housing {
     pub occupy: Option<Name<Guest>>,
     /// What the worker's errors mean, after the manifold's own filters. Default: what they are.
     pub filter: Option<Filter>,
+}
+
+crankcase_engine::setters! {
+    Housing {
+        flags: Vec<Name<Flag>>,
+    }
+    optional {
+        occupy: Name<Guest>,
+        filter: Filter,
+    }
 }
 
 impl Housing {

@@ -79,6 +79,14 @@ impl std::fmt::Debug for LoggingError {
     }
 }
 
+crankcase_engine::setters! {
+    Logging {
+        format: LogFormat,
+        filter: String,
+    }
+    optional {}
+}
+
 impl Default for Logging {
     fn default() -> Self {
         Self { format: LogFormat::default(), filter: "info".to_owned() }

@@ -46,8 +46,7 @@ pub struct Config {
 ///
 /// # fn main() -> Result<(), crankcase_engine::ConfigError> {
 /// let command = ["httpd", "-f", "-p", "8080"].map(Into::into);
-/// let mut web = ProcessConfig::new("web", command.into());
-/// web.readiness = Readiness::Port((Ipv4Addr::LOCALHOST, 8080).into());
+/// let web = ProcessConfig::new("web", command.into()).readiness(Readiness::Port((Ipv4Addr::LOCALHOST, 8080).into()));
 /// let web = process::manifold(process::Config { process: web, ledger: None }, STORE)?;
 /// # drop(web);
 /// # Ok(())

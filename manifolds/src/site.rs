@@ -27,6 +27,7 @@ const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// What keeping a site needs.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Config {
     /// The site. A new one takes the place of the old: see [`manifold`].
     pub site: Name<Arc<Site>>,
@@ -42,6 +43,19 @@ pub struct Config {
     /// Seeds the order of starts and the jitter. Default: it follows from the seed of the engine that
     /// this is installed in, so that many hosts do not come back in step to what they have lost.
     pub seed: Option<u64>,
+}
+
+crankcase_engine::setters! {
+    Config {
+        site: Name<Arc<Site>>,
+        watches: Name<Watches>,
+        backoff: Backoff,
+        look_every: Duration,
+    }
+    optional {
+        ledger: PathBuf,
+        seed: u64,
+    }
 }
 
 impl Config {
@@ -96,9 +110,8 @@ async fn start(
     }
     let seed = config.seed.unwrap_or_else(|| ctx.seed());
     let config = Config { seed: Some(seed), ..config };
-    let builder = Engine::builder()
-        .policy(Policy { backoff: config.backoff.clone(), ..Policy::default() })
-        .seed(seed);
+    let builder =
+        Engine::builder().policy(Policy::default().backoff(config.backoff.clone())).seed(seed);
     let nested = builder.build_nested(&ctx)?;
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, watches)))
 }

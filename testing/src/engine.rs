@@ -41,9 +41,9 @@ pub fn test_engine() -> EngineBuilder {
 /// use crankcase_engine::Policy;
 /// use crankcase_testing::{test_engine, test_policy};
 ///
-/// let builder = test_engine().policy(Policy { grace: Duration::from_secs(1), ..test_policy() });
+/// let builder = test_engine().policy(test_policy().grace(Duration::from_secs(1)));
 /// # drop(builder);
 /// ```
 pub fn test_policy() -> Policy {
-    Policy { backoff: Backoff { jitter: 0.0, ..Backoff::default() }, ..Policy::default() }
+    Policy::default().backoff(Backoff::default().jitter(0.0))
 }

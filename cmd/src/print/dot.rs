@@ -37,7 +37,7 @@ pub(crate) fn site_dot(graph: &SiteGraph, out: &mut dyn Write) -> io::Result<()>
 fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  subgraph cluster_{index} {{")?;
     writeln!(out, "    label={}", quoted(&graph.path))?;
-    for GraphNode { name, path, state } in &graph.nodes {
+    for GraphNode { name, path, state, .. } in &graph.nodes {
         let label = quoted(&format!("{name}\n{}", state.replace('_', " ")));
         writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
     }
@@ -73,25 +73,16 @@ fn color(state: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crankcase_status::wire::{Graph, GraphEdge, GraphNode, Graphs};
-
     #[test]
     fn no_name_can_break_out_of_the_graph() -> Result<(), Box<dyn std::error::Error>> {
-        let node = GraphNode {
-            name: "a\"]\n".to_owned(),
-            path: "/x/a\"]\\".to_owned(),
-            state: "backing_off".to_owned(),
-        };
-        let edge = GraphEdge {
-            user: "a".to_owned(),
-            input: "b".to_owned(),
-            need: "live".to_owned(),
-            output: "u8".to_owned(),
-        };
-        let graph = Graph { path: "/x".to_owned(), nodes: vec![node], edges: vec![edge] };
+        let graphs = serde_json::json!({"graphs": [{
+            "path": "/x",
+            "nodes": [{"name": "a\"]\n", "path": "/x/a\"]\\", "state": "backing_off"}],
+            "edges": [{"user": "a", "input": "b", "need": "live", "output": "u8"}],
+        }]});
 
         let mut text = Vec::new();
-        super::dot(&Graphs { graphs: vec![graph] }, &mut text)?;
+        super::dot(&serde_json::from_value(graphs)?, &mut text)?;
 
         let text = String::from_utf8(text)?;
         let expected = r#""/x/a\"]\\" [label="a\"]\n\nbacking off" fillcolor=salmon]"#;

@@ -39,7 +39,7 @@ fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Resu
 /// Returns who has parked a worker and why, as events say it.
 fn parked_by(worker: &WorkerReport) -> String {
     let by = worker.parked_by.as_ref();
-    by.map(|Origin { who, why }| format!(" ({}: {})", one_line(who), one_line(why)))
+    by.map(|Origin { who, why, .. }| format!(" ({}: {})", one_line(who), one_line(why)))
         .unwrap_or_default()
 }
 

@@ -116,7 +116,7 @@ async fn idle(up: Up<()>) -> Outcome {
 
 /// Installs a worker that fails and then waits for very long.
 pub(crate) async fn install_failing(engine: &Engine) -> TestResult {
-    let backoff = Backoff { initial: Duration::from_secs(100), ..Backoff::default() };
+    let backoff = Backoff::default().initial(Duration::from_secs(100));
     let failing = Manifold::builder()
         .run(|(), _up| async move { Err(Exit::failed("no luck\nat all")) })
         .backoff(backoff);

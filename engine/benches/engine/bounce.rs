@@ -70,10 +70,7 @@ async fn wave(engine: &Engine, root: &Arc<Notify>, started: &Count, count: usize
 }
 
 async fn chain(count: usize, delay: Duration) -> Duration {
-    let engine = Engine::builder()
-        .policy(Policy { bounce_delay: delay, ..Policy::default() })
-        .build()
-        .unwrap();
+    let engine = Engine::builder().policy(Policy::default().bounce_delay(delay)).build().unwrap();
     let _events = engine.events();
     let (names, root, started) = (names(count), Arc::new(Notify::new()), Count::new(count));
     let mut change = Change::new().install(names[0].clone(), bouncing(&root, &started));

@@ -37,10 +37,8 @@ pub(crate) fn measure(table: &Table) {
 
 async fn crash(marks: Marks) {
     let done = Arc::new(Notify::new());
-    let engine = Engine::builder()
-        .policy(Policy { backoff: Backoff::none(), ..Policy::default() })
-        .build()
-        .unwrap();
+    let engine =
+        Engine::builder().policy(Policy::default().backoff(Backoff::none())).build().unwrap();
     let _events = engine.events();
     engine.install(Name::<()>::new("crash"), crashing(&marks, &done)).await.unwrap();
     done.notified().await;

@@ -30,10 +30,8 @@ pub(crate) fn measure(table: &Table) {
 
 /// Parks workers one after another while all others fail and are started again at once.
 async fn longest_wait() -> Duration {
-    let engine = Engine::builder()
-        .policy(Policy { backoff: Backoff::none(), ..Policy::default() })
-        .build()
-        .unwrap();
+    let engine =
+        Engine::builder().policy(Policy::default().backoff(Backoff::none())).build().unwrap();
     let _events = engine.events();
     let started = Count::new(INPUTS + CRASHING);
     let mut names = names(INPUTS + CRASHING);

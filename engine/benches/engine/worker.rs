@@ -103,7 +103,7 @@ pub(crate) fn names(count: usize) -> Vec<Name<usize>> {
 /// Begins an engine whose events are followed by a subscriber that never reads.
 pub(crate) fn engine() -> (Engine, crankcase_engine::Events) {
     let engine = Engine::builder()
-        .policy(Policy { bounce_delay: std::time::Duration::ZERO, ..Policy::default() })
+        .policy(Policy::default().bounce_delay(std::time::Duration::ZERO))
         .build()
         .unwrap();
     let events = engine.events();

@@ -100,7 +100,7 @@ impl EngineBuilder {
     /// use std::time::Duration;
     /// use crankcase_engine::{Engine, Policy};
     ///
-    /// let policy = Policy { grace: Duration::from_secs(5), ..Policy::default() };
+    /// let policy = Policy::default().grace(Duration::from_secs(5));
     /// let builder = Engine::builder().policy(policy);
     /// ```
     pub fn policy(mut self, policy: Policy) -> Self {

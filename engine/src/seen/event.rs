@@ -14,6 +14,7 @@ use crate::vocabulary::value::{serialize_short, short_name};
 
 /// Who asked for something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Origin {
     /// Who asked.
     pub who: String,
@@ -22,9 +23,9 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin with both texts cut to the length that is kept.
-    pub(crate) fn cut(self) -> Self {
-        Self { who: text::cut(self.who), why: text::cut(self.why) }
+    /// Returns the origin with these texts, each cut after 64 KiB.
+    pub fn new(who: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { who: text::cut(who.into()), why: text::cut(why.into()) }
     }
 }
 
@@ -36,6 +37,7 @@ impl fmt::Display for Origin {
 
 /// One transition in an engine or in one nested in it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Event {
     /// The number of the event, from 0 and without gaps. Counts the events of the outermost engine
     /// and all engines nested in it, while anyone follows them.

@@ -42,6 +42,7 @@ pub struct Report {
 /// Whether an engine runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum EngineState {
     /// It runs.
     Running,
@@ -322,6 +323,7 @@ pub(crate) type Reporter =
 /// What a worker reports of itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Detail {
     /// The report of an engine that runs in this worker.
     Engine(Box<Report>),

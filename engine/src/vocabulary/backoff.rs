@@ -17,12 +17,13 @@ use crate::vocabulary::error::ConfigError;
 /// use std::time::Duration;
 /// use crankcase_engine::Backoff;
 ///
-/// let backoff = Backoff { initial: Duration::from_millis(100), ..Backoff::default() };
+/// let backoff = Backoff::default().initial(Duration::from_millis(100));
 /// assert_eq!(backoff.base(1), Duration::from_millis(100));
 /// assert_eq!(backoff.base(3), Duration::from_millis(400));
 /// assert_eq!(backoff.base(u32::MAX), Duration::from_secs(120));
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Backoff {
     /// The wait after a first failure. Default 1 s. With zero, every restart is immediate.
     pub initial: Duration,
@@ -34,6 +35,17 @@ pub struct Backoff {
     pub jitter: f64,
     /// How long a worker must run before its failures are forgotten. Default 1 min.
     pub reset_after: Duration,
+}
+
+crate::setters! {
+    Backoff {
+        initial: Duration,
+        factor: f64,
+        max: Duration,
+        jitter: f64,
+        reset_after: Duration,
+    }
+    optional {}
 }
 
 impl Default for Backoff {
@@ -100,7 +112,7 @@ impl Backoff {
     /// use std::time::Duration;
     /// use crankcase_engine::Backoff;
     ///
-    /// let backoff = Backoff { jitter: 0.5, ..Backoff::default() };
+    /// let backoff = Backoff::default().jitter(0.5);
     /// assert_eq!(backoff.delay(1, || -1.0), Duration::from_millis(500));
     /// assert_eq!(backoff.delay(1, || 1.0), Duration::from_millis(1500));
     /// ```
@@ -123,6 +135,7 @@ impl Backoff {
 /// A parked worker is reported with its last error. It is started again only by a change of an
 /// input, or by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Intensity {
     /// How many failures are allowed within the period. One more parks the worker.
     pub failures: u32,
@@ -131,6 +144,11 @@ pub struct Intensity {
 }
 
 impl Intensity {
+    /// Returns a limit of so many failures within a period.
+    pub fn new(failures: u32, within: Duration) -> Self {
+        Self { failures, within }
+    }
+
     /// Checks every field.
     ///
     /// # Errors
@@ -152,13 +170,11 @@ mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
     fn any_backoff(initial: u64, factor: f64, max: u64, jitter: f64) -> Backoff {
-        Backoff {
-            initial: Duration::from_millis(initial),
-            factor,
-            max: Duration::from_millis(initial.saturating_add(max)),
-            jitter,
-            ..Backoff::default()
-        }
+        Backoff::default()
+            .initial(Duration::from_millis(initial))
+            .factor(factor)
+            .max(Duration::from_millis(initial.saturating_add(max)))
+            .jitter(jitter)
     }
 
     proptest! {
@@ -181,10 +197,10 @@ mod tests {
     #[test]
     fn each_bad_field_is_named_with_its_value() {
         let cases = [
-            (Backoff { factor: 0.9, ..Backoff::default() }, "backoff.factor is 0.9"),
-            (Backoff { factor: f64::NAN, ..Backoff::default() }, "backoff.factor is NaN"),
-            (Backoff { jitter: 1.5, ..Backoff::default() }, "backoff.jitter is 1.5"),
-            (Backoff { max: Duration::ZERO, ..Backoff::default() }, "backoff.max is 0s"),
+            (Backoff::default().factor(0.9), "backoff.factor is 0.9"),
+            (Backoff::default().factor(f64::NAN), "backoff.factor is NaN"),
+            (Backoff::default().jitter(1.5), "backoff.jitter is 1.5"),
+            (Backoff::default().max(Duration::ZERO), "backoff.max is 0s"),
         ];
         for (backoff, expected) in cases {
             let text = backoff.validate().unwrap_err().to_string();

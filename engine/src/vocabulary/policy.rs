@@ -10,6 +10,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
 ///
 /// The engine has one policy for all manifolds. A manifold's builder changes single fields of it.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Policy {
     /// The wait after a failure.
     pub backoff: Backoff,
@@ -32,6 +33,21 @@ pub struct Policy {
     pub report_deadline: Duration,
     /// How many failures park a worker. Default `None`: no limit.
     pub intensity: Option<Intensity>,
+}
+
+crate::setters! {
+    Policy {
+        backoff: Backoff,
+        bounce_delay: Duration,
+        start_timeout: Duration,
+        grace: Duration,
+        abort_grace: Duration,
+        report_deadline: Duration,
+    }
+    optional {
+        max_bounce_delay: Duration,
+        intensity: Intensity,
+    }
 }
 
 impl Default for Policy {

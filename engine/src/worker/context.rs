@@ -235,7 +235,12 @@ impl Journal {
         }
         let kind = EventKind::Noted { text: text::cut(text.into()) };
         let mut records = Vec::new();
-        Record::push(&mut records, kind, Some(&Arc::new(origin.cut())), Some(&identity.name));
+        Record::push(
+            &mut records,
+            kind,
+            Some(&Arc::new(Origin::new(origin.who, origin.why))),
+            Some(&identity.name),
+        );
         log.push(clock.now(), path, &mut records);
     }
 }

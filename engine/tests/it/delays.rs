@@ -128,7 +128,7 @@ async fn less_than_a_minute_of_good_running_keeps_the_failures() -> TestResult {
 async fn a_manifolds_backoff_takes_the_place_of_the_engines() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
     script.fail_start(Exit::failed("not yet"));
-    let quick = Backoff { initial: Duration::from_millis(30), jitter: 0.0, ..Backoff::default() };
+    let quick = Backoff::default().initial(Duration::from_millis(30)).jitter(0.0);
     let began = Instant::now();
 
     engine.install(A, script.manifold(()).backoff(quick)).await?;

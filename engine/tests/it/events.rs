@@ -58,7 +58,7 @@ async fn what_a_worker_notes_stands_among_the_events_with_who_and_why() -> TestR
     let mending = Manifold::builder().run(|(), up| async move {
         let journal = up.context().journal();
         let stop = up.ready(());
-        journal.note("mended", Origin { who: "ada".to_owned(), why: "it broke".to_owned() });
+        journal.note("mended", Origin::new("ada", "it broke"));
         stop.wait().await;
         Ok(())
     });

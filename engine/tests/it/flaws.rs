@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, Policy, Severity,
-    WorkerState,
+    Change, ChangeError, Engine, EventKind, Exit, Manifold, Name, Nested, Severity, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Journal, Script, clean_kill, test_engine, test_policy, wait_for_state,
@@ -82,9 +81,8 @@ async fn an_uninstall_during_a_bounce_removes_the_worker() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_loop_of_any_length_keeps_nothing() -> TestResult {
-    let engine = test_engine()
-        .policy(Policy { backoff: crankcase_engine::Backoff::none(), ..test_policy() })
-        .build()?;
+    let engine =
+        test_engine().policy(test_policy().backoff(crankcase_engine::Backoff::none())).build()?;
     let (config, starts) = (Arc::new(()), Arc::new(AtomicU32::new(0)));
     let count = Arc::clone(&starts);
     let crashing = Manifold::builder().offers::<(Arc<()>,)>().run_with(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{EventKind, Exit, Intensity, Policy, WorkerState};
+use crankcase_engine::{EventKind, Exit, Intensity, WorkerState};
 use crankcase_testing::{
     EventRecorder, Script, clean_kill, test_engine, test_policy, wait_for_state,
 };
@@ -11,9 +11,8 @@ use crate::{A, B, TestResult};
 
 #[tokio::test(start_paused = true)]
 async fn more_failures_than_the_intensity_bears_park_a_worker() -> TestResult {
-    let intensity = Intensity { failures: 2, within: Duration::from_secs(60) };
-    let engine =
-        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
+    let intensity = Intensity::new(2, Duration::from_secs(60));
+    let engine = test_engine().policy(test_policy().intensity(intensity)).build()?;
     let script = Script::new();
     (0..3).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
@@ -28,9 +27,8 @@ async fn more_failures_than_the_intensity_bears_park_a_worker() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_intensity_counts_any_number_of_failures() -> TestResult {
-    let intensity = Intensity { failures: 100, within: Duration::from_secs(1_000_000) };
-    let engine =
-        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
+    let intensity = Intensity::new(100, Duration::from_secs(1_000_000));
+    let engine = test_engine().policy(test_policy().intensity(intensity)).build()?;
     let script = Script::new();
     (0..200).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
@@ -44,9 +42,8 @@ async fn an_intensity_counts_any_number_of_failures() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
-    let intensity = Intensity { failures: 2, within: Duration::from_secs(2) };
-    let engine =
-        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
+    let intensity = Intensity::new(2, Duration::from_secs(2));
+    let engine = test_engine().policy(test_policy().intensity(intensity)).build()?;
     let script = Script::new();
     (0..6).for_each(|_| script.fail_start(Exit::failed("no luck")));
 
@@ -58,9 +55,8 @@ async fn failures_that_are_far_apart_do_not_park_a_worker() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn an_input_change_starts_a_spent_worker_again() -> TestResult {
-    let intensity = Intensity { failures: 0, within: Duration::from_secs(60) };
-    let engine =
-        test_engine().policy(Policy { intensity: Some(intensity), ..test_policy() }).build()?;
+    let intensity = Intensity::new(0, Duration::from_secs(60));
+    let engine = test_engine().policy(test_policy().intensity(intensity)).build()?;
     let script = Script::new();
     script.fail_start(Exit::failed("no luck"));
     engine.provide(A, 1).await?;

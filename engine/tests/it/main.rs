@@ -119,12 +119,12 @@ async fn stop_all(engine: &Engine) -> TestResult {
 
 /// Returns the policy of a test's engine with another grace.
 fn with_grace(grace: Duration) -> Policy {
-    Policy { grace, ..test_policy() }
+    test_policy().grace(grace)
 }
 
 /// Returns the policy of a test's engine with another bounce delay.
 fn with_bounce_delay(bounce_delay: Duration) -> Policy {
-    Policy { bounce_delay, ..test_policy() }
+    test_policy().bounce_delay(bounce_delay)
 }
 
 /// Returns what a worker is doing now.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{
     Backoff, ChangeError, Context, Detail, Engine, EngineBuilder, EngineError, EngineState,
-    EventKind, Exit, Manifold, Metrics, Name, Policy, Report, WorkerState,
+    EventKind, Exit, Manifold, Metrics, Name, Report, WorkerState,
 };
 use crankcase_testing::{
     EventRecorder, Failure, Journal, Script, clean_kill, test_engine, test_policy, wait_for_state,
@@ -348,11 +348,9 @@ async fn a_nested_engines_workers_are_counted_by_the_outer_metrics() -> TestResu
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_engine_has_a_policy_of_its_own() -> TestResult {
-    let patient = Backoff { initial: Duration::from_secs(60), ..Backoff::none() };
-    let (engine, disk) = (
-        test_engine().policy(Policy { backoff: patient, ..test_policy() }).build()?,
-        Script::new(),
-    );
+    let patient = Backoff::none().initial(Duration::from_secs(60));
+    let (engine, disk) =
+        (test_engine().policy(test_policy().backoff(patient)).build()?, Script::new());
     let mut events = EventRecorder::new(&engine);
     disk.fail_start("not yet".into());
 

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{
-    Change, Changing, Engine, EventKind, Exit, Latest, Manifold, Name, Nested, Policy,
-};
+use crankcase_engine::{Change, Changing, Engine, EventKind, Exit, Latest, Manifold, Name, Nested};
 use crankcase_testing::{EventRecorder, Journal, clean_kill, test_engine, test_policy};
 use tokio::sync::watch;
 
@@ -237,7 +235,7 @@ async fn a_selection_that_panics_at_a_border_is_named() -> TestResult {
 /// The value that a selection was added for may still be on its way to the engine.
 #[tokio::test(start_paused = true)]
 async fn a_selection_that_comes_later_misses_no_change() -> TestResult {
-    let policy = Policy { bounce_delay: Duration::ZERO, ..test_policy() };
+    let policy = test_policy().bounce_delay(Duration::ZERO);
     let (engine, sender) = (test_engine().policy(policy).build()?, watch::Sender::default());
     engine.install(SETTINGS, settings(&sender)).await?;
     engine.running(SETTINGS).await?;

@@ -152,7 +152,7 @@ async fn a_note_and_its_origin_without_end_are_cut() -> TestResult {
     let (engine, said) = speaking().await?;
     let mut events = EventRecorder::new(&engine);
 
-    said.journal.note(long(), Origin { who: long(), why: long() });
+    said.journal.note(long(), Origin::new(long(), long()));
 
     let is_note = |kind: &EventKind| matches!(kind, EventKind::Noted { .. });
     let event = events.wait_for_kind("/a", is_note).await?;

@@ -287,7 +287,7 @@ fn an_engine_whose_runtime_is_dropped_restarts_nothing() -> TestResult {
     let engine = runtime.block_on(async {
         let backoff = crankcase_engine::Backoff::none();
         let engine = Engine::builder()
-            .policy(Policy { backoff, bounce_delay: Duration::ZERO, ..Policy::default() })
+            .policy(Policy::default().backoff(backoff).bounce_delay(Duration::ZERO))
             .build()?;
         engine.install(A, journal.manifold(())).await?;
         engine.running(A).await?;
@@ -368,8 +368,7 @@ fn an_engine_whose_runtime_is_dropped_tells_everyone_though_wakers_panic() -> Te
 async fn an_engine_whose_workers_runtime_is_gone_ends_with_an_error() -> TestResult {
     let workers = WorkerRuntime::new(1)?;
     let backoff = crankcase_engine::Backoff::none();
-    let engine =
-        test_engine().policy(Policy { backoff, bounce_delay: Duration::ZERO, ..test_policy() });
+    let engine = test_engine().policy(test_policy().backoff(backoff).bounce_delay(Duration::ZERO));
     let engine = engine.workers_on(workers.handle()?).build()?;
     let journal = Journal::new();
     engine.install(A, journal.manifold(())).await?;
@@ -480,7 +479,7 @@ async fn a_value_whose_drop_panics_harms_no_engine_whose_workers_runtime_is_gone
 async fn what_makes_a_nested_engine_is_not_run_beside_its_former_run() -> TestResult {
     const SITE: Name<Engine> = Name::new("site");
     let (workers, journal) = (WorkerRuntime::new(2)?, Journal::new());
-    let policy = Policy { grace: SHORT, bounce_delay: Duration::ZERO, ..test_policy() };
+    let policy = test_policy().grace(SHORT).bounce_delay(Duration::ZERO);
     let engine = test_engine().workers_on(workers.handle()?).policy(policy).build()?;
     let mut events = EventRecorder::new(&engine);
     let (release, held) = mpsc::channel::<()>();

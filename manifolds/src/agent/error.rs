@@ -57,9 +57,24 @@ pub enum AgentError {
     /// The manifolds do not fit each other; nothing was started.
     #[error("cannot install the manifolds of the agent")]
     Install(#[from] ChangeError),
-    /// A worker had a fatal error, of several the gravest, or workers did not end in time.
+    /// Workers had to be aborted at the stop, because they did not end in their grace.
+    #[error("{} did not stop in time and had to be aborted", shown(workers))]
+    Aborted {
+        /// The workers' paths, in the order of their aborts.
+        workers: Vec<String>,
+    },
+    /// A worker had a fatal error, of several the gravest, or workers were left behind.
     #[error("the agent has failed")]
     Engine(#[from] EngineError),
+}
+
+/// Returns the path of the first worker, and how many more there are.
+fn shown(workers: &[String]) -> String {
+    match workers {
+        [] => "no worker".to_owned(),
+        [one] => format!("worker {one}"),
+        [first, others @ ..] => format!("worker {first} and {} more", others.len()),
+    }
 }
 
 impl fmt::Debug for AgentError {

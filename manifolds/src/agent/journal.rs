@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crankcase_engine::{EndKind, Event, EventKind, Events, Notice};
+use crankcase_engine::{EndKind, Engine, Event, EventKind, Notice};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -58,17 +58,26 @@ impl Fatal {
     }
 }
 
-/// Logs events until there are no more; the task ends then.
-pub(super) fn keep(runtime: &Handle, mut events: Events) -> (Unsaid, JoinHandle<()>) {
+/// Logs an engine's events until there are no more. The task then returns the paths of the workers
+/// that were aborted while the engine stopped.
+pub(super) fn keep(runtime: &Handle, engine: &Engine) -> (Unsaid, JoinHandle<Vec<String>>) {
     let fatal = Unsaid::default();
-    let noted = fatal.clone();
+    let (noted, mut events, path) = (fatal.clone(), engine.events(), engine.path().to_owned());
     let logging = runtime.spawn(async move {
+        let (mut is_stopping, mut aborted) = (false, Vec::new());
         while let Some(notice) = events.next().await {
             match notice {
-                Notice::Event(event) => log(&event, &noted),
+                Notice::Event(event) => {
+                    is_stopping |= event.kind == EventKind::Killed && event.engine() == path;
+                    if is_stopping && event.kind == EventKind::Aborted {
+                        aborted.push(event.path());
+                    }
+                    log(&event, &noted);
+                }
                 Notice::Missed(events) => tracing::warn!(events, "too many events to log"),
             }
         }
+        aborted
     });
     (fatal, logging)
 }

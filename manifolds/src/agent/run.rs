@@ -31,7 +31,7 @@ impl AgentBuilder {
             .workers_on(runtimes.workers.handle().clone())
             .kill_deadline(self.stop_deadline)
             .build()?;
-        let (fatal, logging) = journal::keep(runtimes.frame.handle(), engine.events());
+        let (fatal, logging) = journal::keep(runtimes.frame.handle(), &engine);
         let installed = Arc::new(Notify::new());
         let told = service::keep(runtimes.frame.handle(), &engine, &installed);
         let frame = serve(runtimes.frame.handle(), &engine, Arc::clone(lock), self.bounds).await?;
@@ -56,10 +56,11 @@ impl AgentBuilder {
             });
             told.all().await;
             // It ends with the events; a thread that is taken is not waited for.
-            let _late = timeout(LAST_GRACE, logging).await;
-            (ended, left_behind, stopped)
+            let aborted = timeout(LAST_GRACE, logging).await.map(Result::unwrap_or_default);
+            let aborted = aborted.unwrap_or_default();
+            (ended, (left_behind, aborted), stopped)
         };
-        let (ended, left_behind, stopped) = tokio::select! {
+        let (ended, (left_behind, aborted), stopped) = tokio::select! {
             biased;
             ended = running => ended,
             () = signals.asked_again() => {
@@ -71,7 +72,10 @@ impl AgentBuilder {
         };
         *may_run_on = !left_behind.is_empty();
         fatal.say_unless_of(ended.as_ref().err().and_then(AgentError::fatal_worker));
-        let Err(error) = ended else { return Ok(stopped.map(|()| Ended::Stopped)?) };
+        let Err(error) = ended else {
+            stopped?;
+            return in_order(aborted);
+        };
         say_besides(stopped);
         // The stop after an install that failed has said it.
         let is_said = matches!(
@@ -82,6 +86,14 @@ impl AgentBuilder {
             tracing::error!(workers = ?left_behind, "workers were left behind");
         }
         Err(error)
+    }
+}
+
+/// Returns how an agent has ended whose workers have all stopped, some of them by an abort.
+fn in_order(aborted: Vec<String>) -> Result<Ended, AgentError> {
+    match aborted.is_empty() {
+        true => Ok(Ended::Stopped),
+        false => Err(AgentError::Aborted { workers: aborted }),
     }
 }
 

@@ -86,8 +86,8 @@ mod tests {
         let (apart, first) = (Duration::from_millis(250), Instant::now());
         let asked = |times, after| {
             let (first_end, last_end) = (Some(first), Some(first + Duration::from_millis(after)));
-            let counts =
-                SignalCounts { terminate: times, first_end, last_end, ..SignalCounts::default() };
+            let mut counts = SignalCounts::default();
+            (counts.terminate, counts.first_end, counts.last_end) = (times, first_end, last_end);
             is_asked_again(&counts, apart)
         };
 

@@ -32,7 +32,7 @@ async fn failure(
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
     let often = Duration::from_millis(10);
-    let backoff = Backoff { initial: often, max: often, ..Backoff::default() };
+    let backoff = Backoff::default().initial(often).max(often);
     engine.install(COMMAND, manifold(process)?.backoff(backoff)).await?;
     let is_failure = |kind: &EventKind| matches!(kind, EventKind::Ended { error: Some(_), .. });
     let ended = guarded(events.wait_for(|event| is_failure(&event.kind))).await?;
@@ -53,8 +53,7 @@ async fn those_who_use_it_start_when_it_is_ready() -> TestResult {
     let ledger = Some(Ledger::new(&folder.path().join("processes")));
     let made = folder.path().join("made");
     let script = format!("echo x >{}; echo ready; echo more; exec sleep 1000", made.display());
-    let mut process = shell(&script);
-    process.readiness = Readiness::Line("ready".to_owned());
+    let process = shell(&script).readiness(Readiness::Line("ready".to_owned()));
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
     let user = Manifold::builder().inputs(COMMAND).run_with(
@@ -119,8 +118,7 @@ async fn a_port_that_is_taken_is_said_and_the_process_runs_when_it_is_free() -> 
     let address = SocketAddr::from(([127, high, middle, low], 20_080));
     let other = TcpListener::bind(address)?;
     let words = [example("03_alone")?.into(), "serve".into(), address.to_string().into()];
-    let mut process = ProcessConfig::new("it", words.to_vec());
-    process.readiness = Readiness::Port(address);
+    let process = ProcessConfig::new("it", words.to_vec()).readiness(Readiness::Port(address));
 
     let text = failure(process, || {
         drop(other);
@@ -208,8 +206,7 @@ async fn a_process_that_floods_its_output_is_degraded() -> TestResult {
 
 #[test]
 fn a_field_that_cannot_be_used_is_named_when_the_manifold_is_built() {
-    let mut process = shell("exit 0");
-    process.folder = "srv".into();
+    let process = shell("exit 0").folder("srv".into());
 
     let refused = process::manifold(process::Config { process, ledger: None }, ());
 

@@ -31,7 +31,7 @@ async fn why(engine: &Engine, name: &str) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn a_worker_runs_only_while_all_its_flags_are_set() -> TestResult {
     let (engine, journal, (upgraded, migrated)) = (test_engine().build()?, Journal::new(), flags());
-    let housing = Housing { flags: vec![UPGRADED, MIGRATED], ..Housing::default() };
+    let housing = Housing::default().flags(vec![UPGRADED, MIGRATED]);
     engine.install(UPGRADED, flag::shared(upgraded.clone())).await?;
     engine.install(MIGRATED, flag::shared(migrated.clone())).await?;
     engine.install(WEB, housing.decorate(journal.manifold(()))).await?;
@@ -57,7 +57,7 @@ async fn a_worker_runs_only_while_all_its_flags_are_set() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_lockdown_stops_who_occupies_and_who_depends_on_them_first() -> TestResult {
     let (engine, journal, fortress) = (test_engine().build()?, Journal::new(), Fortress::new());
-    let housing = Housing { occupy: Some(FORTRESS), ..Housing::default() };
+    let housing = Housing::default().occupy(FORTRESS);
     let slow = Script::new().recorded_in(&journal);
     slow.stop_after(Duration::from_secs(20));
     engine.install(FORTRESS, fortress::shared(fortress.clone())).await?;
@@ -94,7 +94,7 @@ impl Drop for Unlocking {
 #[tokio::test(start_paused = true)]
 async fn a_lockdown_too_short_to_be_seen_keeps_nobody_out() -> TestResult {
     let (engine, journal, fortress) = (test_engine().build()?, Journal::new(), Fortress::new());
-    let housing = Housing { occupy: Some(FORTRESS), ..Housing::default() };
+    let housing = Housing::default().occupy(FORTRESS);
     fortress.guard().unlock();
     // It locks the fortress for as long as the first worker asks to come in.
     let (locked, asked) = (fortress.clone(), journal.clone());
@@ -122,7 +122,7 @@ async fn a_lockdown_too_short_to_be_seen_keeps_nobody_out() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_shared_fortress_outlives_its_worker_and_another_does_not() -> TestResult {
     let (engine, journal, fortress) = (test_engine().build()?, Journal::new(), Fortress::new());
-    let housing = Housing { occupy: Some(FORTRESS), ..Housing::default() };
+    let housing = Housing::default().occupy(FORTRESS);
     engine.install(FORTRESS, fortress::shared(fortress.clone())).await?;
     engine.install(WEB, housing.decorate(journal.manifold(()))).await?;
     fortress.guard().unlock();
@@ -142,13 +142,10 @@ async fn a_shared_fortress_outlives_its_worker_and_another_does_not() -> TestRes
 #[tokio::test(start_paused = true)]
 async fn a_filter_comes_after_the_manifolds_own() -> TestResult {
     let (engine, script) = (test_engine().build()?, Script::new());
-    let housing = Housing {
-        filter: Some(Arc::new(|exit| match exit.to_string().as_str() {
-            "the token is old, says the store" => Err(Exit::Bounce),
-            _ => Err(exit),
-        })),
-        ..Housing::default()
-    };
+    let housing = Housing::default().filter(Arc::new(|exit| match exit.to_string().as_str() {
+        "the token is old, says the store" => Err(Exit::Bounce),
+        _ => Err(exit),
+    }));
     let own = script.manifold(()).filter(|exit| Err(format!("{exit}, says the store").into()));
     engine.install(WEB, housing.decorate(own)).await?;
     let mut events = EventRecorder::new(&engine);
@@ -164,8 +161,8 @@ async fn a_filter_comes_after_the_manifolds_own() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn housings_nest_in_any_order_and_leave_the_manifold_alone() -> TestResult {
     const PLAIN: Name<u32> = Name::new("plain");
-    let flags = Housing { flags: vec![UPGRADED], ..Housing::default() };
-    let both = Housing { flags: vec![UPGRADED], occupy: Some(FORTRESS), ..Housing::default() };
+    let flags = Housing::default().flags(vec![UPGRADED]);
+    let both = Housing::default().flags(vec![UPGRADED]).occupy(FORTRESS);
     let orders: [fn(&Housing, &Housing, Manifold) -> Manifold; 3] = [
         |flags, both, inner| flags.decorate(both.decorate(inner)),
         |flags, both, inner| both.decorate(flags.decorate(inner)),
@@ -206,7 +203,7 @@ async fn housings_nest_in_any_order_and_leave_the_manifold_alone() -> TestResult
 #[tokio::test(start_paused = true)]
 async fn a_gate_lets_a_housed_worker_start_once_it_is_unlocked() -> TestResult {
     const GATE: Name<Gate> = Name::new("gate");
-    let housing = Housing { flags: vec![GATE.output::<Flag>()], ..Housing::default() };
+    let housing = Housing::default().flags(vec![GATE.output::<Flag>()]);
     for is_shared in [false, true] {
         let (engine, journal) = (test_engine().build()?, Journal::new());
         let gate = if is_shared { gate::shared(Gate::new()) } else { gate::manifold() };
@@ -230,7 +227,7 @@ async fn a_gate_lets_a_housed_worker_start_once_it_is_unlocked() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_fortress_that_does_not_show_its_state_is_refused() -> TestResult {
     let engine = test_engine().build()?;
-    let housing = Housing { occupy: Some(FORTRESS), ..Housing::default() };
+    let housing = Housing::default().occupy(FORTRESS);
     engine.provide(FORTRESS, Fortress::new().guest()).await?;
 
     let refused = engine.install(WEB, housing.decorate(Journal::new().manifold(()))).await;

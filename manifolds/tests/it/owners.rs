@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crankcase_engine::{Name, Outcome, Policy, Stop, Worker, WorkerState};
+use crankcase_engine::{Name, Outcome, Stop, Worker, WorkerState};
 use crankcase_manifolds::{catacomb, owned, runner, value};
 use crankcase_testing::{Journal, clean_kill, test_engine, test_policy, wait_for_state};
 use crankcase_workers::{
@@ -57,7 +57,7 @@ async fn a_runner_has_the_time_that_its_workers_have() -> TestResult {
     }
     const TENANTS: Name<RunnerHandle> = Name::new("tenants");
     let (engine, journal) = (
-        test_engine().policy(Policy { grace: Duration::from_secs(5), ..test_policy() }).build()?,
+        test_engine().policy(test_policy().grace(Duration::from_secs(5))).build()?,
         Journal::new(),
     );
     engine.install(TENANTS, runner::manifold(RunnerConfig::default())?).await?;

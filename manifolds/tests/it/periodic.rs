@@ -13,9 +13,7 @@ const STORE: Name<&str> = Name::new("store");
 const SWEEPER: Name<()> = Name::new("sweeper");
 
 fn every_minute() -> PeriodicConfig {
-    let mut config = PeriodicConfig::new(Duration::from_secs(60));
-    config.jitter = 0.0;
-    config
+    PeriodicConfig::new(Duration::from_secs(60)).jitter(0.0)
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,8 +9,7 @@ fn settings_that_cannot_be_used_are_named_and_nothing_is_begun() -> TestResult {
     let folder = tempfile::tempdir()?;
     let state_dir = folder.path().join("state");
     let agent = || Agent::builder().state_dir(StateDir::new(state_dir.clone()));
-    let mut bounds = ControlConfig::default();
-    bounds.max_connections = 0;
+    let bounds = ControlConfig::default().max_connections(0);
 
     let refused = [agent().worker_threads(0).run(), agent().control(bounds).run()];
 

@@ -267,9 +267,8 @@ impl Manifests {
         setup.value(WATCHES, watcher.handle());
         setup.input(SITE, self.sites(&machine));
         setup.install(DRIFT, drift(machine.clone()));
-        let mut config = site::Config::new(SITE, WATCHES, "unused".into());
+        let mut config = site::Config::new(SITE, WATCHES, "unused".into()).seed(setup.seed());
         config.ledger = None;
-        config.seed = Some(setup.seed());
         setup.install(RESOURCES, site::manifold(config));
         let wrong = machine.clone();
         // Both are there as long as the run is, and nothing comes of either.

@@ -125,11 +125,7 @@ fn migration(world: World) -> Manifold {
 
 /// Lives with the data, once it is upgraded.
 fn web(world: World) -> Manifold {
-    let housing = Housing {
-        flags: vec![UPGRADED.output::<Flag>()],
-        occupy: Some(DATA),
-        ..Housing::default()
-    };
+    let housing = Housing::default().flags(vec![UPGRADED.output::<Flag>()]).occupy(DATA);
     let builder = Manifold::builder().inputs(LIMIT);
     housing.decorate(
         builder

@@ -37,13 +37,11 @@ fn main() {
     let all = Faults::default();
     compare("simulator, 20 manifolds, all faults", |seed| simulated(&all, seed));
     // Those that no event comes of, or much idle time, are left out.
-    let failures = Faults {
-        run_error: 1.0,
-        within: Duration::from_secs(60),
-        jumps_every: Duration::ZERO,
-        yields: 0,
-        ..Faults::none()
-    };
+    let failures = Faults::none()
+        .run_error(1.0)
+        .within(Duration::from_secs(60))
+        .jumps_every(Duration::ZERO)
+        .yields(0);
     compare("simulator, 20 manifolds, failures only", |seed| simulated(&failures, seed));
     compare("engine without the simulator, workers that fail", driven);
 }

@@ -18,6 +18,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 /// later one, if the starts of its path were seen to have more. A blocking worker is struck less often,
 /// because it can be at its beginning alone.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Faults {
     /// How many starts fail. Default 0.05.
     pub start_error: f64,
@@ -59,6 +60,30 @@ pub struct Faults {
     pub jumps_every: Duration,
     /// How far the clock jumps at most. Default 10 min; a year at most.
     pub jump: Duration,
+}
+
+crankcase_engine::setters! {
+    Faults {
+        start_error: f64,
+        start_panic: f64,
+        start_hang: f64,
+        start_slow: f64,
+        run_error: f64,
+        run_panic: f64,
+        run_bounce: f64,
+        run_hang: f64,
+        stop_slow: f64,
+        stop_ignored: f64,
+        stop_error: f64,
+        within: Duration,
+        slow: Duration,
+        yields: u32,
+        calls_every: Duration,
+        values_every: Duration,
+        jumps_every: Duration,
+        jump: Duration,
+    }
+    optional {}
 }
 
 impl Default for Faults {

@@ -301,8 +301,8 @@ fn it_is_calm_where_nothing_strikes() -> Result<(), Broken> {
         simulation.faults(faults).run(0, Mode::Safety)
     };
     // The order of tasks strikes nobody.
-    let calm = simulation(Faults { yields: 3, ..Faults::none() })?;
-    let other = simulation(Faults { run_bounce: 0.1, ..Faults::none() })?;
+    let calm = simulation(Faults::none().yields(3))?;
+    let other = simulation(Faults::none().run_bounce(0.1))?;
 
     assert!(calm.to_string().contains("it is calm: true"), "{calm}");
     assert!(other.to_string().contains("it is calm: false"), "{other}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Detail, Exit, Manifold, Name, Outcome, Policy, Severity, Stop, Worker};
+use crankcase_engine::{Detail, Exit, Manifold, Name, Outcome, Severity, Stop, Worker};
 use crankcase_testing::{
     Journal, Script, StartError, Stubs, check_killed, clean_kill, start, test_engine, test_policy,
 };
@@ -327,9 +327,8 @@ async fn a_stub_that_ends_the_engine_is_told_apart_from_one_that_does_not_fit() 
 
 #[tokio::test(start_paused = true)]
 async fn the_engine_can_be_set() -> TestResult {
-    let engine = test_engine()
-        .name(Name::new("agent"))
-        .policy(Policy { grace: Duration::from_secs(5), ..test_policy() });
+    let engine =
+        test_engine().name(Name::new("agent")).policy(test_policy().grace(Duration::from_secs(5)));
     let script = Script::new();
     script.stop_after(Duration::from_secs(6));
 

@@ -25,12 +25,21 @@ mod table;
 
 /// How a [`Catacomb`] stops its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CatacombConfig {
     /// How long the children have together, from when they are told to stop until their futures are
     /// dropped. Default 20 s, which leaves room in the 30 s that an engine gives the catacomb.
     pub grace: Duration,
     /// How long they are waited for after that before they are left behind. Default 1 s.
     pub abort_grace: Duration,
+}
+
+crankcase_engine::setters! {
+    CatacombConfig {
+        grace: Duration,
+        abort_grace: Duration,
+    }
+    optional {}
 }
 
 impl Default for CatacombConfig {

@@ -51,6 +51,13 @@ pub struct WatcherConfig {
     pub look_every: Duration,
 }
 
+crankcase_engine::setters! {
+    WatcherConfig {
+        look_every: Duration,
+    }
+    optional {}
+}
+
 impl Default for WatcherConfig {
     fn default() -> Self {
         Self { look_every: Duration::from_secs(30) }

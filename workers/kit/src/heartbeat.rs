@@ -30,6 +30,13 @@ pub struct HeartbeatConfig {
     pub within: Duration,
 }
 
+crankcase_engine::setters! {
+    HeartbeatConfig {
+        within: Duration,
+    }
+    optional {}
+}
+
 impl HeartbeatConfig {
     /// Returns a configuration with this interval.
     pub fn new(within: Duration) -> Self {

@@ -50,6 +50,7 @@ pub struct PeriodicConfig {
 
 /// When the first turn of a [`Periodic`] is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum FirstTurn {
     /// When the worker begins to run.
     #[default]
@@ -63,6 +64,7 @@ pub enum FirstTurn {
 ///
 /// Turns never overlap, whatever is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum MissedTurns {
     /// They are skipped and counted. After a turn that took too long the next one is the next on the
     /// grid; after a hold-up the last one that became due is done, late.
@@ -73,6 +75,18 @@ pub enum MissedTurns {
         /// How many turns may be behind at most; older ones are skipped and counted. At least 1.
         most: u32,
     },
+}
+
+crankcase_engine::setters! {
+    PeriodicConfig {
+        every: Duration,
+        jitter: f64,
+        first: FirstTurn,
+        missed: MissedTurns,
+    }
+    optional {
+        seed: u64,
+    }
 }
 
 impl PeriodicConfig {

@@ -41,6 +41,7 @@ mod table;
 
 /// How a [`Runner`] treats its workers.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct RunnerConfig {
     /// Delays, deadlines and intensity, as an engine has them, for all workers whose spec has none
     /// of its own. Default: [`Policy::default`].
@@ -50,6 +51,15 @@ pub struct RunnerConfig {
     /// draw different delays need seeds of their own. Without an engine it is another one each time, so
     /// that runners that have lost the same thing do not come back to it in step.
     pub seed: Option<u64>,
+}
+
+crankcase_engine::setters! {
+    RunnerConfig {
+        policy: Policy,
+    }
+    optional {
+        seed: u64,
+    }
 }
 
 /// A worker that runs a set of named workers, which come and go while it runs.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 /// A signal that [`Signals`] listens for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Signal {
     /// SIGINT: a person asks the process to end.
     Interrupt,
@@ -24,6 +25,7 @@ pub enum Signal {
 /// The kernel keeps one pending signal of a kind, so signals that come faster than they are taken
 /// count once. A count is never taken back; a first and a second interrupt are told apart by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SignalCounts {
     /// How often SIGINT came.
     pub interrupt: u64,

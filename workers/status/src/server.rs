@@ -55,6 +55,19 @@ pub struct ControlConfig {
     pub drain: Duration,
 }
 
+crankcase_engine::setters! {
+    ControlConfig {
+        max_connections: usize,
+        max_followers: usize,
+        max_body: usize,
+        read_timeout: Duration,
+        answer_timeout: Duration,
+        write_timeout: Duration,
+        drain: Duration,
+    }
+    optional {}
+}
+
 impl Default for ControlConfig {
     fn default() -> Self {
         Self {

@@ -18,6 +18,7 @@ pub const MAX_ORIGIN: usize = 1000;
 
 /// An answer with its version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Versioned<T> {
     /// [`VERSION`].
     pub version: u32,
@@ -28,6 +29,7 @@ pub struct Versioned<T> {
 
 /// Why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Failure {
     /// What kind of refusal it is.
     pub code: FailureCode,
@@ -92,6 +94,7 @@ pub enum Controlled {
 
 /// The chain from a worker to the root cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WhyAnswer {
     /// The chain.
     pub why: Why,
@@ -101,6 +104,7 @@ pub struct WhyAnswer {
 
 /// The chain from a worker to the root cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Why {
     /// The worker asked about first, the root cause last.
     pub steps: Vec<WhyStep>,
@@ -108,6 +112,7 @@ pub struct Why {
 
 /// One worker on the way to a root cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WhyStep {
     /// The worker's path.
     pub path: String,
@@ -143,6 +148,7 @@ pub struct WhyStep {
 
 /// The dependency graphs of engines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Graphs {
     /// One for each engine, by path.
     pub graphs: Vec<Graph>,
@@ -150,6 +156,7 @@ pub struct Graphs {
 
 /// The dependency graph of one engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Graph {
     /// The engine's path.
     pub path: String,
@@ -161,6 +168,7 @@ pub struct Graph {
 
 /// One name in a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GraphNode {
     /// The name.
     pub name: String,
@@ -172,6 +180,7 @@ pub struct GraphNode {
 
 /// One declared input in a graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct GraphEdge {
     /// Who declares it.
     pub user: String,
@@ -198,6 +207,7 @@ pub enum EventLine {
 
 /// One transition of an engine or a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Event {
     /// Counts the agent's events from 0, without gaps.
     pub sequence: u64,
@@ -216,6 +226,7 @@ pub struct Event {
 
 /// Who asked for something, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Origin {
     /// Who asked.
     pub who: String,

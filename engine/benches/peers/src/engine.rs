@@ -49,7 +49,7 @@ pub(crate) async fn restart_failed(others: usize) -> Duration {
 /// Returns an engine without delays in which the others run, and a subscriber that never reads.
 async fn engine(others: usize) -> (Engine, Events) {
     let policy =
-        Policy { backoff: Backoff::none(), bounce_delay: Duration::ZERO, ..Policy::default() };
+        Policy::default().backoff(Backoff::none()).bounce_delay(Duration::ZERO);
     let engine = Engine::builder().policy(policy).build().unwrap();
     let events = engine.events();
     let running = Count::new(others);

@@ -29,7 +29,7 @@ const HANG: Duration = Duration::from_secs(60);
 
 /// Returns a backoff that a test can wait for.
 pub(crate) fn quick() -> Backoff {
-    Backoff { initial: Duration::from_millis(1), ..Backoff::default() }
+    Backoff::default().initial(Duration::from_millis(1))
 }
 
 /// A machine that is kept as its manifest declares.
@@ -62,8 +62,7 @@ impl Machine {
         let machine = Self::prepare(folder, kinds)?;
         let watcher = file_watch::manifold(WatcherConfig::default())?;
         machine.engine.install(WATCHES, watcher).await?;
-        let mut config = machine.config();
-        config.backoff = backoff;
+        let config = machine.config().backoff(backoff);
         machine.keep(manifest, config).await?;
         Ok(machine)
     }
@@ -71,8 +70,7 @@ impl Machine {
     /// Begins without a watcher; resources are looked at all the time.
     pub(crate) async fn unwatched(manifest: &str) -> Result<Self, Box<dyn Error>> {
         let machine = Self::prepare(tempfile::tempdir()?, Kinds::builtin())?;
-        let mut config = machine.config();
-        config.look_every = Duration::from_millis(1);
+        let config = machine.config().look_every(Duration::from_millis(1));
         machine.keep(manifest, config).await?;
         Ok(machine)
     }
@@ -88,9 +86,8 @@ impl Machine {
     }
 
     fn config(&self) -> site::Config {
-        let mut config = site::Config::new(SITE, WATCHES, self.path("ledger"));
-        config.look_every = Duration::from_secs(24 * 60 * 60);
-        config
+        let day = Duration::from_secs(24 * 60 * 60);
+        site::Config::new(SITE, WATCHES, self.path("ledger")).look_every(day)
     }
 
     async fn keep(&self, manifest: &str, config: site::Config) -> TestResult {

@@ -48,7 +48,7 @@ async fn a_resource_that_is_fought_over_is_mended_less_and_less_often() -> TestR
     let fought = Fought::default();
     let mut repairs = fought.repairs.subscribe();
     let folder = tempfile::tempdir()?;
-    let backoff = Backoff { jitter: 0.0, ..Backoff::default() };
+    let backoff = Backoff::default().jitter(0.0);
     let setting = (backoff, with_double(fought));
     let machine = Machine::begin(folder, "resources: {it: {type: double}}", setting).await?;
 

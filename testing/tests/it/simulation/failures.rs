@@ -89,7 +89,7 @@ fn who_is_taken_out_for_ever_has_not_recovered() -> TestResult {
         });
         setup.install(SITE, sweeper);
     });
-    let faults = Faults { calls_every: Duration::ZERO, ..Faults::default() };
+    let faults = Faults::default().calls_every(Duration::ZERO);
 
     let broken = simulation.faults(faults).liveness(0..50).err().ok_or("it recovers")?;
 
@@ -181,7 +181,7 @@ fn what_a_run_without_faults_finds_is_found_again_by_its_seed() -> TestResult {
         setup.invariant("top never comes up", |view| !view.is_up("/top"));
     });
     // Among the faults it does not, so it is looked at without any.
-    let simulation = simulation.faults(Faults { start_error: 1.0, ..Faults::none() });
+    let simulation = simulation.faults(Faults::none().start_error(1.0));
 
     let broken = [simulation.safety(3..5), simulation.liveness(3..5)];
 
@@ -211,13 +211,13 @@ fn a_panic_in_an_invariant_is_told_with_the_seed() -> TestResult {
 
 #[test]
 fn shares_that_are_none_are_refused() -> TestResult {
-    let wrong = Faults { run_panic: 1.5, ..Faults::none() };
+    let wrong = Faults::none().run_panic(1.5);
     assert_eq!(
         wrong.validate().err().ok_or("it is right")?.to_string(),
         "run_panic is 1.5; expected a share from 0 to 1"
     );
 
-    let too_many = Faults { stop_slow: 0.6, stop_ignored: 0.6, ..Faults::none() };
+    let too_many = Faults::none().stop_slow(0.6).stop_ignored(0.6);
     assert_eq!(
         too_many.validate().err().ok_or("it is right")?.to_string(),
         "stop_slow is 1.2; expected a share that with the others of its moment is at most 1"

@@ -60,9 +60,9 @@ const KINDS: [(&str, Install); 4] = [
 #[test]
 fn nobody_comes_up_of_whom_every_start_is_struck() -> Result<(), Broken> {
     let faults = [
-        Faults { start_error: 1.0, ..Faults::none() },
-        Faults { start_panic: 1.0, ..Faults::none() },
-        Faults { start_hang: 1.0, ..Faults::none() },
+        Faults::none().start_error(1.0),
+        Faults::none().start_panic(1.0),
+        Faults::none().start_hang(1.0),
     ];
     for (kind, install) in KINDS {
         for faults in &faults {
@@ -79,7 +79,7 @@ fn nobody_comes_up_of_whom_every_start_is_struck() -> Result<(), Broken> {
 
 #[test]
 fn a_share_is_of_all_starts() -> Result<(), Broken> {
-    let faults = Faults { start_error: 0.5, run_bounce: 1.0, ..Faults::none() };
+    let faults = Faults::none().start_error(0.5).run_bounce(1.0);
     for (kind, install) in KINDS {
         let simulation = Simulation::new(install).faults(faults.clone());
 
@@ -97,7 +97,7 @@ fn a_share_is_of_all_starts() -> Result<(), Broken> {
 
 #[test]
 fn starts_that_wait_are_struck_while_they_do() -> Result<(), Broken> {
-    let faults = Faults { start_error: 0.5, run_bounce: 1.0, ..Faults::none() };
+    let faults = Faults::none().start_error(0.5).run_bounce(1.0);
     for (kind, install) in &KINDS[2..] {
         let simulation = Simulation::new(install).faults(faults.clone());
 
@@ -115,13 +115,8 @@ fn starts_that_wait_are_struck_while_they_do() -> Result<(), Broken> {
 #[test]
 fn what_never_comes_and_has_no_end_is_borne() -> Result<(), Broken> {
     let ever = Duration::MAX;
-    let faults = Faults {
-        run_bounce: 1.0,
-        calls_every: ever,
-        values_every: ever,
-        jumps_every: ever,
-        ..Faults::none()
-    };
+    let faults =
+        Faults::none().run_bounce(1.0).calls_every(ever).values_every(ever).jumps_every(ever);
     let simulation = Simulation::new(|setup| setup.install(BASE, base())).faults(faults);
 
     let trace = simulation.settles_within(ever).stops_within(ever).run(0, Mode::Liveness)?;
@@ -134,7 +129,7 @@ fn what_never_comes_and_has_no_end_is_borne() -> Result<(), Broken> {
 #[test]
 fn a_run_without_an_end_ends_by_its_events() -> Result<(), &'static str> {
     let simulation = Simulation::new(|setup| setup.install(BASE, base()));
-    let faults = Faults { run_bounce: 1.0, ..Faults::none() };
+    let faults = Faults::none().run_bounce(1.0);
     let simulation = simulation.faults(faults).lasts(Duration::MAX).most_events(1_000);
 
     let broken = simulation.run(0, Mode::Safety).err().ok_or("it has ended")?;
@@ -145,7 +140,7 @@ fn a_run_without_an_end_ends_by_its_events() -> Result<(), &'static str> {
 
 #[test]
 fn times_beyond_all_clocks_are_refused() -> Result<(), &'static str> {
-    let faults = Faults { jump: Duration::MAX, ..Faults::default() };
+    let faults = Faults::default().jump(Duration::MAX);
 
     let error = faults.validate().err().ok_or("it is right")?;
 

@@ -173,7 +173,7 @@ fn who_says_wrongly_that_something_is_missing_is_not_put_right_by_the_simulation
         setup.install(BASE, stuck);
     });
 
-    let simulation = simulation.faults(Faults { run_error: 0.5, ..Faults::default() });
+    let simulation = simulation.faults(Faults::default().run_error(0.5));
     let is_found = |seed: &u64| simulation.run(*seed, Mode::Liveness).is_err();
     let found = (0..20).filter(is_found).count();
 
@@ -182,9 +182,9 @@ fn who_says_wrongly_that_something_is_missing_is_not_put_right_by_the_simulation
 
 #[test]
 fn who_has_failed_too_often_among_faults_recovers() -> TestResult {
-    let faults = Faults { run_error: 1.0, calls_every: Duration::ZERO, ..Faults::none() };
+    let faults = Faults::none().run_error(1.0).calls_every(Duration::ZERO);
     let simulation = Simulation::new(|setup| {
-        let intensity = Intensity { failures: 2, within: Duration::from_secs(300) };
+        let intensity = Intensity::new(2, Duration::from_secs(300));
         setup.install(BASE, base().intensity(intensity));
     });
 

@@ -79,7 +79,7 @@ fn idle(started: &Count) -> Manifold {
 /// An engine whose events are followed by a subscriber that never reads.
 fn engine() -> (Engine, Events) {
     let engine = Engine::builder()
-        .policy(Policy { bounce_delay: std::time::Duration::ZERO, ..Policy::default() })
+        .policy(Policy::default().bounce_delay(std::time::Duration::ZERO))
         .build()
         .unwrap();
     let events = engine.events();

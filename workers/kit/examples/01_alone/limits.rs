@@ -13,9 +13,7 @@ const WATCHES: &str = "/proc/sys/user/max_inotify_watches";
 const INSTANCES: &str = "/proc/sys/user/max_inotify_instances";
 
 fn often() -> WatcherConfig {
-    let mut config = WatcherConfig::default();
-    config.look_every = Duration::from_millis(1);
-    config
+    WatcherConfig::default().look_every(Duration::from_millis(1))
 }
 
 /// Waits for looks until the problem is gone.

@@ -50,8 +50,8 @@ async fn main() -> TestResult {
 
 /// Runs one process with a notify socket in `folder`, expects no other there, and is killed.
 async fn notified(folder: &Path) -> TestResult {
-    let mut config = ProcessConfig::new("it", vec!["sleep".into(), "1000".into()]);
-    config.readiness = Readiness::Notify { folder: folder.to_owned() };
+    let config = ProcessConfig::new("it", vec!["sleep".into(), "1000".into()])
+        .readiness(Readiness::Notify { folder: folder.to_owned() });
     let _process = Process::spawn(config, None).await?;
     assert_eq!(std::fs::read_dir(folder)?.count(), 1);
     kill_process(getpid(), Signal::KILL)?;

@@ -39,6 +39,17 @@ pub enum ConfigFormat {
     Toml,
 }
 
+crankcase_engine::setters! {
+    ConfigFileConfig {
+        path: PathBuf,
+        quiet: Duration,
+        max_bytes: u64,
+    }
+    optional {
+        format: ConfigFormat,
+    }
+}
+
 impl ConfigFileConfig {
     /// Returns a configuration with the defaults.
     pub fn new(path: &Path) -> Self {
@@ -60,7 +71,7 @@ impl ConfigFileConfig {
             let reason = "the absolute path of a file";
             return Err(ConfigError::new("path", self.path.display(), reason));
         }
-        if self.format().is_none() {
+        if self.format_in_use().is_none() {
             let reason = "a path that ends in .yaml, .yml, .json or .toml, or a format";
             return Err(ConfigError::new("path", self.path.display(), reason));
         }
@@ -75,7 +86,7 @@ impl ConfigFileConfig {
     }
 
     /// Returns the format that was set, or that the name says.
-    pub(super) fn format(&self) -> Option<ConfigFormat> {
+    pub(super) fn format_in_use(&self) -> Option<ConfigFormat> {
         let extension = || self.path.extension().and_then(|extension| extension.to_str());
         self.format.or_else(|| match extension()? {
             "yaml" | "yml" => Some(ConfigFormat::Yaml),

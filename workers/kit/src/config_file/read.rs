@@ -26,7 +26,7 @@ pub(super) fn read<T: DeserializeOwned>(config: &ConfigFileConfig) -> Result<T, 
     let path = &config.path;
     let bytes = bytes(path, config.max_bytes)?;
     let parsed = match std::str::from_utf8(&bytes) {
-        Ok(text) => match config.format() {
+        Ok(text) => match config.format_in_use() {
             Some(ConfigFormat::Json) => from_json(text),
             Some(ConfigFormat::Toml) => from_toml(text),
             Some(ConfigFormat::Yaml) | None => from_yaml(text),

@@ -44,8 +44,7 @@ pub(super) struct Looks {
 
 impl Looks {
     pub(super) fn new(look_every: Duration) -> Self {
-        let waits =
-            Backoff { initial: FIRST.min(look_every), max: look_every, ..Backoff::default() };
+        let waits = Backoff::default().initial(FIRST.min(look_every)).max(look_every);
         Self { condition: Condition::untold(), waits, next: None, count: 0, seen: None, told: None }
     }
 

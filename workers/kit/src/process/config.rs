@@ -56,6 +56,23 @@ pub struct ProcessConfig {
     pub ready_timeout: Duration,
 }
 
+crankcase_engine::setters! {
+    ProcessConfig {
+        name: String,
+        command: Vec<OsString>,
+        environment: BTreeMap<OsString, OsString>,
+        inherit: Vec<OsString>,
+        folder: PathBuf,
+        stop_signal: StopSignal,
+        grace: Duration,
+        lines_per_second: u32,
+        max_line: usize,
+        readiness: Readiness,
+        ready_timeout: Duration,
+    }
+    optional {}
+}
+
 impl ProcessConfig {
     /// Returns a configuration that runs `command` with the defaults.
     pub fn new(name: &str, command: Vec<OsString>) -> Self {
@@ -153,6 +170,7 @@ fn has_nul(text: &OsStr) -> bool {
 
 /// A signal that asks a process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum StopSignal {
     /// SIGTERM.
     #[default]
@@ -229,8 +247,7 @@ mod tests {
 
     #[test]
     fn an_invalid_field_is_named_with_its_value() {
-        let mut folder = valid();
-        folder.folder = "srv".into();
+        let folder = valid().folder("srv".into());
         let mut environment = valid();
         environment.environment.insert("A=B".into(), "c".into());
 

@@ -14,6 +14,7 @@ use super::stay::Stay;
 /// [`Exit::Fatal`] it never is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Restart {
     /// Always.
     Permanent,
@@ -160,15 +161,13 @@ impl ChildSpec {
     /// Returns the runner's policy with the spec's own settings in it.
     pub(super) fn policy(&self, runner: &Arc<Policy>) -> Result<Arc<Policy>, ConfigError> {
         let Some(settings) = &self.settings else { return Ok(Arc::clone(runner)) };
-        let policy = Policy {
-            backoff: settings.backoff.clone().unwrap_or_else(|| runner.backoff.clone()),
-            bounce_delay: settings.bounce_delay.unwrap_or(runner.bounce_delay),
-            start_timeout: settings.start_timeout.unwrap_or(runner.start_timeout),
-            grace: settings.grace.unwrap_or(runner.grace),
-            abort_grace: settings.abort_grace.unwrap_or(runner.abort_grace),
-            intensity: settings.intensity.or(runner.intensity),
-            ..Policy::clone(runner)
-        };
+        let mut policy = Policy::clone(runner);
+        policy.backoff = settings.backoff.clone().unwrap_or(policy.backoff);
+        policy.bounce_delay = settings.bounce_delay.unwrap_or(policy.bounce_delay);
+        policy.start_timeout = settings.start_timeout.unwrap_or(policy.start_timeout);
+        policy.grace = settings.grace.unwrap_or(policy.grace);
+        policy.abort_grace = settings.abort_grace.unwrap_or(policy.abort_grace);
+        policy.intensity = settings.intensity.or(policy.intensity);
         policy.validate()?;
         Ok(Arc::new(policy))
     }

@@ -124,9 +124,7 @@ async fn load(
     watches: Watches,
     last: LastGood<Limits>,
 ) -> Result<ConfigFile<Limits>, ConfigFileError> {
-    let mut config = ConfigFileConfig::new(path);
-    config.quiet = Duration::from_millis(1);
-    config.max_bytes = 1000;
+    let config = ConfigFileConfig::new(path).quiet(Duration::from_millis(1)).max_bytes(1000);
     let (_stopper, stop) = Stop::pair();
     guarded(ConfigFile::load(&stop, config, validate, watches.into(), last)).await
 }
@@ -391,8 +389,7 @@ async fn a_worker_without_its_watcher_says_so() -> TestResult {
 #[test]
 fn a_field_that_cannot_be_used_is_named_with_its_value() {
     let config = |change: fn(&mut ConfigFileConfig)| {
-        let mut config = ConfigFileConfig::new(Path::new("/etc/limits"));
-        config.format = Some(ConfigFormat::Yaml);
+        let mut config = ConfigFileConfig::new(Path::new("/etc/limits")).format(ConfigFormat::Yaml);
         change(&mut config);
         config.validate().map_or_else(|err| err.to_string(), |()| "valid".to_owned())
     };

@@ -89,8 +89,7 @@ async fn a_configuration_is_compared_and_dropped_where_nothing_is_locked() -> Te
         Ok(())
     };
     let (_stopper, stop) = Stop::pair();
-    let mut config = ConfigFileConfig::new(&path);
-    config.quiet = Duration::from_millis(1);
+    let config = ConfigFileConfig::new(&path).quiet(Duration::from_millis(1));
     let file = ConfigFile::load(&stop, config, accept, watches.into(), last).await?;
     let mut depth = file.follow();
     view.set(file.follow()).map_err(|_| "it is set once")?;

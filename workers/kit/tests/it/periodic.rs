@@ -62,9 +62,7 @@ fn millis(duration: Duration) -> u64 {
 
 /// Ten milliseconds from turn to turn, without jitter.
 fn every_ten() -> PeriodicConfig {
-    let mut config = PeriodicConfig::new(Duration::from_millis(10));
-    config.jitter = 0.0;
-    config
+    PeriodicConfig::new(Duration::from_millis(10)).jitter(0.0)
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,8 +77,7 @@ async fn turns_are_on_a_grid_whatever_the_work_takes() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_turn_can_be_an_interval_later() -> TestResult {
-    let mut config = every_ten();
-    config.first = FirstTurn::AfterInterval;
+    let config = every_ten().first(FirstTurn::AfterInterval);
     let mut turning = Turning::start(config, |_| 0)?;
 
     assert_eq!(turning.next().await, begun(10, 0, 0, 0));
@@ -112,8 +109,7 @@ async fn a_turn_that_is_due_when_the_work_ends_is_not_missed() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn missed_turns_are_made_up_for_without_overlapping() -> TestResult {
-    let mut config = every_ten();
-    config.missed = MissedTurns::CatchUp { most: 10 };
+    let config = every_ten().missed(MissedTurns::CatchUp { most: 10 });
     let mut turning = Turning::start(config, |number| if number == 0 { 35 } else { 4 })?;
 
     assert_eq!(turning.next().await, begun(0, 0, 0, 0));
@@ -128,8 +124,7 @@ async fn missed_turns_are_made_up_for_without_overlapping() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_turns_are_made_up_for_than_is_allowed() -> TestResult {
-    let mut config = every_ten();
-    config.missed = MissedTurns::CatchUp { most: 2 };
+    let config = every_ten().missed(MissedTurns::CatchUp { most: 2 });
     let mut turning = Turning::start(config, |number| if number == 0 { 95 } else { 0 })?;
 
     assert_eq!(turning.next().await, begun(0, 0, 0, 0));
@@ -156,10 +151,7 @@ async fn a_clock_that_jumps_while_it_waits_costs_all_turns_but_the_last() -> Tes
 
 #[tokio::test(start_paused = true)]
 async fn jitter_puts_each_turn_off_within_its_bound_and_moves_no_later_one() -> TestResult {
-    let mut config = every_ten();
-    config.every = Duration::from_secs(10);
-    config.jitter = 0.5;
-    config.seed = Some(7);
+    let config = every_ten().every(Duration::from_secs(10)).jitter(0.5).seed(7);
     let mut turning = Turning::start(config.clone(), |_| 0)?;
     let mut again = Turning::start(config, |_| 0)?;
     let mut put_off = Vec::new();
@@ -217,12 +209,9 @@ async fn told_to_stop_it_ends_with_the_turn_that_is_being_done() -> TestResult {
 
 #[test]
 fn a_field_that_cannot_be_used_is_named_with_its_value() {
-    let mut too_often = every_ten();
-    too_often.every = Duration::ZERO;
-    let mut wide = every_ten();
-    wide.jitter = 0.6;
-    let mut none = every_ten();
-    none.missed = MissedTurns::CatchUp { most: 0 };
+    let too_often = every_ten().every(Duration::ZERO);
+    let wide = every_ten().jitter(0.6);
+    let none = every_ten().missed(MissedTurns::CatchUp { most: 0 });
 
     let texts = [too_often, wide, none].map(|config| {
         let refused = Periodic::new(config, |_turn| async { Ok(()) });

@@ -42,11 +42,11 @@ impl Worker for Deaf {
 }
 
 fn policy() -> Policy {
-    Policy { backoff: Backoff { jitter: 0.0, ..Backoff::default() }, ..Policy::default() }
+    Policy::default().backoff(Backoff::default().jitter(0.0))
 }
 
 fn run() -> Result<(Bare, RunnerHandle), crankcase_engine::ConfigError> {
-    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
+    let runner = Runner::new(RunnerConfig::default().policy(policy()))?;
     let handle = runner.handle();
     Ok((Bare::run(runner), handle))
 }
@@ -108,7 +108,7 @@ async fn a_stop_ends_a_backoff_and_nothing_comes_back() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_spent_worker_stays_with_its_error_until_it_is_bounced_or_stopped() -> TestResult {
     let (runner, workers) = run()?;
-    let intensity = Intensity { failures: 1, within: Duration::from_secs(60) };
+    let intensity = Intensity::new(1, Duration::from_secs(60));
     workers.start("a", failing(Restart::Transient).intensity(intensity)).await?;
     sleep(Duration::from_secs(600)).await;
     assert_eq!(state(&workers, "a").await, Some((WorkerState::Spent, 2, 2)));
@@ -142,12 +142,9 @@ async fn a_name_that_is_taken_or_bad_is_refused() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn a_setting_that_cannot_be_used_is_refused_with_its_field() -> TestResult {
-    let wrong = Backoff { factor: 0.5, ..Backoff::default() };
+    let wrong = Backoff::default().factor(0.5);
     let expected = "backoff.factor is 0.5; expected a number from 1";
-    let config = RunnerConfig {
-        policy: Policy { backoff: wrong.clone(), ..policy() },
-        ..RunnerConfig::default()
-    };
+    let config = RunnerConfig::default().policy(policy().backoff(wrong.clone()));
     assert_eq!(Runner::new(config).unwrap_err().to_string(), expected);
 
     let (runner, workers) = run()?;
@@ -279,7 +276,7 @@ async fn workers_are_told_when_an_input_of_their_runner_is_lost() -> TestResult 
             Ok(())
         }
     }
-    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
+    let runner = Runner::new(RunnerConfig::default().policy(policy()))?;
     let (workers, (stopper, stop)) = (runner.handle(), Stop::pair());
     let (sender, mut lost) = mpsc::unbounded_channel();
     let spec = ChildSpec::permanent(move |ctx| {
@@ -306,8 +303,7 @@ async fn workers_are_told_when_an_input_of_their_runner_is_lost() -> TestResult 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_no_clock_can_express_is_a_long_one() -> TestResult {
     let (runner, workers) = run()?;
-    let ever =
-        Backoff { initial: Duration::MAX, max: Duration::MAX, jitter: 0.0, ..Backoff::default() };
+    let ever = Backoff::default().initial(Duration::MAX).max(Duration::MAX).jitter(0.0);
     workers.start("a", failing(Restart::Permanent).backoff(ever)).await?;
     sleep(Duration::from_secs(3600)).await;
 

@@ -84,12 +84,13 @@ fn read(config: &Config) -> Result<ProcessConfig, Vec<AttributeError>> {
     let grace = attributes.duration_up_to("grace", MAX_GRACE).unwrap_or(DEFAULT_GRACE);
     attributes.finish(command.map(|command| {
         let command = command.into_iter().map(Into::into).collect();
-        let mut process = ProcessConfig::new("", command);
-        process.folder = place.cwd.unwrap_or(process.folder);
-        process.environment =
+        let environment =
             place.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        process.stop_signal = stop_signal;
-        process.grace = grace;
-        process
+        let process = ProcessConfig::new("", command).environment(environment);
+        let process = process.stop_signal(stop_signal).grace(grace);
+        match place.cwd {
+            Some(folder) => process.folder(folder),
+            None => process,
+        }
     }))
 }

@@ -191,7 +191,7 @@ impl Told {
     pub(super) fn origin(&self) -> Origin {
         let mut by: Vec<_> = self.by.iter().map(String::as_str).collect();
         by.sort_unstable();
-        Origin { who: by.join(", "), why: "a change notifies it".to_owned() }
+        Origin::new(by.join(", "), "a change notifies it")
     }
 }
 

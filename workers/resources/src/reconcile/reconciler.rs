@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Origin, Outcome, Stop};
+use crankcase_engine::{Exit, Origin, Outcome, Stop};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
@@ -310,7 +310,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
-        let spread = Backoff { initial: every, max: every, ..self.setting.backoff.clone() };
+        let spread = self.setting.backoff.clone().initial(every).max(every);
         spread.delay(1, || self.random.random_range(-1.0..=1.0))
     }
 }
@@ -349,7 +349,7 @@ fn noted(judgement: &Judgement, is_drift: bool, told: Option<&Told>) -> (String,
 
 /// What the agent does of its own.
 fn by_agent(why: &str) -> Origin {
-    Origin { who: "agent".to_owned(), why: why.to_owned() }
+    Origin::new("agent", why)
 }
 
 /// Spreads the looks of resources that begin together.

@@ -17,6 +17,7 @@ pub enum Subject {
 
 /// What an engine, its workers and the engines among them are doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct EngineReport {
     /// The engine's path.
     pub path: String,
@@ -38,6 +39,7 @@ pub struct EngineReport {
 
 /// What one worker is doing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WorkerReport {
     /// The worker's path.
     pub path: String,
@@ -89,6 +91,7 @@ pub struct WorkerReport {
 
 /// One input of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct InputReport {
     /// The name that it refers to.
     pub name: String,
@@ -104,6 +107,7 @@ pub struct InputReport {
 
 /// An error that ended a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WorkerError {
     /// The error and its causes.
     pub text: String,

@@ -164,7 +164,7 @@ async fn a_path_into_an_engine_that_does_not_run_is_told_with_the_reason() -> Te
     world.engine.install(Name::<()>::new("bookcase"), bookcase.build()).await?;
     world.engine.running(Name::<()>::new("bookcase")).await?;
     let hour = Duration::from_secs(60 * 60);
-    let backoff = Backoff { initial: hour, max: hour, ..Backoff::default() };
+    let backoff = Backoff::default().initial(hour).max(hour);
     let mut events = world.engine.events();
     let failing = failing.build().backoff(backoff);
     world.engine.install(Name::<()>::new("failing"), failing).await?;

@@ -77,8 +77,7 @@ async fn flood(engine: &Engine) -> TestResult {
 
 #[tokio::test]
 async fn followers_get_what_happened_before_the_end() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.drain = Duration::from_secs(60);
+    let config = ControlConfig::default().drain(Duration::from_secs(60));
     let world = World::start_with(config).await?;
     let mut events = world.client().await?.events().await?;
     // Nobody reads meanwhile, so that much is still to be told when the stop comes.
@@ -98,8 +97,7 @@ async fn followers_get_what_happened_before_the_end() -> TestResult {
 
 #[tokio::test]
 async fn more_clients_than_allowed_wait_for_a_place() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.max_connections = 1;
+    let config = ControlConfig::default().max_connections(1);
     let world = World::start_with(config).await?;
     let client = world.client().await?;
     let mut events = client.events().await?;
@@ -130,8 +128,7 @@ async fn more_clients_than_allowed_wait_for_a_place() -> TestResult {
 
 #[tokio::test]
 async fn more_followers_than_allowed_are_refused() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.max_followers = 1;
+    let config = ControlConfig::default().max_followers(1);
     let world = World::start_with(config).await?;
     let client = world.client().await?;
     let _first = client.events().await?;
@@ -144,9 +141,7 @@ async fn more_followers_than_allowed_are_refused() -> TestResult {
 
 #[tokio::test]
 async fn a_follower_that_leaves_gives_up_its_place() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.max_connections = 1;
-    config.max_followers = 1;
+    let config = ControlConfig::default().max_connections(1).max_followers(1);
     let world = World::start_with(config).await?;
     let client = world.client().await?;
     drop(client.events().await?);

@@ -82,9 +82,8 @@ async fn a_head_that_is_too_long_is_refused() -> TestResult {
 
 #[tokio::test]
 async fn clients_that_never_finish_their_request_give_way() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.max_connections = 2;
-    config.read_timeout = Duration::from_millis(250);
+    let config =
+        ControlConfig::default().max_connections(2).read_timeout(Duration::from_millis(250));
     let world = World::start_with(config).await?;
     let mut silent = UnixStream::connect(world.socket()).await?;
     let mut slow = UnixStream::connect(world.socket()).await?;
@@ -100,8 +99,7 @@ async fn clients_that_never_finish_their_request_give_way() -> TestResult {
 
 #[tokio::test]
 async fn a_body_that_never_comes_is_given_up() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.read_timeout = Duration::from_millis(250);
+    let config = ControlConfig::default().read_timeout(Duration::from_millis(250));
     let world = World::start_with(config).await?;
     let head = b"POST /v1/bounce HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
 
@@ -113,9 +111,8 @@ async fn a_body_that_never_comes_is_given_up() -> TestResult {
 
 #[tokio::test]
 async fn a_client_that_takes_nothing_of_its_answer_is_dropped() -> TestResult {
-    let mut config = ControlConfig::default();
-    config.max_connections = 1;
-    config.write_timeout = Duration::from_millis(50);
+    let config =
+        ControlConfig::default().max_connections(1).write_timeout(Duration::from_millis(50));
     let world = World::start_with(config).await?;
     for index in 0..5000 {
         let name = crankcase_engine::Name::<u32>::parse(&format!("w{index}"))?;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Policy};
+use crankcase_engine::{Exit, Policy};
 use parking_lot::Mutex;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -79,6 +79,6 @@ impl Ending {
 /// Returns the wait before a restart that is no failure, with the backoff's jitter.
 pub(super) fn spread(policy: &Policy, random: &Mutex<StdRng>) -> Duration {
     let delay = policy.bounce_delay;
-    let even = Backoff { initial: delay, max: delay, ..policy.backoff.clone() };
+    let even = policy.backoff.clone().initial(delay).max(delay);
     even.delay(1, || random.lock().random_range(-1.0..=1.0))
 }

@@ -90,8 +90,7 @@ async fn a_program_that_cannot_be_executed_is_named_with_the_cause() {
 
 #[tokio::test]
 async fn a_missing_working_folder_is_not_blamed_on_the_program() {
-    let mut config = shell("exit 0");
-    config.folder = "/nowhere".into();
+    let config = shell("exit 0").folder("/nowhere".into());
 
     let error = Process::spawn(config, None).await.expect_err("there is no such folder");
 
@@ -121,8 +120,7 @@ async fn a_process_that_ignores_its_stop_signal_is_killed_after_the_grace_period
         &fifo.path(),
         "trap '' TERM; echo up >&3; echo ready; while :; do sleep 1000; done",
     );
-    let mut config = shell(&script);
-    config.grace = Duration::from_millis(1);
+    let config = shell(&script).grace(Duration::from_millis(1));
     let worker = Running::start(Process::spawn(config, None).await?);
     guarded(events.line("ready")).await;
 
@@ -138,8 +136,7 @@ async fn a_process_that_ignores_its_stop_signal_is_killed_after_the_grace_period
 async fn a_suspended_process_can_end_within_its_grace_period() -> TestResult {
     let mut events = Events::catch();
     let script = "trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
-    let mut config = shell(script);
-    config.grace = Duration::from_secs(3600);
+    let config = shell(script).grace(Duration::from_secs(3600));
     let process = Process::spawn(config, None).await?;
     let group = Pid::from_raw(process.pid()).ok_or("no pid")?;
     let worker = Running::start(process);

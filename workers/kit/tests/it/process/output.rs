@@ -50,8 +50,7 @@ async fn invalid_utf8_is_replaced() -> TestResult {
 
 #[tokio::test]
 async fn a_flood_of_lines_is_dropped_and_counted_and_never_blocks_the_process() -> TestResult {
-    let mut config = shell("seq 200000");
-    config.lines_per_second = 0;
+    let config = shell("seq 200000").lines_per_second(0);
 
     let dropped = run(config, "output dropped").await?;
 
@@ -79,8 +78,11 @@ async fn the_environment_is_clean_but_for_what_is_given() -> TestResult {
 #[tokio::test]
 async fn what_is_inherited_is_named_one_by_one() -> TestResult {
     let own = std::env::var("CARGO_MANIFEST_DIR")?;
-    let mut config = ProcessConfig::new("it", vec!["env".into()]);
-    config.inherit = vec!["CARGO_MANIFEST_DIR".into(), "CARGO_PKG_NAME".into(), "NOWHERE".into()];
+    let mut config = ProcessConfig::new("it", vec!["env".into()]).inherit(vec![
+        "CARGO_MANIFEST_DIR".into(),
+        "CARGO_PKG_NAME".into(),
+        "NOWHERE".into(),
+    ]);
     config.environment.insert("CARGO_PKG_NAME".into(), "given".into());
 
     let lines = run(config, "output").await?;
@@ -94,8 +96,7 @@ async fn what_is_inherited_is_named_one_by_one() -> TestResult {
 
 #[tokio::test]
 async fn how_much_of_a_line_is_kept_can_be_set() -> TestResult {
-    let mut config = shell("head -c 100 /dev/zero | tr '\\0' x");
-    config.max_line = 64;
+    let config = shell("head -c 100 /dev/zero | tr '\\0' x").max_line(64);
 
     let lines = run(config, "output").await?;
 
@@ -140,8 +141,7 @@ async fn a_process_outside_of_the_group_that_holds_the_output_does_not_hold_up_t
 -> TestResult {
     let (fifo, mut events) = (Fifo::new()?, Events::catch());
     let script = "setsid sh -c 'echo $$; echo up >fifo; exec sleep 1000' & read up <fifo";
-    let mut config = shell(script);
-    config.folder = fifo.path().parent().ok_or("no folder")?.to_owned();
+    let config = shell(script).folder(fifo.path().parent().ok_or("no folder")?.to_owned());
     let process = Process::spawn(config, None).await?;
     let mut worker = Running::start(process);
     let escaped: i32 = guarded(events.next("output")).await.get("line").parse()?;

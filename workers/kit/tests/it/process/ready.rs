@@ -86,9 +86,8 @@ async fn a_line_of_either_stream_makes_it_ready_also_when_it_is_not_logged() -> 
             "echo it is not; read go <{}; echo now it is ready {redirection}; sleep 1000",
             path.display()
         );
-        let mut config = shell(&script);
-        config.lines_per_second = 0;
-        config.readiness = Readiness::Line("is ready".to_owned());
+        let config =
+            shell(&script).lines_per_second(0).readiness(Readiness::Line("is ready".to_owned()));
         let process = Process::spawn(config, None).await?;
         let handle = process.handle();
         let go = tokio::task::spawn_blocking(move || fs::write(path, "go\n"));
@@ -120,8 +119,7 @@ async fn a_process_without_its_line_is_not_ready() -> TestResult {
 #[tokio::test]
 async fn a_port_that_accepts_makes_it_ready() -> TestResult {
     let address = own_address(20_080);
-    let mut config = server("serve", address)?;
-    config.readiness = Readiness::Port(address);
+    let config = server("serve", address)?.readiness(Readiness::Port(address));
     let process = Process::spawn(config, None).await?;
 
     let process = guarded(process.ready()).await?;
@@ -134,8 +132,7 @@ async fn a_port_that_accepts_makes_it_ready() -> TestResult {
 async fn a_port_that_is_taken_is_said_until_it_is_free() -> TestResult {
     let address = own_address(20_081);
     let other = TcpListener::bind(address)?;
-    let mut config = server("serve", address)?;
-    config.readiness = Readiness::Port(address);
+    let config = server("serve", address)?.readiness(Readiness::Port(address));
 
     let refused = Process::spawn(config.clone(), None).await.err().ok_or("it was spawned")?;
 
@@ -149,9 +146,9 @@ async fn a_port_that_is_taken_is_said_until_it_is_free() -> TestResult {
 #[tokio::test]
 async fn a_port_that_refuses_is_said() -> TestResult {
     let address = own_address(20_082);
-    let mut config = shell("sleep 1000");
-    config.readiness = Readiness::Port(address);
-    config.ready_timeout = Duration::from_millis(200);
+    let config = shell("sleep 1000")
+        .readiness(Readiness::Port(address))
+        .ready_timeout(Duration::from_millis(200));
 
     let text = refusal(config).await?;
 
@@ -163,8 +160,7 @@ async fn a_port_that_refuses_is_said() -> TestResult {
 #[tokio::test]
 async fn a_good_status_makes_it_ready_and_a_bad_one_does_not() -> TestResult {
     let (address, path) = (own_address(20_083), "/healthy?x=1".to_owned());
-    let mut config = server("serve_http", address)?;
-    config.readiness = Readiness::Http { address, path };
+    let config = server("serve_http", address)?.readiness(Readiness::Http { address, path });
     let process = Process::spawn(config, None).await?;
 
     // The server ends when it is asked more often than it has answers.
@@ -178,8 +174,8 @@ async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestRe
     // What a killed agent has left.
     drop(UnixDatagram::bind(folder.path().join("1-0.notify"))?);
     let words = [example()?.into_os_string(), "notify".into()];
-    let mut config = ProcessConfig::new("it", words.to_vec());
-    config.readiness = Readiness::Notify { folder: folder.path().to_owned() };
+    let config = ProcessConfig::new("it", words.to_vec())
+        .readiness(Readiness::Notify { folder: folder.path().to_owned() });
     let process = Process::spawn(config, None).await?;
     assert_eq!(fs::read_dir(folder.path())?.count(), 1);
 
@@ -219,9 +215,9 @@ async fn an_agent_with_the_pid_of_the_killed_one_makes_sockets_and_removes_its()
 #[tokio::test]
 async fn a_process_that_says_nothing_is_not_ready() -> TestResult {
     let folder = TempDir::new()?;
-    let mut config = shell("sleep 1000");
-    config.readiness = Readiness::Notify { folder: folder.path().join("made/when/needed") };
-    config.ready_timeout = Duration::from_millis(50);
+    let config = shell("sleep 1000")
+        .readiness(Readiness::Notify { folder: folder.path().join("made/when/needed") })
+        .ready_timeout(Duration::from_millis(50));
 
     let text = refusal(config).await?;
 
@@ -306,13 +302,11 @@ fn readiness_that_cannot_be_used_is_named_with_its_value() -> TestResult {
         ),
     ];
     for (readiness, expected) in cases {
-        let mut config = shell("exit 0");
-        config.readiness = readiness;
+        let config = shell("exit 0").readiness(readiness);
         let error = config.validate().err().ok_or(expected)?;
         assert!(error.to_string().contains(expected), "{error}");
     }
-    let mut config = shell("exit 0");
-    config.ready_timeout = Duration::ZERO;
+    let config = shell("exit 0").ready_timeout(Duration::ZERO);
     let error = config.validate().err().ok_or("valid")?;
     assert_eq!(error.to_string(), "ready_timeout is 0ns; expected between 1 ms and 24 h");
     Ok(())
@@ -320,13 +314,11 @@ fn readiness_that_cannot_be_used_is_named_with_its_value() -> TestResult {
 
 #[test]
 fn what_the_environment_cannot_hold_is_named() -> TestResult {
-    let mut own_socket = shell("exit 0");
-    own_socket.readiness = Readiness::Notify { folder: "/run/it".into() };
+    let mut own_socket = shell("exit 0").readiness(Readiness::Notify { folder: "/run/it".into() });
     own_socket.environment.insert("NOTIFY_SOCKET".into(), "/x".into());
     let mut inherit = shell("exit 0");
     inherit.inherit.push("A=B".into());
-    let mut line = shell("exit 0");
-    line.max_line = 63;
+    let line = shell("exit 0").max_line(63);
 
     let texts =
         [own_socket, inherit, line].map(|config| config.validate().unwrap_err().to_string());
@@ -344,8 +336,7 @@ fn what_the_environment_cannot_hold_is_named() -> TestResult {
 
 #[tokio::test]
 async fn a_folder_that_takes_no_socket_is_named() -> TestResult {
-    let mut config = shell("exit 0");
-    config.readiness = Readiness::Notify { folder: "/proc/none".into() };
+    let config = shell("exit 0").readiness(Readiness::Notify { folder: "/proc/none".into() });
 
     let refused = Process::spawn(config, None).await.err().ok_or("it was spawned")?;
 

@@ -130,7 +130,7 @@ async fn a_start_that_is_stopped_half_way_has_not_ended_before_its_workers_are_g
     const OWNER: Name<()> = Name::new("owner");
     let (sender, mut held) = mpsc::unbounded_channel();
     let owner = Manifold::builder().start_with(sender, |sender, (), ctx| async move {
-        let config = RunnerConfig { policy: policy(), ..RunnerConfig::default() };
+        let config = RunnerConfig::default().policy(policy());
         let runner = Runner::new_for(ctx.stop(), config)?;
         runner.handle().start("a", stubborn(sender)).await?;
         std::future::pending::<()>().await;
@@ -148,9 +148,7 @@ async fn a_start_that_is_stopped_half_way_has_not_ended_before_its_workers_are_g
 async fn a_worker_that_ends_in_no_way_is_named_and_holds_its_engine() -> TestResult {
     const RUNNER: Name<RunnerHandle> = Name::new("runner");
     let manifold = Manifold::builder()
-        .start(|(), _ctx| async {
-            Ok(Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?)
-        })
+        .start(|(), _ctx| async { Ok(Runner::new(RunnerConfig::default().policy(policy()))?) })
         .output(Runner::handle)
         .build()
         .grace(Duration::from_secs(60));
@@ -274,7 +272,7 @@ async fn a_worker_that_is_stopping_is_told_of_a_lost_input() -> TestResult {
             Ok(())
         }
     }
-    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
+    let runner = Runner::new(RunnerConfig::default().policy(policy()))?;
     let workers = runner.handle();
     let (stopper, stop) = Stop::pair();
     let test = async {
@@ -297,7 +295,7 @@ async fn a_worker_that_is_stopping_is_told_of_a_lost_input() -> TestResult {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_woken_by_a_runner_may_ask_it() -> TestResult {
-    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
+    let runner = Runner::new(RunnerConfig::default().policy(policy()))?;
     let workers = runner.handle();
     let asked = workers.clone();
     let asking = Asking::new(move || {

@@ -82,7 +82,7 @@ async fn a_worker_that_is_told_to_stop_cannot_wait_for_its_successor() -> TestRe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_worker_knows_itself_from_its_first_moment() -> TestResult {
-    let runner = Runner::new(RunnerConfig { policy: policy(), ..RunnerConfig::default() })?;
+    let runner = Runner::new(RunnerConfig::default().policy(policy()))?;
     let workers = runner.handle();
     let runner = Bare::run(runner);
     let asked = workers.clone();

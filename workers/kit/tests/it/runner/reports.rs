@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::Policy;
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{ChildContext, ChildSpec, Runner, RunnerConfig};
 use tokio::sync::watch;
@@ -108,8 +107,8 @@ async fn an_answer_that_is_owed_is_dropped_with_its_worker() -> TestResult {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reporter_that_blocks_its_thread_does_not_hold_up_the_report() -> TestResult {
-    let policy = Policy { report_deadline: Duration::from_millis(1), ..policy() };
-    let runner = Runner::new(RunnerConfig { policy, ..RunnerConfig::default() })?;
+    let policy = policy().report_deadline(Duration::from_millis(1));
+    let runner = Runner::new(RunnerConfig::default().policy(policy))?;
     let workers = runner.handle();
     let runner = Bare::run(runner);
     let (release, held) = std::sync::mpsc::channel::<()>();

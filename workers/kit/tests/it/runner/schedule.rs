@@ -118,20 +118,13 @@ fn spec(board: &Arc<Mutex<Board>>, (restart, manner): (Restart, Manner)) -> Chil
 
 fn policy() -> Policy {
     let millis = Duration::from_millis;
-    Policy {
-        backoff: Backoff {
-            initial: millis(INITIAL),
-            factor: 2.0,
-            max: millis(MAX),
-            jitter: 0.0,
-            reset_after: millis(RESET_AFTER),
-        },
-        bounce_delay: millis(BOUNCE_DELAY),
-        grace: millis(GRACE),
-        abort_grace: millis(2_000),
-        intensity: Some(Intensity { failures: FAILURES as u32, within: millis(WITHIN) }),
-        ..Policy::default()
-    }
+    let backoff = Backoff::default().initial(millis(INITIAL)).max(millis(MAX)).jitter(0.0);
+    Policy::default()
+        .backoff(backoff.reset_after(millis(RESET_AFTER)))
+        .bounce_delay(millis(BOUNCE_DELAY))
+        .grace(millis(GRACE))
+        .abort_grace(millis(2_000))
+        .intensity(Intensity::new(FAILURES as u32, millis(WITHIN)))
 }
 
 fn of_ending(ending: Ending) -> &'static str {
@@ -340,7 +333,7 @@ impl Schedule {
 
 /// Runs a schedule; returns the answers that it gave.
 async fn run(seed: u64) -> Result<BTreeSet<&'static str>, String> {
-    let runner = Runner::new(RunnerConfig { policy: policy(), seed: Some(seed) });
+    let runner = Runner::new(RunnerConfig::default().policy(policy()).seed(seed));
     let runner = runner.map_err(|error| error.to_string())?;
     let mut schedule = Schedule::new(seed, runner.handle());
     let running = Bare::run(runner);
