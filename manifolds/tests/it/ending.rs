@@ -60,6 +60,21 @@ async fn gone(program: OwnedFd) -> TestResult {
 }
 
 #[tokio::test]
+async fn a_worker_that_is_aborted_at_the_stop_shows_in_the_exit_code() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let mut agent = Agent::start(folder.path(), &["strict", "deaf", "dependent"]).await?;
+    agent.until("the deaf worker is up").await?;
+
+    agent.send(Signal::TERM)?;
+
+    let (status, log) = agent.end().await?;
+    assert_eq!(status.code(), Some(1), "{log}");
+    let said = "worker /agent/deaf did not stop in time and had to be aborted";
+    assert!(log.contains(said), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_second_signal_leaves_no_program() -> TestResult {
     let folder = tempfile::tempdir()?;
     let (mut agent, program) = start_stubborn(folder.path(), &[]).await?;
