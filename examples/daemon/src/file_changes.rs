@@ -24,12 +24,13 @@ impl FileChanges {
     /// # Errors
     ///
     /// When the kernel does not watch it.
+    #[expect(deprecated, reason = "the owner of the descriptor closes it, after the registration")]
     pub fn of(path: &Path) -> io::Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         let what = WatchFlags::CLOSE_WRITE | WatchFlags::MOVE | WatchFlags::DELETE;
         inotify::add_watch(&fd, folder.unwrap_or(Path::new(".")), what)?;
-        Ok(Self(AsyncFd::register(fd)?))
+        Ok(Self(AsyncFd::new(fd)?))
     }
 
     /// Waits for a change, and then until there was none for 100 ms.
