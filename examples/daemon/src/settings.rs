@@ -70,9 +70,9 @@ impl Settings {
         self.tenants.keys().cloned().collect()
     }
 
-    /// Returns how many notes of a tenant are kept, `None` for one that is not in the settings.
-    pub fn limit(&self, tenant: &str) -> Option<usize> {
-        self.tenants.get(tenant).map(|tenant| tenant.limit)
+    /// Returns how many notes of a tenant are kept: all, if it is not in the settings any more.
+    pub fn limit(&self, tenant: &str) -> usize {
+        self.tenants.get(tenant).map_or(usize::MAX, |tenant| tenant.limit)
     }
 }
 

@@ -29,7 +29,7 @@ const ENGINES: Family<Engine> = Family::new("tenant-*");
 const DESKS: Family<Desk> = Family::new("desk-*");
 
 /// In the engine of each tenant.
-const LIMIT: Name<Option<usize>> = Name::new("limit");
+const LIMIT: Name<usize> = Name::new("limit");
 const DESK: Name<Desk> = Name::new("desk");
 const SWEEPER: Name<()> = Name::new("sweeper");
 
@@ -59,12 +59,11 @@ fn poller() -> Manifold {
 }
 
 /// Returns the engine of a tenant. Its workers see nothing of the settings but their own limit.
-fn tenant(tenant: String) -> Result<Nested, NameError> {
-    let exported = DESKS.name(&tenant)?;
-    let of = tenant.clone();
-    let limit = SETTINGS.select(move |settings| settings.limit(&of));
+fn tenant(name: String) -> Result<Nested, NameError> {
+    let (exported, limited) = (DESKS.name(&name)?, name.clone());
+    let limit = SETTINGS.select(move |settings| settings.limit(&limited));
     let contents =
-        move || Change::new().install(DESK, desk(&tenant)).install(SWEEPER, sweeper(&tenant));
+        move || Change::new().install(DESK, desk(&name)).install(SWEEPER, sweeper(&name));
     let nested = Nested::new(contents).engine(|engine| engine.policy(policy()));
     Ok(nested.import(CACHE, CACHE).import(limit, LIMIT).export(DESK, exported))
 }
@@ -85,8 +84,6 @@ fn sweeper(tenant: &str) -> Manifold {
         tenant.to_owned(),
         |tenant, (cache, limit), up| async move {
             let stop = up.ready(());
-            // A tenant that is no more in the settings is about to go.
-            let Some(limit) = limit else { return Ok(()) };
             Ok(sweep(cache, &tenant, limit, stop.wait()).await?)
         },
     )

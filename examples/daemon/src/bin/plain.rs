@@ -22,7 +22,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 const FAILURES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(1);
-const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// What all parts of the daemon share.
 #[derive(Clone)]
@@ -50,9 +49,6 @@ impl Shared {
         let mut wait = FIRST_WAIT;
         while !stop.is_cancelled() {
             let now = part(&settings.borrow_and_update());
-            let is_other =
-                async { drop(settings.wait_for(|settings| part(settings) != now).await) };
-            let mut is_other = std::pin::pin!(is_other);
             let child = stop.child_token();
             let mut task = JoinSet::new();
             task.spawn(work(now.clone(), child.clone()));
@@ -60,7 +56,7 @@ impl Shared {
             let began = Instant::now();
             let ended = tokio::select! {
                 ended = task.join_next() => ended,
-                () = &mut is_other => {
+                () = async { drop(settings.wait_for(|settings| part(settings) != now).await) } => {
                     child.cancel();
                     task.join_next().await
                 }
@@ -78,7 +74,7 @@ impl Shared {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = sleep(wait.mul_f64(rand::random_range(0.8..1.2))) => {}
-                () = is_other => {}
+                Ok(_) = settings.wait_for(|settings| part(settings) != now) => {}
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
@@ -173,13 +169,7 @@ async fn tenant(shared: Shared, name: String, cache: Cache, stop: CancellationTo
     };
     let sweeper = |limit, stop: CancellationToken| {
         let (name, cache) = (name.clone(), cache.clone());
-        async move {
-            match limit {
-                Some(limit) => sweep(cache, &name, limit, stop.cancelled()).await,
-                // A tenant that is no more in the settings is about to go.
-                None => Ok(stop.cancelled().await),
-            }
-        }
+        async move { sweep(cache, &name, limit, stop.cancelled()).await }
     };
     let (desk_name, sweeper_name) = (format!("desk of {name}"), format!("sweeper of {name}"));
     tokio::join!(
@@ -253,28 +243,19 @@ async fn run(path: &Path) -> Result<(), BoxError> {
         tracing::info!("stopping all parts in order");
         stop_http.cancel();
     };
-    let ended = async {
-        tokio::join!(
-            stops,
-            async {
-                shared.keep("http", |settings| settings.listen, serving, &stop_http).await;
-                stop_store.cancel();
-            },
-            async {
-                shared.keep("store", |settings| settings.store.clone(), storing, &stop_store).await;
-                stop_settings.cancel();
-            },
-            shared.keep(SETTINGS, |_| (), following, &stop_settings),
-        );
-    };
-    let overdue = async {
-        stop_http.cancelled().await;
-        sleep(STOP_DEADLINE).await;
-    };
-    tokio::select! {
-        () = ended => Ok(()),
-        () = overdue => Err("some parts did not end in time".into()),
-    }
+    tokio::join!(
+        stops,
+        async {
+            shared.keep("http", |settings| settings.listen, serving, &stop_http).await;
+            stop_store.cancel();
+        },
+        async {
+            shared.keep("store", |settings| settings.store.clone(), storing, &stop_store).await;
+            stop_settings.cancel();
+        },
+        shared.keep(SETTINGS, |_| (), following, &stop_settings),
+    );
+    Ok(())
 }
 
 #[expect(clippy::print_stderr, reason = "there is no log yet")]
