@@ -66,8 +66,8 @@ impl Shared {
                 Some(Err(panic)) => panic.to_string(),
                 Some(Ok(Ok(()))) | None => continue,
             };
+            self.troubles.lock().insert(name.to_owned(), error.clone());
             tracing::warn!(name, error, "failed");
-            self.troubles.lock().insert(name.to_owned(), error);
             if began.elapsed() > FAILURES_FORGOTTEN_AFTER {
                 wait = FIRST_WAIT;
             }
@@ -101,8 +101,8 @@ async fn follow(
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "the settings before stay in force");
                 shared.troubles.lock().insert(SETTINGS.to_owned(), error.to_string());
+                tracing::warn!(%error, "the settings before stay in force");
             }
         }
         tokio::select! {
