@@ -1,6 +1,6 @@
 //! The notes in memory, in front of the store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -29,7 +29,7 @@ pub struct Note {
 #[derive(Debug, Default)]
 struct Notes {
     of: HashMap<String, Vec<String>>,
-    fresh: Vec<Note>,
+    fresh: VecDeque<Note>,
 }
 
 impl Notes {
@@ -69,7 +69,7 @@ impl Cache {
     pub async fn add(&self, note: Note) -> Result<(), BoxError> {
         let Note { tenant, text } = note.clone();
         self.record(Record::Added { tenant, text }).await?;
-        self.notes.lock().fresh.push(note);
+        self.notes.lock().fresh.push_back(note);
         self.added.send_modify(|added| *added += 1);
         Ok(())
     }
@@ -88,8 +88,7 @@ impl Cache {
 
     /// Takes a note that was added since the last one was taken.
     pub fn take_fresh(&self) -> Option<Note> {
-        let mut notes = self.notes.lock();
-        if notes.fresh.is_empty() { None } else { Some(notes.fresh.remove(0)) }
+        self.notes.lock().fresh.pop_front()
     }
 
     /// Returns what changes with each added note.

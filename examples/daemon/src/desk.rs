@@ -85,23 +85,24 @@ impl Writer {
     /// When the store cannot be written.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> Result<(), BoxError> {
         let mut stop = std::pin::pin!(stop);
-        let mut is_open = true;
         loop {
-            let order = tokio::select! {
+            tokio::select! {
                 biased;
-                () = &mut stop, if is_open => {
-                    is_open = false;
-                    self.orders.close();
-                    continue;
-                }
-                order = self.orders.recv() => order,
-            };
-            let Some(Order { text, written }) = order else { break };
-            self.cache.add(Note { tenant: self.tenant.clone(), text }).await?;
-            // The client may have left.
-            let _gone = written.send(());
+                () = &mut stop => break,
+                Some(order) = self.orders.recv() => self.write(order).await?,
+            }
+        }
+        self.orders.close();
+        while let Some(order) = self.orders.recv().await {
+            self.write(order).await?;
         }
         tracing::info!(tenant = %self.tenant, "closed the desk");
+        Ok(())
+    }
+    async fn write(&self, Order { text, written }: Order) -> Result<(), BoxError> {
+        self.cache.add(Note { tenant: self.tenant.clone(), text }).await?;
+        // The client may have left.
+        let _gone = written.send(());
         Ok(())
     }
 }

@@ -78,6 +78,7 @@ pub async fn serve(
     drop(listener);
     ending.cancel();
     connections.join_all().await;
+    tracing::info!("serves no more");
     Ok(())
 }
 

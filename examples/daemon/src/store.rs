@@ -50,6 +50,10 @@ impl Store {
         file.read_to_end(&mut bytes)?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         file.set_len(whole as u64)?;
+        if let Some(folder) = path.canonicalize()?.parent() {
+            // A file that is new is found after a crash, too.
+            File::open(folder)?.sync_all()?;
+        }
         tracing::info!(?path, "opened the store");
         Ok(Self(Arc::new(Mutex::new(file))))
     }
@@ -76,8 +80,12 @@ impl Store {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
         let mut file = self.0.lock();
-        file.write_all(&line)?;
-        file.sync_data()?;
-        Ok(())
+        let before = file.metadata()?.len();
+        let written = file.write_all(&line).and_then(|()| file.sync_data());
+        if written.is_err() {
+            // Nothing is left of a record that was not written whole.
+            file.set_len(before)?;
+        }
+        Ok(written?)
     }
 }

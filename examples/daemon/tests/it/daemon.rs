@@ -143,6 +143,12 @@ impl Drop for Daemon {
     }
 }
 
+/// Returns these texts in the order in which the log has them, each as often as it is there.
+pub(crate) fn order<'a>(log: &str, texts: &[&'a str]) -> Vec<&'a str> {
+    let text_of = |line: &str| texts.iter().copied().find(|text| line.contains(text));
+    log.lines().filter_map(text_of).collect()
+}
+
 /// A client with one connection for all of its requests.
 pub(crate) struct Client(BufReader<TcpStream>);
 
