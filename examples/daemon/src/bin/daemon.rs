@@ -152,7 +152,7 @@ impl View for Seen {
 
 fn policy() -> Policy {
     let backoff = Backoff { initial: Duration::from_millis(100), ..Backoff::default() };
-    Policy { backoff, grace: Duration::from_secs(1), ..Policy::default() }
+    Policy { backoff, grace: Duration::from_secs(2), ..Policy::default() }
 }
 
 fn agent(settings: &Path) -> Result<AgentBuilder, ConfigError> {

@@ -21,7 +21,7 @@ const SETTINGS: &str = "settings";
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 const FAILURES_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
-const GRACE: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_secs(2);
 
 /// What all parts of the daemon share.
 #[derive(Clone)]

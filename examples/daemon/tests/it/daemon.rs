@@ -113,9 +113,19 @@ impl Daemon {
         Ok(Client(BufReader::new(stream)))
     }
 
+    /// Asks it to end.
+    pub(crate) fn terminate(&self) -> Result {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?)
+    }
+
     /// Asks it to end, expects that it does so well, and returns its log.
     pub(crate) fn end(self) -> Result<String> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        self.terminate()?;
+        self.ended()
+    }
+
+    /// Expects that it ends well, and returns its log.
+    pub(crate) fn ended(self) -> Result<String> {
         let (status, log) = self.wait()?;
         if status.success() { Ok(log) } else { Err(format!("{status}: {log}").into()) }
     }
@@ -179,6 +189,18 @@ impl Client {
     pub(crate) fn notes(&mut self, tenant: &str) -> Result<Vec<String>> {
         let answer = self.get(&format!("/tenants/{tenant}"))?;
         Ok(serde_json::from_str::<Tenant>(&answer.body)?.notes)
+    }
+
+    /// Begins to add a note, and waits until the daemon waits for its text.
+    pub(crate) fn begin(&mut self, tenant: &str, length: usize) -> Result {
+        self.send(&format!(
+            "POST /tenants/{tenant} HTTP/1.1\r\nhost: daemon\r\ncontent-length: {length}\r\n\
+             expect: 100-continue\r\n\r\n"
+        ))?;
+        match self.receive()?.status {
+            100 => Ok(()),
+            status => Err(format!("a note was answered with {status} before it was sent").into()),
+        }
     }
 
     /// Adds a note, and expects that it is taken.
