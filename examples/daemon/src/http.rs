@@ -76,6 +76,7 @@ pub async fn serve(
         }
     }
     drop(listener);
+    tracing::info!("takes no more connections");
     ending.cancel();
     connections.join_all().await;
     tracing::info!("serves no more");

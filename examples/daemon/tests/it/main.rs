@@ -163,11 +163,13 @@ fn an_ordered_end_keeps_every_note(wiring: Wiring) -> Result {
     client.add("acme", "one")?;
     client.begin("acme", "two".len())?;
     daemon.terminate()?;
-    daemon.line("in order")?;
-    // The tenants are there until the server has answered.
+    daemon.line("takes no more connections")?;
     client.send("two")?;
     assert_eq!(client.receive()?.status, 201);
-    daemon.ended()?;
+    let log = daemon.ended()?;
+    // The tenants were there until the server had ended.
+    let order = ["serves no more", "closed the desk"];
+    assert_eq!(daemon::order(&log, &order), order, "{log}");
 
     let daemon = Daemon::start(wiring, &folder)?;
     let mut client = daemon.connect()?;
