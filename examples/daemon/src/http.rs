@@ -78,7 +78,7 @@ pub async fn serve(
     drop(listener);
     tracing::info!("takes no more connections");
     ending.cancel();
-    connections.join_all().await;
+    while connections.join_next().await.is_some() {}
     tracing::info!("serves no more");
     Ok(())
 }
