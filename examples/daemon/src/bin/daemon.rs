@@ -100,7 +100,7 @@ fn tenants() -> Manifold {
             present.keys().filter_map(|name| ENGINES.member(name)).map(str::to_owned).collect();
         let mut change = Change::new();
         for gone in present.difference(&wanted) {
-            change = change.uninstall(&ENGINES.name(gone)?);
+            change = change.uninstall(ENGINES.name(gone)?);
         }
         for new in wanted.difference(&present) {
             change = change.install_nested(ENGINES.name(new)?, tenant(new.clone())?);
@@ -139,7 +139,7 @@ impl View for Seen {
 
     async fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        for engine in std::iter::once(self.engine.clone()).chain(self.engine.engines()) {
+        for engine in self.engine.engines() {
             for (name, worker) in engine.report().await.workers {
                 if !worker.is_well() {
                     complaints.extend(engine.why(&name).await.map(|why| why.to_string()));
@@ -151,8 +151,8 @@ impl View for Seen {
 }
 
 fn policy() -> Policy {
-    let backoff = Backoff { initial: Duration::from_millis(100), ..Backoff::default() };
-    Policy { backoff, grace: Duration::from_secs(2), ..Policy::default() }
+    let backoff = Backoff::default().initial(Duration::from_millis(100));
+    Policy::default().backoff(backoff).grace(Duration::from_secs(2))
 }
 
 fn agent(settings: &Path) -> Result<AgentBuilder, ConfigError> {

@@ -186,7 +186,16 @@ fn a_request_that_hangs_does_not_hold_up_the_end(wiring: Wiring) -> Result {
     let mut client = daemon.connect()?;
     client.started("acme", 0)?;
     client.begin("acme", 9)?;
-    daemon.end()?;
+    daemon.terminate()?;
+
+    let (status, log) = daemon.wait()?;
+
+    let (code, said) = match wiring {
+        Wiring::Crankcase => (1, "worker /daemon/http did not stop in time"),
+        Wiring::Plain => (0, "dropped requests that did not end in time"),
+    };
+    assert_eq!(status.code(), Some(code), "{log}");
+    assert!(log.contains(said), "{log}");
     Ok(())
 }
 
