@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod input;
 pub(crate) mod nested;
 pub(crate) mod output;
+mod owned;
 mod reporters;
 
 use std::borrow::Cow;
@@ -34,8 +35,10 @@ use crate::vocabulary::policy::LONG;
 use crate::vocabulary::spawned::Spawned;
 use crate::worker::host::Identity;
 use error::EngineError;
+use owned::Owned;
 
-/// A handle on an engine. It is cheap to clone, and dropping it stops nothing.
+/// A handle on an engine. It is cheap to clone, and dropping it stops nothing. A warning in the log
+/// says so when the last handle is dropped while workers run; those that workers hold do not count.
 ///
 /// An engine owns installed manifolds. It starts each worker when its inputs are there, bounces it
 /// when they change, restarts it after a failure, and stops all workers in order. It runs until it
@@ -81,12 +84,14 @@ use error::EngineError;
 pub struct Engine {
     shared: Arc<Shared>,
     caller: Caller,
+    /// `None` if the handle does not count as one that can stop the engine.
+    owned: Option<Arc<Owned>>,
 }
 
 impl Engine {
     pub(crate) fn for_worker(identity: &Identity) -> Self {
         let asker = Some((identity.node, identity.generation));
-        Self { shared: Shared::of(identity), caller: Caller { origin: None, asker } }
+        Self { shared: Shared::of(identity), caller: Caller { origin: None, asker }, owned: None }
     }
 
     /// Returns a handle that adds the caller and its reason to the events of its calls. Each text
@@ -95,7 +100,7 @@ impl Engine {
     pub fn asked_by(&self, who: impl Into<String>, why: impl Into<String>) -> Self {
         let origin = Origin::new(who, why);
         let caller = Caller { origin: Some(Arc::new(origin)), ..self.caller.clone() };
-        Self { shared: Arc::clone(&self.shared), caller }
+        Self { caller, ..self.clone() }
     }
 
     /// Returns the engine's path. An engine without a name has the path `/`.
@@ -159,7 +164,8 @@ impl Engine {
     fn beside(&self, shared: Arc<Shared>) -> Self {
         let is_same = Arc::ptr_eq(&shared, &self.shared);
         let asker = self.caller.asker.filter(|_| is_same);
-        Self { shared, caller: Caller { origin: self.caller.origin.clone(), asker } }
+        let owned = self.owned.clone().filter(|_| is_same);
+        Self { shared, caller: Caller { origin: self.caller.origin.clone(), asker }, owned }
     }
 
     /// Applies a group of changes as one wave.

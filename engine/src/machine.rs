@@ -416,6 +416,11 @@ impl Machine {
         !self.commands.is_empty()
     }
 
+    /// Returns the number of live workers.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed
     }

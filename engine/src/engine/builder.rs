@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Engine;
 use super::nested::NestedEngine;
+use super::owned::Owned;
 use crate::seen::log::Log;
 use crate::supervisor::inbox::Inbox;
 use crate::supervisor::job::Caller;
@@ -254,7 +255,9 @@ impl EngineBuilder {
         let task = LoopTask::new(EventLoop::new(beginning));
         drop(shared.environment.driver.spawn(task.run()));
         watch(&shared);
-        Ok(Engine { shared, caller: Caller::default() })
+        let is_outermost = shared.outer.is_none();
+        let owned = is_outermost.then(|| Arc::new(Owned::new(Arc::clone(&shared))));
+        Ok(Engine { shared, caller: Caller::default(), owned })
     }
 
     /// Starts an engine that is a worker of another engine. The new engine has that worker's path.

@@ -24,6 +24,8 @@ use crate::worker::message::Message;
 /// A call from outside the loop.
 pub(crate) enum Call {
     Kill(Option<Arc<Origin>>),
+    /// The last handle that counts was dropped.
+    Disowned,
     Change(Box<Job>),
     Ask(Box<Question>),
 }

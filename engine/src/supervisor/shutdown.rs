@@ -65,6 +65,20 @@ impl EventLoop {
         }
     }
 
+    /// Warns that workers run on though nobody outside can stop them any more.
+    pub(super) fn note_disowned(&self) {
+        let workers = self.registry.machine.live();
+        if workers > 0 && !self.registry.machine.is_killed() {
+            let engine = self.shared.environment.own_path();
+            tracing::warn!(
+                parent: None,
+                engine,
+                workers,
+                "the last handle of the engine was dropped, and its workers run on; stop it first"
+            );
+        }
+    }
+
     /// Ends the engine and publishes its verdict. With many workers the summary for the last report
     /// takes long, so it is made when someone asks for that report, or after those who wait for the
     /// end were woken.
@@ -155,7 +169,7 @@ impl EventLoop {
                     }
                     wake(|| drop(question));
                 }
-                Call::Kill(_) => {}
+                Call::Kill(_) | Call::Disowned => {}
             }
         }
         for mut job in mem::take(&mut self.jobs.queue) {

@@ -269,6 +269,7 @@ impl EventLoop {
     fn take_call(&mut self, call: Call) {
         match call {
             Call::Kill(origin) => self.kill(origin.as_ref()),
+            Call::Disowned => self.note_disowned(),
             Call::Change(job) => self.jobs.queue.push_back(job),
             Call::Ask(question) => self.answer(*question),
         }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{EndKind, EventKind, Exit, Manifold, Metrics, Name, Notice, Origin};
-use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine};
+use crankcase_engine::{
+    EndKind, EngineInput, EventKind, Exit, Manifold, Metrics, Name, Notice, Origin,
+};
+use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 
 use crate::log::log;
@@ -205,5 +207,28 @@ async fn an_ordered_stop_has_a_last_line() -> TestResult {
 
     let line = log.line(&["/orderly"]).await;
     assert!(line.contains("INFO") && line.contains("the engine has ended in order"), "{line}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_drop_of_the_last_handle_while_workers_run_is_said_once() -> TestResult {
+    let (log, said) = (log(), "the last handle of the engine was dropped");
+    let engine = test_engine().build()?;
+    engine.install(A, Journal::new().manifold(EngineInput)).await?;
+    engine.running(A).await?;
+    let other = engine.asked_by("ada", "a test");
+
+    drop(engine);
+    assert_eq!(log.count(said), 0);
+    drop(other);
+    assert_eq!(log.count(said), 1);
+
+    // Neither an engine that has nothing to do nor one that stops is said to be lost.
+    drop(test_engine().build()?);
+    let stopped = test_engine().build()?;
+    stopped.install(A, Journal::new().manifold(())).await?;
+    stopped.stop().await?;
+    drop(stopped);
+    assert_eq!(log.count(said), 1);
     Ok(())
 }

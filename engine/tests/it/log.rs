@@ -41,6 +41,11 @@ impl Log {
             news.await;
         }
     }
+
+    /// Returns how many lines have this text.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.lines.lock().iter().filter(|line| line.contains(text)).count()
+    }
 }
 
 impl std::io::Write for &Log {
