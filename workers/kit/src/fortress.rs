@@ -298,8 +298,8 @@ impl Guard {
 
     /// Lets no guest in any more, and waits until those inside have left.
     ///
-    /// It locks when it is first polled. It waits for as long as it takes: a guest that waits for
-    /// the guard, or that is the guard, waits for ever.
+    /// It locks when it is called, and its future only waits. It waits for as long as it takes: a
+    /// guest that waits for the guard, or that is the guard, waits for ever.
     ///
     /// # Errors
     ///
@@ -308,7 +308,7 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Cancelling stops waiting; the fortress stays locked.
-    pub async fn lockdown(&self) -> Result<(), FortressError> {
+    pub fn lockdown(&self) -> impl Future<Output = Result<(), FortressError>> + Send + use<> {
         let mut inner = self.fortress.shared.inner.subscribe();
         let mut lockdown = 0;
         self.fortress.change(|inner| {
@@ -317,20 +317,16 @@ impl Guard {
             lockdown = inner.state.lockdowns;
             was_open
         });
-        let is_over = |inner: &Inner| {
-            let is_broken = inner.state.is_open || inner.state.lockdowns != lockdown;
-            is_broken || inner.guests == 0 || inner.has_ended
-        };
-        // It cannot be closed: this has a hold on its sender.
-        let Ok(inner) = inner.wait_for(is_over).await.map(|inner| *inner) else {
-            return Err(FortressError::Ended);
-        };
-        if inner.has_ended {
-            Err(FortressError::Ended)
-        } else if inner.state.is_open || inner.state.lockdowns != lockdown {
-            Err(FortressError::Unlocked)
-        } else {
-            Ok(())
+        async move {
+            let is_broken =
+                |inner: &Inner| inner.state.is_open || inner.state.lockdowns != lockdown;
+            let is_over = |inner: &Inner| is_broken(inner) || inner.guests == 0 || inner.has_ended;
+            // It is closed if nobody has a hold on the fortress any more, and so nobody is in it.
+            match inner.wait_for(is_over).await.map(|inner| *inner) {
+                Ok(inner) if !inner.has_ended && is_broken(&inner) => Err(FortressError::Unlocked),
+                Ok(inner) if !inner.has_ended => Ok(()),
+                Ok(_) | Err(_) => Err(FortressError::Ended),
+            }
         }
     }
 }
