@@ -1,4 +1,4 @@
-//! One file of settings, of which each worker takes its part.
+//! Each worker takes its own part of one file of settings.
 
 use std::error::Error;
 

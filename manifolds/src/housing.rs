@@ -84,7 +84,8 @@ crankcase_engine::setters! {
 impl Housing {
     /// Puts the housing around a manifold.
     #[must_use]
-    pub fn decorate(&self, manifold: Manifold) -> Manifold {
+    pub fn decorate(&self, manifold: impl Into<Manifold>) -> Manifold {
+        let manifold = manifold.into();
         // The fortress is innermost: it is occupied only by who runs for all the rest.
         let occupying = match &self.occupy {
             Some(fortress) => occupying(manifold, fortress),

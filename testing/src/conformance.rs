@@ -95,9 +95,10 @@ impl Conformance<(), ()> {
     /// # }
     /// ```
     pub fn of(
-        manifold: Manifold,
+        manifold: impl Into<Manifold>,
         stubs: impl Fn() -> Stubs,
     ) -> Conformance<impl Fn(Stop) -> Boxed<Result<Installed, Exit>>, Installed> {
+        let manifold = manifold.into();
         Conformance::new(move |stop| -> Boxed<Result<Installed, Exit>> {
             Box::pin(Installed::start(manifold.clone(), stubs(), stop))
         })

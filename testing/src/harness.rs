@@ -85,7 +85,7 @@ impl Harness {
     /// # Panics
     ///
     /// Outside a tokio runtime with time enabled.
-    pub async fn new(manifold: Manifold) -> Result<Self, Failure> {
+    pub async fn new(manifold: impl Into<Manifold>) -> Result<Self, Failure> {
         Self::among(manifold, Stubs::new()).await
     }
 
@@ -98,7 +98,7 @@ impl Harness {
     /// # Panics
     ///
     /// Outside a tokio runtime with time enabled.
-    pub async fn among(manifold: Manifold, stubs: Stubs) -> Result<Self, Failure> {
+    pub async fn among(manifold: impl Into<Manifold>, stubs: Stubs) -> Result<Self, Failure> {
         let (engine, change) = stubs.into_parts();
         Self::of(engine, change.install(SUBJECT, manifold)).await
     }

@@ -256,7 +256,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Says who has come up in no run, though it should.
+    /// Returns what to say of a path that should have come up in some run, and did not.
     fn idle(&self, met: &Met, mode: Mode) -> Result<Option<String>, Broken> {
         for (path, seed) in met.idle() {
             // The faults may be too many. Without any it comes up, or the reason is of use.

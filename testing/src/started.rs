@@ -57,12 +57,12 @@ use crate::wait::{LIMIT, settled};
 /// # Panics
 ///
 /// Outside a tokio runtime with time enabled.
-pub async fn start(manifold: Manifold, stubs: Stubs) -> Result<Started, StartError> {
+pub async fn start(manifold: impl Into<Manifold>, stubs: Stubs) -> Result<Started, StartError> {
     let (engine, change) = stubs.into_parts();
     let engine = engine.build().map_err(|error| Failure::new(format!("no engine: {error}")))?;
     let events = EventRecorder::new(&engine);
     let lives = Lives::default();
-    let manifold = lives.around(manifold);
+    let manifold = lives.around(manifold.into());
     let mut started = Started { engine, events, lives, now: None, has_ended: false };
     started.engine.apply(change.install(SUBJECT, manifold)).await?;
     started.wait_until_up().await?;

@@ -77,9 +77,40 @@ impl Policy {
             let max = humantime::format_duration(max);
             return Err(ConfigError::new("max_bounce_delay", max, "at least bounce_delay"));
         }
+        if self.max_bounce_delay.is_some() && self.bounce_delay.is_zero() {
+            let expected = "a duration above zero if there is a max_bounce_delay: zero never grows";
+            return Err(ConfigError::new("bounce_delay", "0s", expected));
+        }
         if self.start_timeout.is_zero() {
             return Err(ConfigError::new("start_timeout", "0s", "a duration above zero"));
         }
         self.intensity.as_ref().map_or(Ok(()), Intensity::validate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Policy;
+
+    #[test]
+    fn a_policy_that_cannot_be_kept_names_its_field() {
+        let (zero, second) = (Duration::ZERO, Duration::from_secs(1));
+        let cases = [
+            (Policy::default().start_timeout(zero), "start_timeout is 0s"),
+            (
+                Policy::default().bounce_delay(2 * second).max_bounce_delay(second),
+                "max_bounce_delay is 1s",
+            ),
+            (
+                Policy::default().bounce_delay(zero).max_bounce_delay(second),
+                "bounce_delay is 0s; expected a duration above zero if there is",
+            ),
+        ];
+        for (policy, expected) in cases {
+            let refused = policy.validate().map_err(|error| error.to_string());
+            assert!(refused.as_ref().is_err_and(|text| text.contains(expected)), "{refused:?}");
+        }
     }
 }

@@ -202,8 +202,8 @@ where
         if let Some(panicked) = end(this.state.as_mut(), this.beside) {
             outcome = outcome_after(outcome, panicked);
         }
-        this.guard.stop.end_poll();
         let message = this.guard.finish(TaskEnd::Outcome(outcome));
+        this.guard.stop.end_poll();
         this.guard.identity().host.tell(message);
         Poll::Ready(())
     }

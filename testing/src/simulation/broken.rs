@@ -19,7 +19,7 @@ pub struct Broken {
     /// The path of who has not recovered, and those of what it uses.
     about: Vec<String>,
     trace: Box<Trace>,
-    /// It was found in a run without faults, of which others are compared.
+    /// It was found in the run without faults that the other runs are compared with.
     pub(super) is_calm: bool,
     pub(super) replay: Replay,
 }

@@ -49,11 +49,11 @@ pub(super) struct Judge {
     at: Duration,
     /// Where the clock has jumped to last.
     jumped_to: Duration,
-    /// Who is installed and has no worker, and some of whom that is so no more.
+    /// The paths that are installed and have no worker. May hold some that have one again.
     idle: Vec<usize>,
-    /// Who is about to stop since the last event, with the live users that it waits for.
+    /// The paths that began to stop after the last event, each with the live users it waits for.
     pub(super) closing: Vec<(usize, Vec<usize>)>,
-    /// Whose worker has ended, and of whom it is not yet judged what must follow.
+    /// The paths whose worker has ended, and whose next step is not judged yet.
     due: Vec<usize>,
     /// Room for what a look at the statuses finds, and for inputs.
     known: Known,

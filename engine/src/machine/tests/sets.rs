@@ -1,4 +1,4 @@
-//! Sets: names without a manifold, whose users follow their members.
+//! Sets. A set is a name without a manifold; those who use it follow its members.
 
 use std::sync::Arc;
 use std::time::Duration;

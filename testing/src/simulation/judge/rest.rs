@@ -112,7 +112,9 @@ impl Judge {
             let is_root = seat
                 .struck
                 .is_some_and(|struck| seat.reached.is_none_or(|reached| struck <= reached));
-            seat.next = if is_root { Next::Delay } else { Next::NoDelay };
+            let policy = seat.policy.as_deref();
+            let grows = policy.is_some_and(|policy| policy.max_bounce_delay.is_some());
+            seat.next = if is_root || grows { Next::Delay } else { Next::NoDelay };
             if seat.struck == seat.reached {
                 seat.next = Next::Whatever;
             }

@@ -14,7 +14,7 @@ pub(in crate::simulation) struct Need {
     pub(super) gates: bool,
     pub(super) bounces: bool,
     pub(super) is_present: bool,
-    /// Of which a new value is a change; nothing has this name if none is.
+    /// The output whose new values are changes. Empty if no new value is a change.
     pub(super) output: &'static str,
     /// A new value is a change only if the part of it that is used is another one.
     pub(super) is_selected: bool,
@@ -221,7 +221,7 @@ impl Seat {
         self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
     }
 
-    /// Returns how it needs an input of which a new value of this output may be a change.
+    /// Returns the need of an input for which a new value of this output may be a change.
     pub(super) fn is_changed_by(&self, input: usize, output: &str) -> Option<Need> {
         let is_it = |(other, need): &&(usize, Need)| {
             *other == input && need.bounces && need.output == output

@@ -7,11 +7,12 @@ use super::rest::{Next, Rest};
 use super::seat::{Hold, Need, Phase};
 use super::{Judge, Judged, ensure};
 
-/// Who a bounce would stop.
+/// The paths that a bounce would stop.
 pub(in crate::simulation) struct Bounced {
-    /// Who holds the worker, and who holds those.
+    /// Those that hold the worker, directly or indirectly.
     pub(in crate::simulation) certain: BTreeSet<String>,
-    /// Those, and who lives without a worker that the bounce may bring back from its backoff.
+    /// The certain ones, and those that run without an input that the bounce may bring back from
+    /// its backoff.
     pub(in crate::simulation) possible: BTreeSet<String>,
 }
 

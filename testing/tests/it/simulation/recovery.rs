@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use crankcase_engine::{Changing, Engine, EngineInput, Exit, Intensity, Manifold, Name};
+use crankcase_engine::{Changing, Engine, EngineInput, Exit, Intensity, Manifold, Name, Policy};
 use crankcase_testing::{Broken, Faults, Mode, Setup, Simulation};
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -152,6 +152,23 @@ fn who_comes_up_after_a_while_must_be_up_again() {
 
     let begin = "P5: /site is not up within 3600s after the faults have stopped: /site failed";
     assert!(said.as_ref().is_some_and(|said| said.starts_with(begin)), "{said:?}");
+}
+
+#[test]
+fn who_has_a_delay_that_grows_waits_also_as_a_follower() -> Result<(), Broken> {
+    let simulation = Simulation::new(|setup| {
+        setup.install(BASE, base());
+        let user = Manifold::builder().inputs(BASE).run(|_, up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        });
+        let max = Duration::from_secs(60);
+        setup.install(SITE, user.max_bounce_delay(max));
+        setup.waits("site", Policy::default().max_bounce_delay(max));
+    });
+
+    simulation.safety(0..20)?;
+    Ok(())
 }
 
 #[test]
