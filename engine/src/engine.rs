@@ -307,6 +307,29 @@ impl Engine {
     /// # Errors
     ///
     /// If the engine ends before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use crankcase_engine::{Engine, Manifold, Name};
+    ///
+    /// const STORE: Name<String> = Name::new("store");
+    /// const WEB: Name<()> = Name::new("web");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let web = Manifold::builder().inputs(STORE).run(|_, up| async move { up.ready(()).wait().await; Ok(()) });
+    /// let engine = Engine::builder().build()?;
+    /// let (installed, provided, running, store) = tokio::join!(
+    ///     engine.install(WEB, web),
+    ///     engine.provide(STORE, "notes".to_owned()),
+    ///     engine.running(WEB),
+    ///     engine.output(STORE),
+    /// );
+    /// installed.and(provided).and(running)?;
+    /// assert_eq!(store?, "notes");
+    /// engine.stop().await?;
+    /// # Ok(()) }
+    /// ```
     pub fn running<T>(
         &self,
         name: Name<T>,
