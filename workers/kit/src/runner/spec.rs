@@ -45,8 +45,8 @@ pub enum Restart {
 /// }
 ///
 /// let spec = ChildSpec::transient(|_ctx| async { Ok(Poller) })
-///     .backoff(Backoff { initial: Duration::from_millis(200), ..Backoff::default() })
-///     .intensity(Intensity { failures: 5, within: Duration::from_secs(60) })
+///     .backoff(Backoff::default().initial(Duration::from_millis(200)))
+///     .intensity(Intensity::new(5, Duration::from_secs(60)))
 ///     .grace(Duration::from_secs(5));
 /// # drop(spec);
 /// ```
