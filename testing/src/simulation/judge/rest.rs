@@ -109,15 +109,7 @@ impl Judge {
             return;
         }
         if seat.is_marked() {
-            let is_root = seat
-                .struck
-                .is_some_and(|struck| seat.reached.is_none_or(|reached| struck <= reached));
-            let policy = seat.policy.as_deref();
-            let grows = policy.is_some_and(|policy| policy.max_bounce_delay.is_some());
-            seat.next = if is_root || grows { Next::Delay } else { Next::NoDelay };
-            if seat.struck == seat.reached {
-                seat.next = Next::Whatever;
-            }
+            seat.next = after_mark(seat);
             return;
         }
         // A start that took too long has failed, whatever came of it after all.
@@ -269,6 +261,18 @@ impl Judge {
         );
         Ok(())
     }
+}
+
+/// Returns what must follow the end of a worker that a wave has marked.
+fn after_mark(seat: &Seat) -> Next {
+    if seat.struck == seat.reached {
+        return Next::Whatever;
+    }
+    let is_root =
+        seat.struck.is_some_and(|struck| seat.reached.is_none_or(|reached| struck <= reached));
+    // With a delay that grows every bounce waits.
+    let grows = seat.policy.as_deref().is_some_and(|policy| policy.max_bounce_delay.is_some());
+    if is_root || grows { Next::Delay } else { Next::NoDelay }
 }
 
 /// Says after what a wait is.
