@@ -17,6 +17,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        self.shared.call(Call::Disowned);
+        // Not on this thread: a drop may be anywhere, also under a lock of the user.
+        self.shared.inbox.call(Call::Disowned);
     }
 }
