@@ -38,7 +38,8 @@ use error::EngineError;
 use owned::Owned;
 
 /// A handle on an engine. It is cheap to clone, and dropping it stops nothing. A warning in the log
-/// says so when the last handle is dropped while workers run; those that workers hold do not count.
+/// says so when the last handle is dropped while workers run. A clone counts wherever it is; a
+/// handle that a worker gets as an [`EngineInput`](crate::EngineInput) does not.
 ///
 /// An engine owns installed manifolds. It starts each worker when its inputs are there, bounces it
 /// when they change, restarts it after a failure, and stops all workers in order. It runs until it
@@ -135,7 +136,7 @@ impl Engine {
     /// Returns the engine that a worker's path leads to, and the worker's name there. The name need
     /// not be installed. `None` if the path leads to no engine in this one.
     ///
-    /// A path is written in full, as in a report, or from this engine on: in an engine with the path
+    /// A path is written in full, as in a report, or relative to this engine: in an engine with the path
     /// `/agent`, `/agent/site/web` and `site/web` are the same.
     pub fn find(&self, path: &str) -> Option<(Self, Name<()>)> {
         let path = self.path_of(path);
@@ -414,6 +415,8 @@ impl Engine {
     /// If a nested engine misses an import, the chain goes on in the outer engine. If a nested
     /// engine does not offer an export, the chain goes on in the nested engine.
     pub async fn why(&self, path: &str) -> Option<Why> {
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        Name::<()>::parse(name).ok()?;
         let mut path = path;
         loop {
             match self.find(path) {

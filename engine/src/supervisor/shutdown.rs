@@ -65,7 +65,7 @@ impl EventLoop {
         }
     }
 
-    /// Warns that workers run on though nobody outside can stop them any more.
+    /// Warns that workers run on although the last handle that counts was dropped.
     pub(super) fn note_disowned(&self) {
         let workers = self.registry.machine.live();
         if workers > 0 && !self.registry.machine.is_killed() {

@@ -104,8 +104,9 @@ impl<T> fmt::Debug for Live<T> {
 
 /// Follows the value behind a name that had a value at the worker's start.
 ///
-/// A worker gets one for a live input that is required. While no worker offers a value, it keeps the
-/// last one it has seen. If that must not outlive its worker, such as a lock on a file, follow it by
+/// A worker gets one for a live input that is required. While no worker offers a value, it gives the
+/// last one that it has given before, which is the first one if it was not asked since. It keeps
+/// that value alive. If a value must not outlive its worker, such as a lock on a file, follow it by
 /// [`Live`].
 ///
 /// # Examples
@@ -132,7 +133,7 @@ impl<T> fmt::Debug for Live<T> {
 /// ```
 pub struct Latest<T> {
     live: Live<T>,
-    /// The last value seen.
+    /// The last value that was given.
     last: Mutex<Value>,
 }
 
@@ -141,16 +142,22 @@ impl<T: Clone + 'static> Latest<T> {
         Self { live, last: Mutex::new(first) }
     }
 
-    /// Returns the current value, or the last one seen. Does not count it as seen:
-    /// [`changed`](Self::changed) still returns it if it has come since the last call of `changed`.
+    /// Returns the current value, or the last one given if there is none. A later call of
+    /// [`changed`](Self::changed) may return the same value again.
     pub fn get(&self) -> T {
-        let now = self.live.receiver.look();
-        let value = now.unwrap_or_else(|| Arc::clone(&self.last.lock()));
-        self.keep(value)
+        let (value, before) = {
+            // Looked at under the lock, so that an older value never takes the place of a newer one.
+            let mut last = self.last.lock();
+            let before = self.live.receiver.look().map(|now| std::mem::replace(&mut *last, now));
+            (Arc::clone(&last), before)
+        };
+        drop(before);
+        self.live.read(&value)
     }
 
-    /// Waits for another value than the last one that this returned. Passes over the times when
-    /// there is none.
+    /// Waits until a worker offers a value that came after the last call of `changed`, or after the
+    /// worker's start. The value may be equal to the one before. Passes over the times when there is
+    /// none.
     ///
     /// # Errors
     ///
@@ -163,17 +170,11 @@ impl<T: Clone + 'static> Latest<T> {
         loop {
             self.live.receiver.changed().await.map_err(|_| EngineGone)?;
             if let Some(value) = self.live.receiver.get() {
-                return Ok(self.keep(value));
+                let before = std::mem::replace(self.last.get_mut(), Arc::clone(&value));
+                drop(before);
+                return Ok(self.live.read(&value));
             }
         }
-    }
-
-    /// Keeps a value as the last one seen, and returns what is followed of it.
-    fn keep(&self, value: Value) -> T {
-        let part = self.live.read(&value);
-        let before = std::mem::replace(&mut *self.last.lock(), value);
-        drop(before);
-        part
     }
 }
 

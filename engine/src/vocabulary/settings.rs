@@ -70,10 +70,14 @@ pub(crate) struct Settings {
 impl Settings {
     /// Returns the engine's policy, with the fields that this manifold sets.
     pub(crate) fn policy(&self, engine: &Policy) -> Policy {
+        // A manifold whose bounce delay is zero never waits, so the engine's longest delay is not
+        // for it.
+        let never_waits = self.bounce_delay.is_some_and(|delay| delay.is_zero());
+        let longest = engine.max_bounce_delay.filter(|_| !never_waits);
         Policy {
             backoff: self.backoff.clone().unwrap_or_else(|| engine.backoff.clone()),
             bounce_delay: self.bounce_delay.unwrap_or(engine.bounce_delay),
-            max_bounce_delay: self.max_bounce_delay.or(engine.max_bounce_delay),
+            max_bounce_delay: self.max_bounce_delay.or(longest),
             start_timeout: self.start_timeout.unwrap_or(engine.start_timeout),
             grace: self.grace.unwrap_or(engine.grace),
             abort_grace: self.abort_grace.unwrap_or(engine.abort_grace),

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Changing, Engine, EventKind, Exit, Manifold, Name, WorkerState};
-use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, wait_for_state};
+use crankcase_engine::{
+    Backoff, Change, Changing, Engine, EventKind, Exit, Manifold, Name, Nested, WorkerState,
+};
+use crankcase_testing::{
+    EventRecorder, Journal, Script, clean_kill, test_engine, test_policy, wait_for_state,
+};
 use tokio::time::Instant;
 
 use crate::{A, B, C, TestResult, add_one, state, with_bounce_delay};
@@ -296,5 +300,22 @@ async fn a_longest_bounce_delay_below_the_first_is_refused() -> TestResult {
     let refused = engine.install(A, manifold).await.err().ok_or("it was accepted")?;
     let text = crankcase_engine::WithCauses(&refused).to_string();
     assert!(text.contains("max_bounce_delay is 1ms; expected at least bounce_delay"), "{text}");
+    Ok(clean_kill(engine).await?)
+}
+
+/// The workers at a border have a bounce delay of zero, which is for them alone.
+#[tokio::test(start_paused = true)]
+async fn nested_engines_and_workers_without_a_delay_bear_an_engine_whose_delays_grow() -> TestResult
+{
+    let grows = test_policy().max_bounce_delay(Duration::from_secs(60));
+    let engine = test_engine().policy(grows.clone()).build()?;
+    let contents = || Change::new().install(B, Journal::new().manifold(A));
+    let site = Nested::new(contents).engine(move |_| test_engine().policy(grows.clone()));
+    engine.provide(A, 1).await?;
+
+    engine.install_nested(Name::<Engine>::new("site"), site.import(A, A).export(B, B)).await?;
+    engine.install(C, Journal::new().manifold(B).bounce_delay(Duration::ZERO)).await?;
+
+    engine.running(C).await?;
     Ok(clean_kill(engine).await?)
 }

@@ -215,7 +215,7 @@ async fn why_takes_the_paths_that_it_gives() -> TestResult {
     assert_eq!(why(&site, "b").await, nested);
     // Not in it.
     assert_eq!(why(&site, "/c").await, None);
-    for nothing in ["/", "", "/no name"] {
+    for nothing in ["/", "", "/no name", "/site/no name", "/site/x-*", "site/"] {
         assert_eq!(why(&engine, nothing).await, None, "{nothing:?}");
     }
     Ok(clean_kill(engine).await?)

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{BoxError, Cache, Note};
 
-/// How many notes may wait for the writer; who brings more waits too.
+/// How many notes may wait for the writer; further callers wait.
 const WAITING: usize = 16;
 
 /// How many desks this process has opened.

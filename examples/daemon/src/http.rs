@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -53,15 +54,7 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, BoxError> {
 }
 
 /// Serves until `stop` is there, and then until all requests that have begun are answered.
-///
-/// # Errors
-///
-/// When no connections can be accepted.
-pub async fn serve(
-    listener: TcpListener,
-    view: impl View,
-    stop: impl Future<Output = ()>,
-) -> Result<(), BoxError> {
+pub async fn serve(listener: TcpListener, view: impl View, stop: impl Future<Output = ()>) {
     let mut stop = std::pin::pin!(stop);
     let ending = CancellationToken::new();
     let mut connections = JoinSet::new();
@@ -70,9 +63,16 @@ pub async fn serve(
             biased;
             () = &mut stop => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => {
-                connections.spawn(connection(accepted?.0, view.clone(), ending.clone()));
-            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(stream, view.clone(), ending.clone()));
+                }
+                // A client that has left, or too many open files: others are still served.
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            },
         }
     }
     drop(listener);
@@ -80,7 +80,6 @@ pub async fn serve(
     ending.cancel();
     while connections.join_next().await.is_some() {}
     tracing::info!("serves no more");
-    Ok(())
 }
 
 async fn connection(stream: TcpStream, view: impl View, ending: CancellationToken) {
@@ -116,10 +115,7 @@ async fn answer(request: Request<Incoming>, view: impl View, ending: &Cancellati
                 () = ending.cancelled() => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
             },
         },
-        (Method::POST, Some(tenant)) => match view.desk(tenant) {
-            Some(desk) => add(&desk, request.into_body()).await,
-            None => missing(),
-        },
+        (Method::POST, Some(tenant)) => add(tenant, request.into_body(), &view).await,
         _ => missing(),
     }
 }
@@ -162,11 +158,13 @@ async fn later(tenant: &str, number: u64, mut view: impl View) -> Answer {
     }
 }
 
-async fn add(desk: &Desk, body: Incoming) -> Answer {
+async fn add(tenant: &str, body: Incoming, view: &impl View) -> Answer {
+    // A client that is slow must not hold a desk, and with it the store.
     let text = match Limited::new(body, LONGEST).collect().await {
         Ok(body) => String::from_utf8_lossy(&body.to_bytes()).into_owned(),
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()),
     };
+    let Some(desk) = view.desk(tenant) else { return missing() };
     match desk.add(text).await {
         Ok(()) => (StatusCode::CREATED, String::new()),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),

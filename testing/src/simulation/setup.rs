@@ -239,7 +239,7 @@ impl Setup {
 
     /// Demands that the waits of the worker with this path are as this policy says: its bounce delay,
     /// and its backoff. Of others it is judged only that a wait is over when a worker is started,
-    /// and that nobody waits who is bounced because of another one. So a manifold with a
+    /// and that a worker that is bounced because of another one does not wait. So a manifold with a
     /// `max_bounce_delay` needs this: with it every bounce waits.
     pub fn waits(&mut self, path: &str, policy: Policy) {
         self.policies.push((in_full(path).into_owned(), policy));

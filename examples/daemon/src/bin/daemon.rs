@@ -83,8 +83,7 @@ fn sweeper(tenant: &str) -> Manifold {
     Manifold::builder().inputs((CACHE, LIMIT)).run_with(
         tenant.to_owned(),
         |tenant, (cache, limit), up| async move {
-            let stop = up.ready(());
-            Ok(sweep(cache, &tenant, limit, stop.wait()).await?)
+            Ok(sweep(cache, &tenant, limit, up.ready(()).wait()).await?)
         },
     )
 }
@@ -117,8 +116,8 @@ fn http() -> Manifold {
             Err(error) if up.context().generation() == 1 => return Err(Exit::fatal(error)),
             bound => bound?,
         };
-        let stop = up.ready(());
-        Ok(serve(listener, Seen { desks, engine }, stop.wait()).await?)
+        serve(listener, Seen { desks, engine }, up.ready(()).wait()).await;
+        Ok(())
     })
 }
 

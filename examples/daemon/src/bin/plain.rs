@@ -179,21 +179,14 @@ async fn tenant(shared: Shared, name: String, cache: Cache, stop: CancellationTo
 }
 
 /// Serves clients. Requests that have begun have a grace for their end.
-async fn http(
-    listener: TcpListener,
-    shared: Shared,
-    stop: CancellationToken,
-) -> Result<(), BoxError> {
+async fn http(listener: TcpListener, shared: Shared, stop: CancellationToken) {
     let overdue = async {
         stop.cancelled().await;
         sleep(GRACE).await;
     };
     tokio::select! {
-        served = serve(listener, shared, stop.cancelled()) => served,
-        () = overdue => {
-            tracing::warn!("dropped requests that did not end in time");
-            Ok(())
-        }
+        () = serve(listener, shared, stop.cancelled()) => {}
+        () = overdue => tracing::warn!("dropped requests that did not end in time"),
     }
 }
 
@@ -231,7 +224,8 @@ async fn run(path: &Path) -> Result<(), BoxError> {
                 Some(listener) => listener,
                 None => bind(address).await?,
             };
-            http(listener, shared, stop).await
+            http(listener, shared, stop).await;
+            Ok(())
         }
     };
     let [stop_http, stop_store, stop_settings] = [(); 3].map(|()| CancellationToken::new());

@@ -13,7 +13,8 @@ use crate::moment::after;
 /// Starts and stops the workers of a [`Runner`](super::Runner). Cheap to clone; dropping it stops
 /// nothing.
 ///
-/// Every call does what it says when it is made, and its future only waits. Calls are answered also
+/// Every call but `report` does what it says when it is made, and its future only waits. What a worker
+/// would wait for in vain is refused if its own task makes the call. Calls are answered also
 /// when the runner stops: a `wait` with the worker's end, a `start` that still waits with
 /// [`RunnerError::Withdrawn`], and what comes later with [`RunnerError::Stopping`] or
 /// [`RunnerError::Unknown`].
@@ -162,13 +163,19 @@ impl RunnerHandle {
     /// # Cancel safety
     ///
     /// Cancel safe.
-    pub async fn running(&self, name: &str) -> Result<(), RunnerError> {
-        let stay = self.shared.newest(name).ok_or_else(|| unknown("wait for", name))?;
-        if stay.is_up().is_none() {
-            // That of the worker that must end before, too.
-            self.check_own_end("wait for", name)?;
-        }
-        ChildWatch { stay }.running().await
+    pub fn running(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<(), RunnerError>> + Send + use<> {
+        let stay = self.shared.newest(name).ok_or_else(|| unknown("wait for", name));
+        let stay = stay.and_then(|stay| {
+            if stay.is_up().is_none() {
+                // That of the worker that must end before, too.
+                self.check_own_end("wait for", name)?;
+            }
+            Ok(stay)
+        });
+        async move { ChildWatch { stay: stay? }.running().await }
     }
 
     /// Returns the names that have a worker, in any state, sorted.
