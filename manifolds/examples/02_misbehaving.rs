@@ -77,8 +77,9 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
         "chatty" => agent.install(Name::<()>::new("chatty"), chatty()),
         "late" => agent.install(Name::<()>::new("late"), late()),
         "deaf" => agent.install(Name::<()>::new("deaf"), deaf()),
-        "strict" => {
-            agent.engine(|engine| engine.policy(Policy::default().grace(Duration::from_millis(1))))
+        "dropped" => {
+            let dropped = deaf().grace(Duration::from_millis(1));
+            agent.install(Name::<()>::new("dropped"), dropped)
         }
         "fatal" => agent.install(Name::<()>::new("fatal"), fatal()),
         "dependent" => agent.install(Name::<()>::new("dependent"), dependent()),

@@ -62,14 +62,14 @@ async fn gone(program: OwnedFd) -> TestResult {
 #[tokio::test]
 async fn a_worker_that_is_aborted_at_the_stop_shows_in_the_exit_code() -> TestResult {
     let folder = tempfile::tempdir()?;
-    let mut agent = Agent::start(folder.path(), &["strict", "deaf", "dependent"]).await?;
+    let mut agent = Agent::start(folder.path(), &["dropped", "dependent"]).await?;
     agent.until("the deaf worker is up").await?;
 
     agent.send(Signal::TERM)?;
 
     let (status, log) = agent.end().await?;
     assert_eq!(status.code(), Some(1), "{log}");
-    let said = "worker /agent/deaf did not stop in time and had to be aborted";
+    let said = "worker /agent/dropped did not stop in time and had to be aborted";
     assert!(log.contains(said), "{log}");
     Ok(())
 }
