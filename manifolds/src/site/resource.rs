@@ -7,7 +7,7 @@ use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
 use crankcase_resources::{
-    Claims, Declaration, Links, Notices, PROCESS, Program, Reconcile, State, reconcile,
+    Board, Claims, Declaration, Links, PROCESS, Program, Reconcile, State, reconcile,
 };
 use crankcase_workers::Watches;
 use serde_json::json;
@@ -26,12 +26,15 @@ pub(super) struct Resource {
     pub(super) declaration: watch::Receiver<Arc<Declaration>>,
     pub(super) setting: Reconcile,
     pub(super) watches: Live<Watches>,
-    pub(super) notices: Notices,
+    pub(super) board: Board,
     pub(super) claims: Claims,
     pub(super) program: Program,
 }
 
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
+///
+/// The dependencies are inputs for the order and for what is said of it. Their states come by way of
+/// the board, with the notifications that belong to them.
 pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let declaration = Arc::clone(&resource.declaration.borrow());
     let uses = declaration.dependencies.iter();
@@ -44,8 +47,8 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
     let manifold = builder.run_with(
         resource,
-        |resource, states: BTreeMap<String, Latest<State>>, up: Up<(Changing<State>,)>| async move {
-            let Resource { declaration, setting, watches, notices, claims, program } = resource;
+        |resource, _: BTreeMap<String, Latest<State>>, up: Up<(Changing<State>,)>| async move {
+            let Resource { declaration, setting, watches, board, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let reported = program.clone();
@@ -59,8 +62,7 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
                 };
                 drop(up.ready((Changing::new(state),)));
             };
-            let links =
-                Links { declaration, states, watches, notices, claims, program, health, journal };
+            let links = Links { declaration, watches, board, claims, program, health, journal };
             reconcile(setting, links, offer, stop).await
         },
     );

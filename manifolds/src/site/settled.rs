@@ -111,11 +111,11 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
 }
 
 /// Whether every resource of the site is there, and has nothing more to say until something changes.
-fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<String>) -> bool {
+fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<Arc<str>>) -> bool {
     let mut names = site.declarations().iter().map(|declaration| &declaration.name);
     names.all(|name| {
         let worker = report.workers.get(name);
-        worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name)))
+        worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name.as_str())))
     })
 }
 

@@ -40,7 +40,7 @@ pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
-    Activity, FULL_LOOK, Links, Notices, Program, ProgramStatus, Reconcile, State, reconcile,
+    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, reconcile,
 };
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 pub use site::{Site, UnknownResourceError};

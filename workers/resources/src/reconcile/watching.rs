@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use crankcase_engine::{EngineGone, Latest, Live, Stop};
+use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::resource::Watch;
@@ -120,13 +120,6 @@ fn subscribe(watches: &Watches, path: &Path) -> Result<Subscription, WatchError>
     // A manifest that was named by a relative path has relative files beside it.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     watches.watch(&absolute)
-}
-
-/// Waits until an input has a new value.
-pub(super) async fn renewed<T: Clone + 'static>(latest: &mut Latest<T>) {
-    if let Err(EngineGone) = latest.changed().await {
-        pending::<()>().await;
-    }
 }
 
 /// Waits until a live input has a new value; that it is gone for a while means nothing.
