@@ -28,7 +28,7 @@ pub(super) struct Held {
 /// Why a round did not come to its end.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The resource could not be looked at, and nothing was done.
+    /// The resource could not be looked at.
     Look(String),
     /// It is tried again.
     Again(String),
@@ -76,10 +76,10 @@ impl Judgement {
                 judgement.failure = Some(Failure::Again(format!("{}: {error}", done.action)));
                 judgement.output.extend(done.log);
             }
-            Outcome::Failed { at: None, error } if is_changed => {
-                judgement.failure = Some(Failure::Again(error));
+            Outcome::Failed { at: None, error } if progress.cannot_look => {
+                judgement.failure = Some(Failure::Look(error));
             }
-            Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Look(error)),
+            Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Again(error)),
             Outcome::Skipped { .. } => judgement.failure = Some(Failure::HeldBack),
             // What was broken off is not done, and what it was told still has to be. That this is so
             // is said by nobody: a worker that is told to stop has no health any more.

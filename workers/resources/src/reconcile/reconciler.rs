@@ -100,13 +100,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             if self.stop.is_stopped() {
                 return Ok(());
             }
-            if is_seen && let Some(cost) = cost(&round, began.elapsed()) {
-                self.pace.spend(cost);
-            }
+            let (took, failures) = (began.elapsed(), self.failures);
+            let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
             let delay = match self.judge(round) {
                 Ok(delay) => delay,
                 Err(exit) => return self.end(exit),
             };
+            if is_seen && !is_changed {
+                let has_failed = self.failures > failures;
+                self.pace.spend(if has_failed { took.max(FAILED_LOOK) } else { took });
+            }
             let cause = self.wait(delay).await;
             is_seen = matches!(cause, Cause::Seen);
             match cause {
@@ -364,15 +367,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
         let spread = self.setting.backoff.clone().initial(every).max(every);
         spread.delay(1, || self.random.random_range(-1.0..=1.0))
-    }
-}
-
-/// Returns what a look costs that a watch has caused, if it came to nothing.
-fn cost(round: &Result<Judgement, Failure>, took: Duration) -> Option<Duration> {
-    match round {
-        Ok(judgement) if judgement.is_changed => None,
-        Ok(_) | Err(Failure::HeldBack) => Some(took),
-        Err(_) => Some(took.max(FAILED_LOOK)),
     }
 }
 
