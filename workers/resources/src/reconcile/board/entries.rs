@@ -402,3 +402,6 @@ impl Entry {
         links.into_iter().for_each(Vec::clear);
     }
 }
+
+#[cfg(test)]
+mod tests;
