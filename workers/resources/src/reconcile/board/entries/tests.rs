@@ -27,8 +27,8 @@ impl Render for NoConfig {
 /// What happens to one resource.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Its watch tells of something.
-    Seen,
+    /// It is not as declared any more, and its watch tells so.
+    Drift,
     /// Its worker looks, if it was woken, and acts if it may.
     Look,
     /// From now on it cannot be mended, or it can.
@@ -43,7 +43,7 @@ type Links = (u8, u8, u8);
 
 fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     let step = prop_oneof![
-        1 => Just(Step::Seen),
+        2 => Just(Step::Drift),
         6 => Just(Step::Look),
         1 => any::<bool>().prop_map(Step::Spoil),
         1 => Just(Step::Bounce),
@@ -83,6 +83,7 @@ struct World {
     entries: Entries,
     site: Vec<Declaration>,
     is_spoilt: [bool; COUNT],
+    is_drifted: [bool; COUNT],
     /// How often a resource was changed, which its state shows.
     changes: usize,
 }
@@ -94,13 +95,14 @@ impl World {
         for declaration in &site {
             entries.seat(&declaration.name);
         }
-        Self { entries, site, is_spoilt: [false; COUNT], changes: 0 }
+        Self { entries, site, is_spoilt: [false; COUNT], is_drifted: [false; COUNT], changes: 0 }
     }
 
     fn step(&mut self, node: usize, step: Step) {
         let name = name(node);
         match step {
-            Step::Seen => {
+            Step::Drift => {
+                self.is_drifted[node] = true;
                 self.entries.begin(&name);
                 self.look(node);
             }
@@ -126,7 +128,8 @@ impl World {
         if self.is_spoilt[node] {
             return self.entries.end(&name, Ended::Failed);
         }
-        if let Some(told) = &told {
+        let is_changed = told.is_some() || self.is_drifted[node];
+        if is_changed {
             if self.entries.blocker(&name).is_some() {
                 self.entries.hold(&name);
                 return;
@@ -135,9 +138,12 @@ impl World {
             self.changes += 1;
             self.entries.publish(&name, State::new(json!(self.changes)));
             self.entries.tell(&name);
+            self.is_drifted[node] = false;
+        }
+        if let Some(told) = &told {
             self.entries.answer(&name, told);
         }
-        self.entries.end(&name, Ended::Well { is_changed: told.is_some() });
+        self.entries.end(&name, Ended::Well { is_changed });
     }
 
     /// Nothing acts while anything before it is at work, or a dependency has failed.
@@ -192,6 +198,7 @@ proptest! {
             let entry = &world.entries.by_name[name(node).as_str()];
             prop_assert_eq!(&entry.standing, &Standing::AtRest, "{}", node);
             prop_assert_eq!(entry.told, entry.answered, "{}", node);
+            prop_assert!(!world.is_drifted[node], "{}", node);
         }
         prop_assert_eq!(world.entries.unsettled, 0);
         prop_assert!(world.entries.at_work.borrow().is_empty());
