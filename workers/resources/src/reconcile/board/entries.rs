@@ -267,9 +267,8 @@ impl Entries {
     /// Takes over a resource's state. If it is another one, those that depend on it are to look.
     pub(in crate::reconcile) fn publish(&mut self, name: &str, state: State) {
         let Some(entry) = self.by_name.get_mut(name) else { return };
-        let is_first = entry.state.is_none();
         let is_other = entry.state.replace(state.clone()).is_none_or(|old| old != state);
-        if is_other && !is_first {
+        if is_other {
             let dependents = entry.needed_by.clone();
             self.wake_all(dependents);
         }

@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Blocker, Ended, Entries, Standing};
+use super::{Blocker, Ended, Entries, Standing, Told};
 use crate::declaration::{
     Declaration, Dependency, OnChange, Place, Render, RenderError, Rendered, States,
 };
@@ -29,12 +29,16 @@ impl Render for NoConfig {
 enum Step {
     /// It is not as declared any more, and its watch tells so.
     Drift,
-    /// Its worker looks, if it was woken, and acts if it may.
+    /// Its worker begins to look, if it has a reason.
     Look,
+    /// The worker acts if it may, and says how the look has ended.
+    End,
     /// From now on it cannot be mended, or it can.
     Spoil(bool),
-    /// Its worker ends, and another one begins.
-    Bounce,
+    /// Its worker goes.
+    Leave,
+    /// Another worker comes, if there is none.
+    Come,
 }
 
 /// How one resource is linked to those before it: a bit for each dependency, notifying dependency
@@ -43,10 +47,12 @@ type Links = (u8, u8, u8);
 
 fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
     let step = prop_oneof![
-        2 => Just(Step::Drift),
-        6 => Just(Step::Look),
+        4 => Just(Step::Drift),
+        8 => Just(Step::Look),
+        8 => Just(Step::End),
         1 => any::<bool>().prop_map(Step::Spoil),
-        1 => Just(Step::Bounce),
+        1 => Just(Step::Leave),
+        2 => Just(Step::Come),
     ];
     vec((0..COUNT, step), 0..200)
 }
@@ -78,12 +84,25 @@ fn site(links: &[Links]) -> Vec<Declaration> {
     site
 }
 
+/// A resource of a site, and its worker.
+#[derive(Debug, Default)]
+struct Actor {
+    has_worker: bool,
+    is_spoilt: bool,
+    is_drifted: bool,
+    /// Whether its watch told of something.
+    is_seen: bool,
+    /// What it was notified of when it began to look, while it looks.
+    looking: Option<Option<Told>>,
+    /// The states of its dependencies that it has made use of.
+    seen: Vec<Option<State>>,
+}
+
 /// A site and its workers.
 struct World {
     entries: Entries,
     site: Vec<Declaration>,
-    is_spoilt: [bool; COUNT],
-    is_drifted: [bool; COUNT],
+    actors: Vec<Actor>,
     /// How often a resource was changed, which its state shows.
     changes: usize,
 }
@@ -92,53 +111,67 @@ impl World {
     fn new(links: &[Links]) -> Self {
         let (mut entries, site) = (Entries::default(), site(links));
         entries.connect(&site);
-        for declaration in &site {
-            entries.seat(&declaration.name);
-        }
-        Self { entries, site, is_spoilt: [false; COUNT], is_drifted: [false; COUNT], changes: 0 }
+        let actors = site.iter().map(|_| Actor::default()).collect();
+        let mut world = Self { entries, site, actors, changes: 0 };
+        (0..links.len()).for_each(|node| world.step(node, Step::Come));
+        world
     }
 
     fn step(&mut self, node: usize, step: Step) {
-        let name = name(node);
+        let (is_to_look, name) = (self.is_to_look(node), name(node));
+        let actor = &mut self.actors[node];
         match step {
-            Step::Drift => {
-                self.is_drifted[node] = true;
-                self.entries.begin(&name);
-                self.look(node);
-            }
-            Step::Look if self.is_woken(node) => self.look(node),
-            Step::Look => {}
-            Step::Spoil(is_spoilt) => self.is_spoilt[node] = is_spoilt,
-            Step::Bounce => {
+            Step::Drift => (actor.is_drifted, actor.is_seen) = (true, true),
+            Step::Spoil(is_spoilt) => actor.is_spoilt = is_spoilt,
+            Step::Leave if actor.has_worker => {
+                (actor.has_worker, actor.looking) = (false, None);
                 self.entries.leave(&name);
-                self.entries.seat(&name);
-                self.look(node);
             }
+            Step::Come if !actor.has_worker => {
+                (actor.has_worker, actor.is_seen) = (true, true);
+                self.entries.seat(&name);
+            }
+            Step::Look if is_to_look => self.look(node),
+            Step::End => self.end(node),
+            Step::Look | Step::Leave | Step::Come => {}
         }
     }
 
-    fn is_woken(&self, node: usize) -> bool {
-        self.entries.by_name[name(node).as_str()].has_news
+    fn is_to_look(&self, node: usize) -> bool {
+        let (actor, entry) = (&self.actors[node], &self.entries.by_name[name(node).as_str()]);
+        actor.has_worker && actor.looking.is_none() && (actor.is_seen || entry.has_news)
     }
 
-    /// One round of a worker.
     fn look(&mut self, node: usize) {
-        let name = name(node);
-        let told = self.entries.look(&name);
-        if self.is_spoilt[node] {
+        self.actors[node].is_seen = false;
+        self.entries.begin(&name(node));
+        let told = self.entries.look(&name(node));
+        self.actors[node].looking = Some(told);
+        self.actors[node].seen = self.states(node);
+    }
+
+    fn states(&self, node: usize) -> Vec<Option<State>> {
+        let uses = self.site[node].dependencies.iter();
+        uses.map(|used| self.entries.state(&used.resource)).collect()
+    }
+
+    fn end(&mut self, node: usize) {
+        let (name, actor) = (name(node), &mut self.actors[node]);
+        let Some(told) = actor.looking.take() else { return };
+        if actor.is_spoilt {
             return self.entries.end(&name, Ended::Failed);
         }
-        let is_changed = told.is_some() || self.is_drifted[node];
+        let is_changed = told.is_some() || actor.is_drifted;
         if is_changed {
             if self.entries.blocker(&name).is_some() {
                 self.entries.hold(&name);
                 return;
             }
+            self.actors[node].is_drifted = false;
             self.requires_rest_before(node);
             self.changes += 1;
             self.entries.publish(&name, State::new(json!(self.changes)));
             self.entries.tell(&name);
-            self.is_drifted[node] = false;
         }
         if let Some(told) = &told {
             self.entries.answer(&name, told);
@@ -146,29 +179,37 @@ impl World {
         self.entries.end(&name, Ended::Well { is_changed });
     }
 
-    /// Nothing acts while anything before it is at work, or a dependency has failed.
+    /// Nothing acts before all that comes first has seen what it is made of, and what the resource
+    /// depends on is as declared.
     fn requires_rest_before(&self, node: usize) {
-        let mut needed = vec![(node, true)];
-        while let Some((node, is_needed)) = needed.pop() {
-            for (before, other) in self.site.iter().enumerate() {
-                let depends = self.site[node].dependencies.iter();
-                let depends = depends.clone().any(|used| used.resource == other.name);
-                if depends || other.notify.contains(&name(node)) {
-                    let standing = &self.entries.by_name[other.name.as_str()].standing;
-                    assert!(!matches!(standing, Standing::AtWork | Standing::Waiting), "{before}");
-                    let is_needed = is_needed && depends;
-                    assert!(!is_needed || *standing == Standing::AtRest, "{before} has failed");
-                    needed.push((before, is_needed));
+        let mut before = vec![(node, true)];
+        while let Some((node, is_needed)) = before.pop() {
+            for (other, declaration) in self.site.iter().enumerate() {
+                let mut uses = self.site[node].dependencies.iter();
+                let depends = uses.any(|used| used.resource == declaration.name);
+                if !depends && !declaration.notify.contains(&name(node)) {
+                    continue;
                 }
+                let entry = &self.entries.by_name[declaration.name.as_str()];
+                assert!(!matches!(entry.standing, Standing::AtWork | Standing::Waiting), "{other}");
+                if is_needed && depends {
+                    let actor = &self.actors[other];
+                    assert_eq!(entry.standing, Standing::AtRest, "{other}");
+                    assert_eq!(entry.told, entry.answered, "{other}");
+                    assert!(!actor.has_worker || actor.seen == self.states(other), "{other}");
+                }
+                before.push((other, is_needed && depends));
             }
         }
     }
 
-    /// Has every woken worker look until none is woken.
+    /// Has every worker look that has a reason, until none has.
     fn settle(&mut self) {
         for _ in 0..1_000 {
-            let Some(node) = (0..self.site.len()).find(|node| self.is_woken(*node)) else { return };
+            let nodes = 0..self.site.len();
+            let Some(node) = nodes.into_iter().find(|node| self.is_to_look(*node)) else { return };
             self.look(node);
+            self.end(node);
         }
         panic!("the workers wake each other for ever: {:?}", self.entries);
     }
@@ -186,11 +227,12 @@ proptest! {
         }
 
         // All can be mended again, and whoever has failed tries again.
-        world.is_spoilt = [false; COUNT];
         for node in 0..COUNT {
-            if world.entries.by_name[name(node).as_str()].standing != Standing::Waiting {
-                world.look(node);
-            }
+            world.step(node, Step::Come);
+            world.step(node, Step::End);
+            world.actors[node].is_spoilt = false;
+            let entry = &world.entries.by_name[name(node).as_str()];
+            world.actors[node].is_seen |= entry.standing == Standing::Failed;
         }
         world.settle();
 
@@ -198,7 +240,7 @@ proptest! {
             let entry = &world.entries.by_name[name(node).as_str()];
             prop_assert_eq!(&entry.standing, &Standing::AtRest, "{}", node);
             prop_assert_eq!(entry.told, entry.answered, "{}", node);
-            prop_assert!(!world.is_drifted[node], "{}", node);
+            prop_assert!(!world.actors[node].is_drifted, "{}", node);
         }
         prop_assert_eq!(world.entries.unsettled, 0);
         prop_assert!(world.entries.at_work.borrow().is_empty());
