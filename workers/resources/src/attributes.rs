@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::declaration::Config;
+use crate::params::Wrong;
 use crate::text::{cut, nearest, shown};
 
 /// The longest grace of a command. Under `run` a resource has a little more than that to end.
@@ -37,8 +38,13 @@ pub struct AttributeError {
 impl AttributeError {
     /// Returns an error that names no value.
     pub fn new(attribute: &str, message: String) -> Self {
-        let attribute = attribute.to_owned();
-        Self { attribute, message, value: None, suggestion: None }
+        Self::of(attribute, message.into())
+    }
+
+    /// Returns the error of an attribute with this value.
+    pub fn of(attribute: &str, wrong: Wrong) -> Self {
+        let Wrong { message, value, suggestion } = wrong;
+        Self { attribute: attribute.to_owned(), message, value, suggestion }
     }
 }
 

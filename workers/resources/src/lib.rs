@@ -1,4 +1,8 @@
 //! Resources that check, plan, apply and watch, and the manifest that declares them.
+
+// The derives name the crate as its users do.
+extern crate self as crankcase_resources;
+
 mod account;
 mod action;
 mod apply;
@@ -13,6 +17,7 @@ mod kinds;
 mod known;
 mod look;
 mod manifest;
+mod params;
 mod plan;
 mod progress;
 mod reconcile;
@@ -28,6 +33,7 @@ pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
 pub use attributes::{AttributeError, Attributes, Parameter};
 pub use claims::Claims;
+pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
@@ -37,11 +43,19 @@ pub use kinds::process::PROCESS;
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{FileRead, Files, KnownConfig};
 pub use manifest::{Manifest, ManifestError, Overrides, Problem};
+#[doc(hidden)]
+pub use params::absent;
+pub use params::{
+    AbsPath, Actions, Field, Half, Mode, Parameter as TypedParameter, Params, Reader, Secret,
+    Table, Type, Writer, Wrong,
+};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
     Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, reconcile,
 };
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+#[doc(hidden)]
+pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError};
 pub use source::{SiteFiles, SiteSource};
