@@ -9,7 +9,7 @@ mod exec;
 mod file;
 mod noop;
 mod print;
-pub(crate) mod process;
+mod process;
 
 /// The kinds that a manifest may use, by name.
 #[derive(Debug, Clone, Default)]

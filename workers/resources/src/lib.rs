@@ -33,7 +33,6 @@ pub use declaration::{
     Rendered, Scope, States,
 };
 pub use graph::{Graph, GraphError};
-pub use kinds::process::PROCESS;
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{FileRead, Files, KnownConfig};
 pub use manifest::{Manifest, ManifestError, Overrides, Problem};

@@ -47,6 +47,10 @@ impl Kind for Counted {
         let kind = kinds.get("process").expect("it is built in");
         Ok(Arc::new(Server { server: kind.validate(config)?, checks: self.checks.clone() }))
     }
+
+    fn is_supervised(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Debug)]

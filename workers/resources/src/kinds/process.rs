@@ -21,16 +21,13 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "grace", summary: "how long it may take to end; 10s by default, 5m at most" },
 ];
 
-/// What the kind of resources is called whose programs are kept running.
-pub const PROCESS: &str = "process";
-
 /// The `process` kind: a program that `run` supervises.
 #[derive(Debug)]
 pub(crate) struct Process;
 
 impl Kind for Process {
     fn name(&self) -> &'static str {
-        PROCESS
+        "process"
     }
 
     fn summary(&self) -> &'static str {
@@ -47,6 +44,10 @@ impl Kind for Process {
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
         Ok(Arc::new(Program { config: read(config)? }))
+    }
+
+    fn is_supervised(&self) -> bool {
+        true
     }
 }
 
