@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::declaration::Config;
 use crate::text::{cut, nearest, shown};
 
-/// The longest grace of a command. Under `run` a resource has a little more than that to end.
-pub(crate) const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
+/// The longest grace of a command: 5 minutes. Under `run` a resource has a little more than that to
+/// end.
+pub const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// One attribute that a kind's config may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -137,7 +137,7 @@ pub trait Scope: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
-    fn render_text(&self, path: &std::path::Path, text: &str) -> Result<String, RenderError>;
+    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError>;
 
     /// Returns the aliases that a template's text uses and whose state is not known yet.
     ///
@@ -168,6 +168,13 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
+}
+
+impl Place {
+    /// Returns the folder that the file is in; relative paths in the file start there.
+    pub fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or_else(|| Path::new(""))
+    }
 }
 
 impl fmt::Display for Place {

@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::attributes::AttributeError;
+use crate::caught::caught;
+use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;
 use crate::text::nearest;
 
@@ -52,6 +55,17 @@ impl Kinds {
                 || format!("there are {}", self.names().collect::<Vec<_>>().join(", ")),
                 |nearest| format!("did you mean \"{nearest}\"?"),
             ),
+        })
+    }
+
+    /// Returns what a kind says of a config, and of one without a kind what is known anyway. That
+    /// the kind panicked is an error of the config.
+    pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> Judged {
+        let Ok(kind) = self.get(kind) else { return Judged::default() };
+        let judged = caught(|| Judged { errors: kind.judge(known), files: kind.files(known) });
+        judged.unwrap_or_else(|panicked| {
+            let error = AttributeError::new("config", format!("its kind {panicked}"));
+            Judged { errors: vec![error], ..Judged::default() }
         })
     }
 }

@@ -16,7 +16,6 @@ mod manifest;
 mod plan;
 mod progress;
 mod reconcile;
-mod regular;
 mod resource;
 mod site;
 mod source;
@@ -26,21 +25,23 @@ mod walk;
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
-pub use attributes::{AttributeError, Attributes, Parameter};
+pub use attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 pub use claims::Claims;
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
     Rendered, Scope, States,
 };
-pub use graph::{Graph, GraphError};
+pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
-pub use known::{FileRead, Files, KnownConfig};
+pub use known::{FileRead, Files, Judged, KnownConfig};
 pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
-    Activity, FULL_LOOK, Links, Notices, Program, ProgramStatus, Reconcile, State, reconcile,
+    Activity, FULL_LOOK, Links, Notices, Program, ProgramStatus, Reconcile, State, Watching,
+    reconcile,
 };
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 pub use site::{Site, UnknownResourceError};
 pub use source::{SiteFiles, SiteSource};
+pub use text::{circle, printable, shown};

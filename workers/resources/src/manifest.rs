@@ -33,8 +33,6 @@ use problem::{Hint, Problems, quoted};
 use resource::Draft;
 use vars::{KnownVars, Vars};
 
-pub(crate) use source::BYTE_ORDER_MARK;
-
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
 

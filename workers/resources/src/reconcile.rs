@@ -28,7 +28,7 @@ use crate::kinds::Kinds;
 use self::reconciler::Reconciler;
 
 pub use self::notices::{Activity, Notices, State};
-pub(crate) use self::watching::{Watching, any};
+pub use self::watching::Watching;
 
 mod held;
 mod notices;

@@ -4,12 +4,9 @@ use crankcase_engine::Stop;
 
 use crate::account::Account;
 use crate::apply::{self, ApplyOptions};
-use crate::attributes::AttributeError;
-use crate::caught::caught;
 use crate::declaration::Declaration;
-use crate::graph::Graph;
+use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
-use crate::known::{Judged, KnownConfig};
 use crate::manifest::{Manifest, ManifestError, Overrides};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::text::nearest;
@@ -57,10 +54,25 @@ impl Site {
     ) -> Result<Self, ManifestError> {
         let names: Vec<&str> = kinds.names().collect();
         let manifest = Manifest::load_judged(paths, overrides, &names, |kind, known| {
-            judge(&kinds, kind, known)
+            kinds.judge(kind, known)
         })?;
         let digest = manifest.digest().to_owned();
-        let (declarations, graph) = manifest.into_parts();
+        let (declarations, _) = manifest.into_parts();
+        Ok(Self::new(declarations, kinds, digest).expect("a manifest's resources have a graph"))
+    }
+
+    /// Returns the site of some declarations. `digest` tells where they come from from what was
+    /// changed since.
+    ///
+    /// # Errors
+    ///
+    /// When a name is there twice or not at all, or there is a cycle.
+    pub fn new(
+        declarations: Vec<Declaration>,
+        kinds: Kinds,
+        digest: String,
+    ) -> Result<Self, GraphError> {
+        let graph = Graph::new(&declarations)?;
         Ok(Self { declarations, graph, kinds, digest })
     }
 
@@ -139,14 +151,4 @@ impl PartialEq for Site {
                 (&one.place, &one.notify) == (&other.place, &other.notify) && one.is_equal(other)
             })
     }
-}
-
-/// Returns what a kind says of a config.
-fn judge(kinds: &Kinds, kind: &str, known: &KnownConfig<'_>) -> Judged {
-    let Ok(kind) = kinds.get(kind) else { return Judged::default() };
-    let judged = caught(|| Judged { errors: kind.judge(known), files: kind.files(known) });
-    judged.unwrap_or_else(|panicked| {
-        let error = AttributeError::new("config", format!("its kind {panicked}"));
-        Judged { errors: vec![error], ..Judged::default() }
-    })
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::kinds::Kinds;
 use crate::manifest::{Manifest, ManifestError, Overrides};
-use crate::reconcile::{Watching, any};
+use crate::reconcile::Watching;
 use crate::resource::Watch;
 use crate::site::Site;
 
@@ -106,7 +106,7 @@ impl SiteSource {
                 biased;
                 () = stop.wait() => return Ok(()),
                 hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
-                () = any(self.watching.signals()) => {
+                () = self.watching.changed() => {
                     if !self.is_left_alone(&stop, &mut hangups).await {
                         return Ok(());
                     }
@@ -138,7 +138,7 @@ impl SiteSource {
                     return true;
                 }
                 () = sleep_until(rested) => return true,
-                () = any(self.watching.signals()) => {}
+                () = self.watching.changed() => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_engine::WithCauses;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -80,9 +81,9 @@ impl Command {
             [("unless", &self.config.unless, true), ("onlyif", &self.config.onlyif, false)]
         {
             let Some(argv) = guard else { continue };
-            let finished = run(argv, &self.config, &context.stop).await.map_err(|err| {
-                BoxError::from(format!("guard {name}: {}", crate::text::chain(&err)))
-            })?;
+            let finished = run(argv, &self.config, &context.stop)
+                .await
+                .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
             match finished.code {
                 Some(code) if (code == 0) == wanted => return Ok(Some(name)),
                 Some(_) => {}

@@ -3,11 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::claims::already_kept;
 use crate::declaration::Declaration;
 use crate::graph::Graph;
 use crate::known::{FileRead, Files};
-use crate::look::folder;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::problem::{Hint, Problems};
@@ -36,7 +34,8 @@ pub(crate) fn check_kept(placed: &[Placed<'_>], problems: &mut Problems) {
             continue;
         };
         let place = first.template.source.place(first.template.offset_of("path", first.offset));
-        let message = format!("path: {}", already_kept(path, &first.declaration.name, &place));
+        let name = &first.declaration.name;
+        let message = format!("path: {path:?} is kept by resource \"{name}\" already, at {place}");
         let hint = Hint::of(path.to_string_lossy()).or("make one resource of the two");
         let offset = resource.template.offset_of("path", resource.offset);
         problems.with_hint(&resource.template.source, offset, message, hint);
@@ -54,7 +53,7 @@ pub(crate) fn check_read(
     let makers = Makers::new(placed, graph);
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.files.reads {
-            let path = folder(resource.declaration).join(&read.path);
+            let path = resource.declaration.place.folder().join(&read.path);
             let before = problems.count();
             match look(read, &path) {
                 Ok(None) => {}

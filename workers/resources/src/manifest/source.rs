@@ -3,14 +3,14 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::is_unprintable;
+use crankcase_workers::{OpenRegularError, is_unprintable, open_regular};
 
 use crate::declaration::Place;
 use crate::manifest::problem::{Problems, quoted};
-use crate::regular::{self, NotOpened};
 
 /// What says at the begin of a text how it is written; it is no part of it.
-pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// How large one input may be, in bytes.
 pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// How long a line may be that is shown under its message, in bytes.
@@ -192,9 +192,9 @@ pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
 
 /// Opens a regular file, and returns its size with it.
 pub(crate) fn open(path: &Path) -> Result<(File, u64), Unreadable> {
-    regular::open(path).map_err(|not_opened| match not_opened {
-        NotOpened::Other(_) => "not a regular file".to_owned().into(),
-        NotOpened::Refused(err) => cannot(&err),
+    open_regular(path).map_err(|not_opened| match not_opened {
+        OpenRegularError::Other(_) => "not a regular file".to_owned().into(),
+        OpenRegularError::Refused(err) => cannot(&err),
     })
 }
 

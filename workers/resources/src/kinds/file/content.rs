@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_workers::{OpenRegularError, open_regular};
 use sha2::{Digest as _, Sha256};
 
 use crate::kinds::file::error::FileError;
-use crate::manifest::BYTE_ORDER_MARK;
-use crate::regular::{self, NotOpened};
 use crate::resource::CheckContext;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// How large a template may be, in bytes.
 const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
@@ -78,13 +79,13 @@ fn read_template(path: &Path) -> Result<String, FileError> {
 
 /// Opens a file beside the manifest.
 fn open(path: &Path) -> Result<File, FileError> {
-    match regular::open(path) {
+    match open_regular(path) {
         Ok((file, _)) => Ok(file),
-        Err(NotOpened::Refused(err)) => Err(FileError::io("read", path)(err)),
-        Err(NotOpened::Other(kind)) => {
+        Err(OpenRegularError::Other(kind)) => {
             let found = if kind.is_dir() { "a folder" } else { "something else" };
             Err(FileError::WrongType { path: path.to_owned(), found, wanted: "a file" })
         }
+        Err(OpenRegularError::Refused(err)) => Err(FileError::io("read", path)(err)),
     }
 }
 
