@@ -6,7 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_resources::{Plan, Problem};
+use crankcase_manifest::Problem;
+use crankcase_resources::Plan;
 use serde::{Deserialize, Serialize};
 
 use crate::site_args::SiteArgs;

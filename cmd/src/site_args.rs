@@ -3,7 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use crankcase_resources::{Kinds, Overrides, Site, SiteFiles};
+use crankcase_kinds::builtin;
+use crankcase_manifest::{Overrides, SiteFiles};
+use crankcase_resources::Site;
 
 use crate::saved_plan::IsSavedPlan;
 
@@ -26,7 +28,7 @@ impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self) -> SiteFiles {
         let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
-        SiteFiles { paths: self.paths.clone(), overrides, kinds: Kinds::builtin() }
+        SiteFiles { paths: self.paths.clone(), overrides, kinds: builtin() }
     }
 
     /// Returns the same with paths that hold in every folder.

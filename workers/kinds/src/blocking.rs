@@ -1,6 +1,6 @@
 use std::panic::resume_unwind;
 
-use crate::resource::BoxError;
+use crankcase_resources::BoxError;
 
 /// Does blocking work on the blocking pool; its panic goes on here.
 pub(crate) async fn blocking<T, E>(

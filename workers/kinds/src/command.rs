@@ -2,8 +2,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::attributes::Attributes;
-use crate::text::shown;
+use crankcase_resources::{Attributes, shown};
 
 /// Where and with what environment a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

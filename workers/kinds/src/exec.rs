@@ -2,17 +2,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_engine::WithCauses;
+use crankcase_resources::{
+    Action, ActionContext, AttributeError, Attributes, BoxError, Check, CheckContext, Config,
+    Description, Kind, KnownConfig, Parameter, Resource, Stale, Unfinished, Watch,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::action::{Action, ActionContext, Description, Unfinished};
-use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::blocking::blocking;
-use crate::declaration::Config;
-use crate::kinds::exec::config::{ExecConfig, PARAMETERS};
-use crate::kinds::exec::run::{Finished, RunError, run};
-use crate::known::KnownConfig;
-use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale, Watch};
+use crate::exec::config::{ExecConfig, PARAMETERS};
+use crate::exec::run::{Finished, RunError, run};
 
 mod config;
 mod group;

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_resources::{
+    AttributeError, BoxError, Check, CheckContext, Config, Files, Kind, KnownConfig, Parameter,
+    Resource, Watch,
+};
 
-use crate::attributes::{AttributeError, Parameter};
 use crate::blocking::blocking;
-use crate::declaration::Config;
-use crate::kinds::file::config::{FileConfig, PARAMETERS};
-use crate::known::{Files, KnownConfig};
-use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Watch};
+use crate::file::config::{FileConfig, PARAMETERS};
 
 mod change;
 mod check;

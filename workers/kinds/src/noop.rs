@@ -1,13 +1,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_resources::{
+    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Files, Kind,
+    KnownConfig, Parameter, Resource,
+};
 use serde_json::Value;
-
-use crate::action::{Action, Description};
-use crate::attributes::{AttributeError, Parameter};
-use crate::declaration::Config;
-use crate::known::{Files, KnownConfig};
-use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
 
 /// The `noop` kind: takes any config, is always valid and offers its config as its state.
 #[derive(Debug)]

@@ -2,13 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use crankcase_resources::{
+    Action, AttributeError, Attributes, BoxError, Check, CheckContext, Config, Description, Files,
+    Kind, KnownConfig, Parameter, Resource, Stale,
+};
 use serde_json::{Value, json};
-
-use crate::action::{Action, Description};
-use crate::attributes::{AttributeError, Attributes, Parameter};
-use crate::declaration::Config;
-use crate::known::{Files, KnownConfig};
-use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale};
 
 const PARAMETERS: &[Parameter] =
     &[Parameter { name: "message", summary: "what to print; required" }];

@@ -2,14 +2,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use crankcase_resources::{
+    AttributeError, Attributes, BoxError, Check, CheckContext, Config, Kind, KnownConfig,
+    MAX_GRACE, Parameter, Resource,
+};
 use crankcase_workers::{ProcessConfig, StopSignal};
 use serde_json::json;
 
-use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
-use crate::declaration::Config;
-use crate::kinds::command::{self, Shell};
-use crate::known::KnownConfig;
-use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
+use crate::command::{self, Shell};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 

@@ -18,12 +18,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crankcase_resources::{Declaration, Edges, Files, Graph, Judged, KnownConfig, Place, circle};
 use sha2::{Digest as _, Sha256};
 
-use crate::declaration::{Declaration, Place};
-use crate::graph::{Edges, Graph};
-use crate::known::{Files, Judged, KnownConfig};
-use crate::text::circle;
 use beside::Placed;
 use check::Usable;
 use config::Template;
@@ -122,9 +119,9 @@ impl Manifest {
         &self.digest
     }
 
-    /// Takes the manifest apart.
-    pub fn into_parts(self) -> (Vec<Declaration>, Graph) {
-        (self.declarations, self.graph)
+    /// Returns the resources themselves.
+    pub fn into_declarations(self) -> Vec<Declaration> {
+        self.declarations
     }
 }
 
@@ -303,15 +300,9 @@ fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declarati
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);
-    let declaration = Declaration {
-        name: draft.name,
-        kind: draft.kind,
-        place,
-        config,
-        dependencies,
-        notify: draft.notify.into_iter().map(|(_, name)| name).collect(),
-        noop: draft.noop,
-        keeps: None,
-    };
+    let mut declaration = Declaration::new(draft.name, draft.kind, place, config);
+    declaration.dependencies = dependencies;
+    declaration.notify = draft.notify.into_iter().map(|(_, name)| name).collect();
+    declaration.noop = draft.noop;
     (declaration, template)
 }

@@ -5,15 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
+use crankcase_resources::{Kinds, KnownConfig, Site, Watch, Watching};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
-use crate::kinds::Kinds;
 use crate::manifest::{Manifest, ManifestError, Overrides};
-use crate::reconcile::Watching;
-use crate::resource::Watch;
-use crate::site::Site;
 
 /// How long a manifest must have been left alone before it is loaded again.
 const QUIET: Duration = Duration::from_millis(500);
@@ -35,6 +32,22 @@ enum Loaded {
 }
 
 /// What a site is loaded from.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_manifest::SiteFiles;
+/// use crankcase_resources::PlanOptions;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let manifest = folder.path().join("site.yaml");
+/// std::fs::write(&manifest, "resources:\n  hello: {type: print, config: {message: hi}}\n")?;
+/// let site = SiteFiles::new(vec![manifest], crankcase_kinds::builtin()).load()?;
+/// let plan = site.plan(&PlanOptions::default()).await;
+/// assert_eq!(plan.changes(), 1);
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Clone)]
 pub struct SiteFiles {
     /// The manifests: files, or folders.
@@ -46,13 +59,27 @@ pub struct SiteFiles {
 }
 
 impl SiteFiles {
-    /// Loads the site; see [`Site::load`].
+    /// Returns manifests whose variables nothing is set over.
+    pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
+        Self { paths, overrides: Overrides::default(), kinds }
+    }
+
+    /// Loads the site and has each kind judge its configs; nothing is executed.
+    ///
+    /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources
+    /// are judged later, when they are known.
     ///
     /// # Errors
     ///
-    /// When anything is wrong with the manifest, with all that is.
+    /// When anything is wrong, with all that is and its places: the manifest and the attributes
+    /// of its configs alike.
     pub fn load(&self) -> Result<Site, ManifestError> {
-        Site::load(&self.paths, &self.overrides, self.kinds.clone())
+        let names: Vec<&str> = self.kinds.names().collect();
+        let judge = |kind: &str, known: &KnownConfig<'_>| self.kinds.judge(kind, known);
+        let manifest = Manifest::load_judged(&self.paths, &self.overrides, &names, judge)?;
+        let digest = manifest.digest().to_owned();
+        let site = Site::new(manifest.into_declarations(), self.kinds.clone(), digest);
+        Ok(site.expect("the resources of a manifest have been ordered"))
     }
 }
 

@@ -232,8 +232,9 @@ impl<'a> Attributes<'a> {
         (texts.len() == map.len()).then_some(texts)
     }
 
-    /// Returns the attributes that are none of the kind's.
-    pub(crate) fn into_errors(self) -> Vec<AttributeError> {
+    /// Returns what was wrong so far: of a reader that was just made, the attributes that are not
+    /// among the parameters.
+    pub fn into_errors(self) -> Vec<AttributeError> {
         self.errors
     }
 

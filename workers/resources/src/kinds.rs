@@ -7,30 +7,13 @@ use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;
 use crate::text::nearest;
 
-mod command;
-mod exec;
-mod file;
-mod noop;
-mod print;
-mod process;
-
-/// The kinds that a manifest may use, by name.
+/// The kinds that a manifest may use, by name. Without any at first.
 #[derive(Debug, Clone, Default)]
 pub struct Kinds {
     kinds: BTreeMap<String, Arc<dyn Kind>>,
 }
 
 impl Kinds {
-    /// Returns the built-in kinds.
-    pub fn builtin() -> Self {
-        Self::default()
-            .with(Arc::new(exec::Exec))
-            .with(Arc::new(file::File))
-            .with(Arc::new(noop::Noop))
-            .with(Arc::new(print::Print))
-            .with(Arc::new(process::Process))
-    }
-
     /// Adds a kind, in place of one with the same name.
     #[must_use]
     pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {

@@ -1,9 +1,12 @@
-//! Resources that check, plan, apply and watch, and the manifest that declares them.
+//! Resources that check, plan, apply and watch.
+//!
+//! This is the core. What is declared comes from a front such as `crankcase-manifest`, which makes
+//! [`Declaration`]s, and the [`Kind`]s come from other crates, such as `crankcase-kinds`: the core
+//! knows no file format and no kind.
 mod account;
 mod action;
 mod apply;
 mod attributes;
-mod blocking;
 mod caught;
 mod claims;
 mod converge;
@@ -12,13 +15,11 @@ mod graph;
 mod kinds;
 mod known;
 mod look;
-mod manifest;
 mod plan;
 mod progress;
 mod reconcile;
 mod resource;
 mod site;
-mod source;
 mod text;
 mod walk;
 
@@ -34,7 +35,6 @@ pub use declaration::{
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{FileRead, Files, Judged, KnownConfig};
-pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
@@ -43,5 +43,4 @@ pub use reconcile::{
 };
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 pub use site::{Site, UnknownResourceError};
-pub use source::{SiteFiles, SiteSource};
 pub use text::{circle, printable, shown};

@@ -1,5 +1,3 @@
-use std::path::PathBuf;
-
 use crankcase_engine::Stop;
 
 use crate::account::Account;
@@ -7,28 +5,12 @@ use crate::apply::{self, ApplyOptions};
 use crate::declaration::Declaration;
 use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
-use crate::manifest::{Manifest, ManifestError, Overrides};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::text::nearest;
 
 /// What a machine is to be kept as: declarations that were found valid, and their kinds.
 ///
 /// It is what check makes and plan, apply and run use, so that all refuse the same manifests.
-///
-/// # Examples
-///
-/// ```
-/// use crankcase_resources::{Kinds, Overrides, PlanOptions, Site};
-///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// let manifest = folder.path().join("site.yaml");
-/// std::fs::write(&manifest, "resources:\n  hello: {type: print, config: {message: hi}}\n")?;
-/// let site = Site::load(&[manifest], &Overrides::default(), Kinds::builtin())?;
-/// let plan = site.plan(&PlanOptions::default()).await;
-/// assert_eq!(plan.changes(), 1);
-/// # Ok(()) }
-/// ```
 #[derive(Debug)]
 pub struct Site {
     declarations: Vec<Declaration>,
@@ -38,31 +20,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// Loads a manifest and has each kind judge its configs; nothing is executed.
-    ///
-    /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources
-    /// are judged later, when they are known.
-    ///
-    /// # Errors
-    ///
-    /// When anything is wrong, with all that is and its places: the manifest and the attributes
-    /// of its configs alike.
-    pub fn load(
-        paths: &[PathBuf],
-        overrides: &Overrides,
-        kinds: Kinds,
-    ) -> Result<Self, ManifestError> {
-        let names: Vec<&str> = kinds.names().collect();
-        let manifest = Manifest::load_judged(paths, overrides, &names, |kind, known| {
-            kinds.judge(kind, known)
-        })?;
-        let digest = manifest.digest().to_owned();
-        let (declarations, _) = manifest.into_parts();
-        Ok(Self::new(declarations, kinds, digest).expect("a manifest's resources have a graph"))
-    }
-
-    /// Returns the site of some declarations. `digest` tells where they come from from what was
-    /// changed since.
+    /// Returns the site of some declarations. `digest` is another one when they are declared
+    /// otherwise.
     ///
     /// # Errors
     ///
@@ -76,7 +35,7 @@ impl Site {
         Ok(Self { declarations, graph, kinds, digest })
     }
 
-    /// Returns what tells its manifest from one that was changed since; see [`Manifest::digest`].
+    /// Returns what tells it from a site that is declared otherwise.
     pub fn digest(&self) -> &str {
         &self.digest
     }

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
-use crate::declaration::Config;
-use crate::kinds::command::{Place, Shell, absolute, command, place};
+use crankcase_resources::{AttributeError, Attributes, Config, MAX_GRACE, Parameter};
+
+use crate::command::{Place, Shell, absolute, command, place};
 
 const SHELL: &str = "/bin/sh";
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);

@@ -5,6 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use crankcase_resources::BoxError;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::unix::pipe::pipe;
@@ -12,11 +13,10 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::blocking::blocking;
-use crate::kinds::command::environment;
-use crate::kinds::exec::config::ExecConfig;
-use crate::kinds::exec::group::Group;
-use crate::kinds::exec::output::Output;
-use crate::resource::BoxError;
+use crate::command::environment;
+use crate::exec::config::ExecConfig;
+use crate::exec::group::Group;
+use crate::exec::output::Output;
 
 /// A command that has ended by itself.
 #[derive(Debug)]

@@ -5,15 +5,15 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_resources::ActionContext;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 
-use crate::action::ActionContext;
-use crate::kinds::file::config::FileConfig;
-use crate::kinds::file::content::Content;
-use crate::kinds::file::error::FileError;
-use crate::kinds::file::folder;
-use crate::kinds::file::observe::{hold, open, stat};
-use crate::kinds::file::temporary::Temporary;
+use crate::file::config::FileConfig;
+use crate::file::content::Content;
+use crate::file::error::FileError;
+use crate::file::folder;
+use crate::file::observe::{hold, open, stat};
+use crate::file::temporary::Temporary;
 
 /// A change of one entry.
 #[derive(Debug, Clone)]

@@ -1,17 +1,16 @@
 use std::sync::Arc;
 
+use crankcase_resources::{Action, Check, CheckContext, Description, Stale, Unfinished};
 use serde_json::{Value, json};
 
-use crate::action::{Action, Description, Unfinished};
 use crate::blocking::blocking;
-use crate::kinds::file::change::Change;
-use crate::kinds::file::config::FileConfig;
-use crate::kinds::file::content::Content;
-use crate::kinds::file::error::FileError;
-use crate::kinds::file::observe::{Observed, octal, require_empty};
-use crate::kinds::file::owner::{Owners, group_name, user_name};
-use crate::kinds::file::{diff, folder};
-use crate::resource::{Check, CheckContext, Stale};
+use crate::file::change::Change;
+use crate::file::config::FileConfig;
+use crate::file::content::Content;
+use crate::file::error::FileError;
+use crate::file::observe::{Observed, octal, require_empty};
+use crate::file::owner::{Owners, group_name, user_name};
+use crate::file::{diff, folder};
 
 const NEW_FILE: u32 = 0o644;
 const NEW_FOLDER: u32 = 0o755;

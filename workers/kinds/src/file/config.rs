@@ -1,12 +1,11 @@
 use std::path::{Component, Path, PathBuf};
 
+use crankcase_resources::{
+    AttributeError, Attributes, Config, FileRead, Files, KnownConfig, Parameter, shown,
+};
 use serde_json::Value;
 
-use crate::attributes::{AttributeError, Attributes, Parameter};
-use crate::declaration::Config;
-use crate::kinds::file::content::ContentFrom;
-use crate::known::{FileRead, Files, KnownConfig};
-use crate::text::shown;
+use crate::file::content::ContentFrom;
 
 /// The longest path and the longest name in it, in bytes.
 const PATH_LIMIT: usize = 4095;

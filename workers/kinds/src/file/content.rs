@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::CheckContext;
 use crankcase_workers::{OpenRegularError, open_regular};
 use sha2::{Digest as _, Sha256};
 
-use crate::kinds::file::error::FileError;
-use crate::resource::CheckContext;
+use crate::file::error::FileError;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 

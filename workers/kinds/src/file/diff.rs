@@ -1,8 +1,7 @@
+use crankcase_resources::{Difference, printable};
 use similar::TextDiff;
 
-use crate::kinds::file::content::Digest;
-use crate::resource::Difference;
-use crate::text::printable;
+use crate::file::content::Digest;
 
 /// How long a diff may be, in bytes; the rest is counted.
 const DIFF_LIMIT: usize = 16 * 1024;

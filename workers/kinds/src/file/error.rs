@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::declaration::RenderError;
+use crankcase_resources::RenderError;
 
 /// Why a file or folder cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use crate::kinds::file::error::FileError;
+use crate::file::error::FileError;
 
 /// How many symlinks one path may lead through; the kernel's own limit.
 const LINK_LIMIT: usize = 40;

@@ -6,10 +6,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 
-use crate::kinds::file::config::EntryPath;
-use crate::kinds::file::content::Digest;
-use crate::kinds::file::error::FileError;
-use crate::kinds::file::owner::{group_name, user_name};
+use crate::file::config::EntryPath;
+use crate::file::content::Digest;
+use crate::file::error::FileError;
+use crate::file::owner::{group_name, user_name};
 
 /// How many entries of a folder an error names.
 const NAMED: usize = 3;

@@ -1,7 +1,7 @@
 use std::os::unix::ffi::OsStrExt;
 
-use crate::kinds::file::config::{FileConfig, Principal};
-use crate::kinds::file::error::FileError;
+use crate::file::config::{FileConfig, Principal};
+use crate::file::error::FileError;
 
 /// The ids that are declared.
 #[derive(Debug, Clone, Copy)]

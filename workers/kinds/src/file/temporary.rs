@@ -15,8 +15,8 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use crate::kinds::file::config::EntryPath;
-use crate::kinds::file::error::FileError;
+use crate::file::config::EntryPath;
+use crate::file::error::FileError;
 
 /// The longest name, in bytes, that the temporary name repeats in full.
 const REPEATED: usize = 200;

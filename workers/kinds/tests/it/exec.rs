@@ -2,7 +2,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, Halt, Kinds, Outcome, apply};
+use crankcase_kinds::builtin;
+use crankcase_resources::{ApplyOptions, Halt, Outcome, apply};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 use tokio::io::AsyncReadExt;
@@ -204,7 +205,7 @@ async fn run_to_the_last_process(
     make_fifo(fifo)?;
     let mut reader = pipe::OpenOptions::new().open_receiver(fifo)?;
     let declarations = [declare("slow", "exec", config)];
-    let kinds = Kinds::builtin();
+    let kinds = builtin();
     let (stopper, stop) = Stop::pair();
     let is_stopped = async {
         let mut first = [0];

@@ -1,12 +1,18 @@
-use crankcase_resources::{Config, Kinds};
-use crankcase_workers::StopSignal;
-use serde_json::{Value, json};
+use std::fs::File;
 
-use crate::support::{TestResult, apply_builtin, declare, plan_builtin};
+use crankcase_engine::Stop;
+use crankcase_kinds::builtin;
+use crankcase_resources::{ApplyOptions, Config, Halt, Outcome, apply};
+use crankcase_workers::StopSignal;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::support::{TestResult, apply_builtin, declare, names, plan_builtin};
 
 fn errors(kind: &str, config: Value) -> Vec<String> {
     let config: Config = serde_json::from_value(config).expect("a config is a map");
-    match Kinds::builtin().get(kind).expect("it is built in").validate(&config) {
+    match builtin().get(kind).expect("it is built in").validate(&config) {
         Ok(resource) => panic!("{resource:?} is valid"),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
     }
@@ -14,14 +20,14 @@ fn errors(kind: &str, config: Value) -> Vec<String> {
 
 #[test]
 fn builtin_kinds_are_listed_in_order() {
-    let kinds = Kinds::builtin();
+    let kinds = builtin();
 
     assert_eq!(kinds.names().collect::<Vec<_>>(), ["exec", "file", "noop", "print", "process"]);
 }
 
 #[test]
 fn an_unknown_kind_is_answered_with_the_nearest() {
-    let error = Kinds::builtin().get("fiel").unwrap_err();
+    let error = builtin().get("fiel").unwrap_err();
 
     assert_eq!(error.to_string(), r#"there is no type "fiel"; did you mean "file"?"#);
 }
@@ -143,10 +149,8 @@ fn a_command_that_is_a_line_asks_for_a_shell() {
 fn a_process_is_read_with_its_defaults() -> TestResult {
     let config: Config = serde_json::from_value(json!({"command": ["httpd", "-f"]}))?;
 
-    let resource = Kinds::builtin()
-        .get("process")?
-        .validate(&config)
-        .map_err(|errors| errors[0].to_string())?;
+    let resource =
+        builtin().get("process")?.validate(&config).map_err(|errors| errors[0].to_string())?;
     let process = resource.program().ok_or("it is no program")?;
 
     assert_eq!(process.command, ["httpd", "-f"]);
@@ -180,5 +184,58 @@ async fn a_message_is_printed_once_per_apply() -> TestResult {
         assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
         assert_eq!(account.get("hello").unwrap().done[0].log, ["hello\\u{1b}[31m"]);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notified_command_runs_again_and_a_fresh_one_does_not() -> TestResult {
+    let mut hello = declare("hello", "print", json!({"message": "x"}));
+    hello.notify = ["guarded", "free"].map(str::to_owned).into();
+    let guarded = json!({"command": ["true"], "creates": "/"});
+    let declarations = [
+        hello,
+        declare("guarded", "exec", guarded),
+        declare("free", "exec", json!({"command": ["true"]})),
+    ];
+
+    let account = apply_builtin(&declarations).await?;
+
+    for name in ["guarded", "free"] {
+        let done = &account.get(name).unwrap().done;
+        assert_eq!(done.iter().filter(|done| done.action.name == "run").count(), 1, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_of_any_size_does_not_hold_up_the_end() -> TestResult {
+    let folder = tempdir()?;
+    let large = folder.path().join("large");
+    File::create(&large)?.set_len(1 << 40)?;
+    let begun = folder.path().join("begun");
+    mknodat(CWD, &begun, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let declarations = [
+        declare("large", "file", json!({"path": large, "content": "x"})),
+        declare("copy", "file", json!({"path": folder.path().join("copy"), "source": large})),
+        declare("begun", "exec", json!({"command": ["sh", "-c", ": > \"$0\"", begun]})),
+    ];
+    let (stopper, stop) = Stop::pair();
+
+    let (kinds, options) = (builtin(), ApplyOptions::default());
+    // A pipe is open when both sides want it to be.
+    let opened = tokio::task::spawn_blocking(move || File::open(begun));
+    let (account, opened) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
+        let opened = opened.await;
+        stopper.stop();
+        opened
+    });
+
+    opened??;
+    let account = account?;
+    for name in ["large", "copy"] {
+        let expected = &Outcome::Halted { at: None, by: Halt::Stop };
+        assert_eq!(&account.get(name).unwrap().outcome, expected, "{account}");
+    }
+    assert_eq!(names(folder.path())?, ["begun", "large"]);
     Ok(())
 }

@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use crate::declaration::Declaration;
-use crate::graph::Graph;
-use crate::known::{FileRead, Files};
+use crankcase_resources::{Declaration, FileRead, Files, Graph};
+
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::problem::{Hint, Problems};

@@ -3,12 +3,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use crankcase_resources::{
+    AttributeError, Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
+};
 use serde_json::Value;
 
-use crate::attributes::AttributeError;
-use crate::declaration::{
-    Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
-};
 use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
 use crate::manifest::node::{Data, Map, Node};

@@ -2,7 +2,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::declaration::Place;
+use crankcase_resources::Place;
+
 use crate::manifest::source::Source;
 
 /// How many problems one error reports at most; what is beyond is counted.

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::declaration::{Dependency, OnChange};
+use crankcase_resources::{Dependency, OnChange};
+
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};

@@ -3,9 +3,9 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crankcase_resources::Place;
 use crankcase_workers::{OpenRegularError, is_unprintable, open_regular};
 
-use crate::declaration::Place;
 use crate::manifest::problem::{Problems, quoted};
 
 /// What says at the begin of a text how it is written; it is no part of it.

@@ -2,12 +2,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crankcase_resources::{Edges, Graph, OnChange, circle};
 use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-use crate::declaration::OnChange;
-use crate::graph::{Edges, Graph};
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
@@ -15,7 +14,6 @@ use crate::manifest::node::Data;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
-use crate::text::circle;
 
 /// What is set from outside, over the `vars` of a manifest.
 #[derive(Debug, Clone, Default)]

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fs::File;
 use std::path::PathBuf;
 
-use crankcase_resources::{Manifest, Overrides};
+use crankcase_manifest::{Manifest, Overrides};
 use serde_json::to_string;
 
 use crate::site::{KINDS, Site};

@@ -3,13 +3,14 @@
 use std::error::Error;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, Kinds, Overrides, PlanOptions, Site as Loaded, Verdict};
+use crankcase_kinds::builtin;
+use crankcase_manifest::{Overrides, SiteFiles};
+use crankcase_resources::{ApplyOptions, PlanOptions, Site as Loaded, Verdict};
 
 use crate::site::Site;
 
 fn load(site: &Site) -> Result<Loaded, String> {
-    let paths = [site.folder().to_owned()];
-    let loaded = Loaded::load(&paths, &Overrides::default(), Kinds::builtin());
+    let loaded = SiteFiles::new(vec![site.folder().to_owned()], builtin()).load();
     loaded.map_err(|err| err.to_string().replace(&format!("{}/", site.folder().display()), ""))
 }
 
@@ -29,7 +30,7 @@ fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
 
     let empty = tempfile::tempdir()?;
     std::fs::write(empty.path().join(".site.yaml"), "resources: {}\n")?;
-    let loaded = Loaded::load(&[empty.path().to_owned()], &Overrides::default(), Kinds::builtin());
+    let loaded = SiteFiles::new(vec![empty.path().to_owned()], builtin()).load();
     assert!(loaded.unwrap_err().to_string().contains("holds no *.yaml"));
     Ok(())
 }
@@ -177,7 +178,8 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
     let set = |names: &[&str]| -> Result<Loaded, String> {
         let vars = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
         let overrides = Overrides { files: vec![file.path().join("more.yaml")], vars };
-        let loaded = Loaded::load(&[site.folder().to_owned()], &overrides, Kinds::builtin());
+        let paths = vec![site.folder().to_owned()];
+        let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
         loaded.map_err(|err| err.to_string())
     };
 
@@ -197,7 +199,8 @@ fn a_variable_is_not_missed_while_the_manifest_cannot_be_read() -> Result<(), Bo
     let site = Site::new("vars: {root: [}\n")?;
     let overrides = Overrides { vars: vec![("root".into(), "x".into())], ..Overrides::default() };
 
-    let loaded = Loaded::load(&[site.folder().to_owned()], &overrides, Kinds::builtin());
+    let paths = vec![site.folder().to_owned()];
+    let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
 
     let said = loaded.expect_err("it is refused").to_string();
     assert!(!said.contains("--var"), "{said}");

@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use crankcase_resources::{Graph, GraphError, Manifest, OnChange, Overrides};
+use crankcase_manifest::{Manifest, Overrides};
+use crankcase_resources::{Graph, GraphError, OnChange};
 
 use crate::site::{KINDS, Site};
 
@@ -46,9 +47,9 @@ fn a_chain_of_100_000_is_sorted() -> Result<(), Box<dyn Error>> {
     }
     let site = Site::new(&text)?;
 
-    let (_, graph) = site.load()?.into_parts();
+    let manifest = site.load()?;
 
-    assert!(graph.order().iter().copied().eq(0..100_000));
+    assert!(manifest.graph().order().iter().copied().eq(0..100_000));
     Ok(())
 }
 
@@ -96,7 +97,7 @@ fn several_files_and_folders_are_one_manifest() -> Result<(), Box<dyn Error>> {
 #[test]
 fn a_graph_of_declarations_refuses_what_a_manifest_would() -> Result<(), Box<dyn Error>> {
     let site = Site::new("resources:\n  a: {type: file}\n  b: {type: file, dependencies: [a]}\n")?;
-    let (declarations, _) = site.load()?.into_parts();
+    let declarations = site.load()?.into_declarations();
 
     let mut cycle = declarations.clone();
     cycle[1].notify.push("a".into());

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 
-use crankcase_resources::{Config, DependencyState, Overrides, Rendered, Scope, States};
+use crankcase_manifest::Overrides;
+use crankcase_resources::{Config, DependencyState, Rendered, Scope, States};
 use serde_json::{Value, json};
 
 use crate::site::Site;

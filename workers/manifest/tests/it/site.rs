@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::{Manifest, ManifestError, Overrides};
+use crankcase_manifest::{Manifest, ManifestError, Overrides};
 
 /// The types that the tests' resources may have.
 pub(crate) const KINDS: &[&str] = &["file", "process", "exec"];
