@@ -5,6 +5,7 @@ mod check;
 mod config;
 mod document;
 mod expression;
+mod lines;
 mod node;
 mod problem;
 mod resource;
@@ -18,7 +19,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::{Declaration, Edges, Files, Graph, Judged, KnownConfig, Place, circle};
+use crankcase_resources::{
+    Declaration, Edges, Files, Graph, Judged, Kinds, KnownConfig, Place, Site, circle,
+};
 use sha2::{Digest as _, Sha256};
 
 use beside::Placed;
@@ -119,9 +122,10 @@ impl Manifest {
         &self.digest
     }
 
-    /// Returns the resources themselves.
-    pub fn into_declarations(self) -> Vec<Declaration> {
-        self.declarations
+    /// Returns the site of its resources.
+    pub(crate) fn into_site(self, kinds: Kinds) -> Site {
+        let site = Site::new(self.declarations, kinds, self.digest);
+        site.expect("the resources of a manifest have been ordered")
     }
 }
 

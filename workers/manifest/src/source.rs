@@ -77,9 +77,7 @@ impl SiteFiles {
         let names: Vec<&str> = self.kinds.names().collect();
         let judge = |kind: &str, known: &KnownConfig<'_>| self.kinds.judge(kind, known);
         let manifest = Manifest::load_judged(&self.paths, &self.overrides, &names, judge)?;
-        let digest = manifest.digest().to_owned();
-        let site = Site::new(manifest.into_declarations(), self.kinds.clone(), digest);
-        Ok(site.expect("the resources of a manifest have been ordered"))
+        Ok(manifest.into_site(self.kinds.clone()))
     }
 }
 

@@ -4,9 +4,9 @@ use std::ops::Range;
 use crate::manifest::expression::{
     FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,
 };
+use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::source::Source;
 
 /// The names at the begin of an expression that are no variables.
 pub(crate) const RESERVED: &[&str] =

@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
+use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems};
-use crate::manifest::source::Source;
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::vars::{KnownVars, Vars};
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::source::{self, Source};
+use crate::manifest::source;
 use crate::manifest::yaml;
 
 /// The keys at the top of a manifest.

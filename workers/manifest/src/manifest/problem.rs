@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crankcase_resources::Place;
 
-use crate::manifest::source::Source;
+use crate::manifest::lines::Source;
 
 /// How many problems one error reports at most; what is beyond is counted.
 const MAX_PROBLEMS: usize = 1_000;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use crankcase_resources::{Dependency, OnChange};
 
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
+use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::source::{Source, bad_name, is_name};
+use crate::manifest::source::{bad_name, is_name};
 
 /// The keys of a resource, those that are reserved last.
 const KEYS: &[&str] =

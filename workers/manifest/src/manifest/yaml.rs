@@ -10,14 +10,12 @@ use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 
+use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::scalar::{self, Scalar};
-use crate::manifest::source::Source;
-use failure::{Failure, not_a_key, scan_failure, too_deep};
+use failure::{Failure, MAX_DEPTH, not_a_key, scan_failure, too_deep};
 
-/// How deep collections may nest.
-pub(crate) const MAX_DEPTH: usize = 64;
 /// How many values a file may hold, those that its aliases stand for and those that anchors keep
 /// included.
 pub(crate) const MAX_NODES: usize = 1_000_000;

@@ -97,9 +97,10 @@ fn several_files_and_folders_are_one_manifest() -> Result<(), Box<dyn Error>> {
 #[test]
 fn a_graph_of_declarations_refuses_what_a_manifest_would() -> Result<(), Box<dyn Error>> {
     let site = Site::new("resources:\n  a: {type: file}\n  b: {type: file, dependencies: [a]}\n")?;
-    let declarations = site.load()?.into_declarations();
+    let manifest = site.load()?;
+    let declarations = manifest.declarations();
 
-    let mut cycle = declarations.clone();
+    let mut cycle = declarations.to_vec();
     cycle[1].notify.push("a".into());
     assert_eq!(
         Graph::new(&cycle).err(),

@@ -7,8 +7,10 @@ use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, Expr, ForLoop, Stmt, 
 use minijinja::value::{Kwargs, Value, ValueKind};
 
 use crate::manifest::expression::budget::Budget;
+use crate::manifest::expression::filters;
+use crate::manifest::expression::operators;
+use crate::manifest::expression::parsed::{Failure, Parsed};
 use crate::manifest::expression::uses::{offset, start};
-use crate::manifest::expression::{Failure, Parsed, filters, operators};
 
 /// How deep an expression, and statements in statements, may nest.
 const MAX_DEPTH: usize = 100;

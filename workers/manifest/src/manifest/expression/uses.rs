@@ -1,7 +1,7 @@
 use minijinja::machinery::ast::{CallArg, Expr, Stmt};
 use minijinja::value::Value;
 
-use crate::manifest::expression::{Failure, Parsed};
+use crate::manifest::expression::parsed::{Failure, Parsed};
 
 /// Something that a text uses and does not define itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

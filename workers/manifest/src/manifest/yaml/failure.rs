@@ -1,7 +1,9 @@
 use granit_parser::{ErrorKind, ScanError, Span};
 
 use crate::manifest::problem::Hint;
-use crate::manifest::yaml::MAX_DEPTH;
+
+/// How deep collections may nest.
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// What ends the parse of a file.
 pub(super) struct Failure {
