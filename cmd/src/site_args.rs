@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Overrides, SiteFiles};
 use crankcase_resources::Site;
+use serde::{Deserialize, Serialize};
 
 use crate::saved_plan::IsSavedPlan;
 
 /// Manifests and variables.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SiteArgs {
     /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
     #[arg(required = true, value_name = "SITE")]
