@@ -304,7 +304,8 @@ fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declarati
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);
-    let mut declaration = Declaration::new(draft.name, draft.kind, place, config);
+    let mut declaration =
+        Declaration::new(draft.name, draft.kind, draft.source.folder(), place, config);
     declaration.dependencies = dependencies;
     declaration.notify = draft.notify.into_iter().map(|(_, name)| name).collect();
     declaration.noop = draft.noop;

@@ -26,7 +26,9 @@ pub struct Declaration {
     pub name: String,
     /// The type as written: a bare word for a built-in kind.
     pub kind: String,
-    /// Where in which file the declaration begins.
+    /// The folder in which relative paths of the config start; absolute.
+    pub folder: PathBuf,
+    /// Where in which file the declaration begins, for messages.
     pub place: Place,
     /// The config with its expressions.
     pub config: Arc<dyn Render>,
@@ -42,9 +44,15 @@ pub struct Declaration {
 
 impl Declaration {
     /// Returns a declaration that uses and notifies nothing.
-    pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
+    pub fn new(
+        name: String,
+        kind: String,
+        folder: PathBuf,
+        place: Place,
+        config: Arc<dyn Render>,
+    ) -> Self {
         let (dependencies, notify) = (Vec::new(), Vec::new());
-        Self { name, kind, place, config, dependencies, notify, noop: false, keeps: None }
+        Self { name, kind, folder, place, config, dependencies, notify, noop: false, keeps: None }
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies
@@ -52,7 +60,7 @@ impl Declaration {
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop)
             == (&other.name, &other.kind, other.noop)
-            && self.place.file.parent() == other.place.file.parent()
+            && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
     }
@@ -168,13 +176,6 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-}
-
-impl Place {
-    /// Returns the folder that the file is in; relative paths in the file start there.
-    pub fn folder(&self) -> &Path {
-        self.file.parent().unwrap_or_else(|| Path::new(""))
-    }
 }
 
 impl fmt::Display for Place {

@@ -196,7 +196,7 @@ pub(crate) fn claim(
 
 /// Returns the folder that a declaration's relative paths start in.
 pub(crate) fn folder(declaration: &Declaration) -> PathBuf {
-    declaration.place.folder().to_owned()
+    declaration.folder.clone()
 }
 
 /// A resource between its open and its close; its panics are caught.

@@ -190,7 +190,7 @@ pub trait Resource: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CheckContext {
-    /// The folder of the file that declares the resource; relative paths start there.
+    /// The folder in which relative paths of the config start; absolute.
     pub folder: PathBuf,
     /// Renders template files.
     pub scope: Arc<dyn Scope>,

@@ -52,7 +52,7 @@ pub(crate) fn check_read(
     let makers = Makers::new(placed, graph);
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.files.reads {
-            let path = resource.declaration.place.folder().join(&read.path);
+            let path = resource.declaration.folder.join(&read.path);
             let before = problems.count();
             match look(read, &path) {
                 Ok(None) => {}

@@ -1,5 +1,5 @@
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 
 use crankcase_resources::Place;
 use crankcase_workers::is_unprintable;
@@ -24,6 +24,12 @@ impl Source {
 
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the folder that the file is in, as an absolute path.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let path = absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        path.parent().map(Path::to_owned).unwrap_or_default()
     }
 
     /// Returns the place of a byte.

@@ -1,6 +1,7 @@
 //! A site as check, plan, apply and run load it.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
@@ -32,6 +33,22 @@ fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
     std::fs::write(empty.path().join(".site.yaml"), "resources: {}\n")?;
     let loaded = SiteFiles::new(vec![empty.path().to_owned()], builtin()).load();
     assert!(loaded.unwrap_err().to_string().contains("holds no *.yaml"));
+    Ok(())
+}
+
+#[test]
+fn the_folder_of_relative_paths_is_absolute_however_the_manifest_was_named()
+-> Result<(), Box<dyn Error>> {
+    let site = Site::new("resources: {a: {type: noop}}\n")?;
+    let to_root: PathBuf = std::env::current_dir()?.components().skip(1).map(|_| "..").collect();
+    let named = to_root.join(site.path("site.yaml").strip_prefix("/")?);
+
+    let loaded = SiteFiles::new(vec![named.clone()], builtin()).load()?;
+
+    let declared = &loaded.declarations()[0];
+    assert!(declared.folder.is_absolute());
+    assert_eq!(declared.folder.canonicalize()?, site.folder().canonicalize()?);
+    assert_eq!(declared.place.file, named, "messages name it as it was named");
     Ok(())
 }
 

@@ -72,7 +72,7 @@ fn with_expressions(
     let Value::Object(config) = config else { panic!("{config} is not a map") };
     let place = Place { file: folder.join("site.yaml"), line: 1, column: 1 };
     let config = Arc::new(Literal { config, expressions });
-    Declaration::new(name.to_owned(), kind.to_owned(), place, config)
+    Declaration::new(name.to_owned(), kind.to_owned(), folder.to_owned(), place, config)
 }
 
 /// Returns a declaration one attribute of which is `{{ deps.USED.state.OF }}`.
