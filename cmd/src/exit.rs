@@ -3,8 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
-use crankcase_resources::ManifestError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use crankcase_resources::ManifestError;
+use crankcase_manifest::ManifestError;
 
 use crate::cli::{Cli, Format};
 use crate::print::Checked;

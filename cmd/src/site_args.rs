@@ -3,12 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
-use crankcase_resources::{Kinds, Overrides, Site, SiteFiles};
+use crankcase_kinds::builtin;
+use crankcase_manifest::{Overrides, SiteFiles};
+use crankcase_resources::Site;
+use serde::{Deserialize, Serialize};
 
 use crate::saved_plan::IsSavedPlan;
 
 /// Manifests and variables.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SiteArgs {
     /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
     #[arg(required = true, value_name = "SITE")]
@@ -26,7 +30,7 @@ impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self) -> SiteFiles {
         let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
-        SiteFiles { paths: self.paths.clone(), overrides, kinds: Kinds::builtin() }
+        SiteFiles { paths: self.paths.clone(), overrides, kinds: builtin() }
     }
 
     /// Returns the same with paths that hold in every folder.

@@ -30,7 +30,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if saved.is_some() && args.site.sets_vars() {
         return Err(HasVars.into());
     }
-    let site = saved.as_ref().map_or_else(|| args.site.load(), |saved| saved.site().load())?;
+    let site = saved.as_ref().map_or(&args.site, |saved| &saved.site).load()?;
     // Held until all is done: an agent that runs would undo and do the same things.
     let _lock = global.state_dir()?.lock()?;
     let mut interrupts = Interrupts::listen()?;

@@ -34,7 +34,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     print::data(global.output, &plan, print::marked)?;
     if let Some(path) = &args.out {
-        SavedPlan::new(&named, site.digest(), plan.clone()).write(path)?;
+        SavedPlan::new(named, site.digest(), plan.clone()).write(path)?;
     }
     Ok(if plan.failures() > 0 {
         exit::FAILED

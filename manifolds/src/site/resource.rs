@@ -7,7 +7,7 @@ use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
 use crankcase_resources::{
-    Board, Claims, Declaration, Links, PROCESS, Program, Reconcile, State, reconcile,
+    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile,
 };
 use crankcase_workers::Watches;
 use serde_json::json;
@@ -52,7 +52,8 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let reported = program.clone();
-            let is_program = declaration.borrow().kind == PROCESS;
+            let kind = setting.kinds.get(&declaration.borrow().kind).cloned();
+            let is_program = kind.is_ok_and(|kind| kind.is_supervised());
             let offer = move |state| {
                 // A program of another kind was started when it is up.
                 let up = if is_program || reported.status().is_some() {

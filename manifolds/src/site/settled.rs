@@ -8,7 +8,7 @@ use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Latest, Manifold, Name, Notice, Report, WorkerReport,
     WorkerState,
 };
-use crankcase_resources::{Activity, PROCESS, Site};
+use crankcase_resources::{Activity, Site};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -90,7 +90,8 @@ async fn settled(
 /// Returns the names of the resources whose programs are kept running.
 fn programs(site: &Site) -> impl Iterator<Item = &str> {
     let declared = site.declarations().iter();
-    let programs = declared.filter(|declared| declared.kind == PROCESS && !declared.noop);
+    let is_program = |kind: &str| site.kinds().get(kind).is_ok_and(|kind| kind.is_supervised());
+    let programs = declared.filter(move |declared| !declared.noop && is_program(&declared.kind));
     programs.map(|declared| &*declared.name)
 }
 

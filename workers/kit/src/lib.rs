@@ -72,6 +72,7 @@ mod periodic;
 mod printable;
 mod process;
 mod readiness;
+mod regular;
 mod runner;
 mod seed;
 mod service;
@@ -101,6 +102,7 @@ pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
     ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
 };
+pub use regular::{OpenRegularError, open_regular};
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,
     RunnerConfig, RunnerError, RunnerHandle, RunnerReport,

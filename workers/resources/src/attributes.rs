@@ -9,8 +9,9 @@ use crate::declaration::Config;
 use crate::params::Wrong;
 use crate::text::{cut, nearest, shown};
 
-/// The longest grace of a command. Under `run` a resource has a little more than that to end.
-pub(crate) const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
+/// The longest grace of a command: 5 minutes. Under `run` a resource has a little more than that to
+/// end.
+pub const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// One attribute that a kind's config may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -237,8 +238,9 @@ impl<'a> Attributes<'a> {
         (texts.len() == map.len()).then_some(texts)
     }
 
-    /// Returns the attributes that are none of the kind's.
-    pub(crate) fn into_errors(self) -> Vec<AttributeError> {
+    /// Returns what was wrong so far: of a reader that was just made, the attributes that are not
+    /// among the parameters.
+    pub fn into_errors(self) -> Vec<AttributeError> {
         self.errors
     }
 

@@ -92,6 +92,6 @@ fn may_find(declaration: &Declaration) -> bool {
 }
 
 /// Says that a path has its resource.
-pub(crate) fn already_kept(path: &Path, other: &str, place: &Place) -> String {
+fn already_kept(path: &Path, other: &str, place: &Place) -> String {
     format!("{path:?} is kept by resource \"{other}\" already, at {place}")
 }

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -26,7 +26,9 @@ pub struct Declaration {
     pub name: String,
     /// The type as written: a bare word for a built-in kind.
     pub kind: String,
-    /// Where in which file the declaration begins.
+    /// The folder in which relative paths of the config start; absolute.
+    pub folder: PathBuf,
+    /// Where in which file the declaration begins, for messages.
     pub place: Place,
     /// The config with its expressions.
     pub config: Arc<dyn Render>,
@@ -42,9 +44,15 @@ pub struct Declaration {
 
 impl Declaration {
     /// Returns a declaration that uses and notifies nothing.
-    pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
+    pub fn new(
+        name: String,
+        kind: String,
+        folder: PathBuf,
+        place: Place,
+        config: Arc<dyn Render>,
+    ) -> Self {
         let (dependencies, notify) = (Vec::new(), Vec::new());
-        Self { name, kind, place, config, dependencies, notify, noop: false, keeps: None }
+        Self { name, kind, folder, place, config, dependencies, notify, noop: false, keeps: None }
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies
@@ -52,7 +60,7 @@ impl Declaration {
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop)
             == (&other.name, &other.kind, other.noop)
-            && self.place.file.parent() == other.place.file.parent()
+            && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
     }
@@ -137,7 +145,7 @@ pub trait Scope: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
-    fn render_text(&self, path: &std::path::Path, text: &str) -> Result<String, RenderError>;
+    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError>;
 
     /// Returns the aliases that a template's text uses and whose state is not known yet.
     ///

@@ -72,11 +72,14 @@ pub struct FileRead {
     pub is_template: bool,
 }
 
-/// What a kind says of a config before anything is looked at.
+/// What a kind says of a config before anything is looked at; see
+/// [`Kinds::judge`](crate::Kinds::judge).
 #[derive(Debug)]
-pub(crate) struct Judged {
-    pub(crate) errors: Vec<AttributeError>,
-    pub(crate) files: Files,
+pub struct Judged {
+    /// What is wrong with the config.
+    pub errors: Vec<AttributeError>,
+    /// What the resource has to do with files.
+    pub files: Files,
 }
 
 /// What is known where there is no kind to ask.

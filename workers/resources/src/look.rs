@@ -1,6 +1,6 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -196,7 +196,7 @@ pub(crate) fn claim(
 
 /// Returns the folder that a declaration's relative paths start in.
 pub(crate) fn folder(declaration: &Declaration) -> PathBuf {
-    declaration.place.file.parent().unwrap_or_else(|| Path::new("")).to_owned()
+    declaration.folder.clone()
 }
 
 /// A resource between its open and its close; its panics are caught.

@@ -32,7 +32,7 @@ use self::reconciler::Reconciler;
 
 pub use self::board::{Activity, Board};
 pub use self::state::State;
-pub(crate) use self::watching::{Watching, any};
+pub use self::watching::Watching;
 
 mod board;
 mod held;

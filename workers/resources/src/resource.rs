@@ -85,6 +85,12 @@ pub trait Kind: fmt::Debug + Send + Sync {
     fn stops_first(&self) -> bool {
         false
     }
+
+    /// Returns whether its resources are programs that `run` supervises; see
+    /// [`Resource::program`].
+    fn is_supervised(&self) -> bool {
+        false
+    }
 }
 
 /// One resource with a valid config: it looks, and says what would have to be done.
@@ -170,7 +176,8 @@ pub trait Resource: fmt::Debug + Send + Sync {
 
     /// Returns the program that `run` supervises for the resource, if it is one.
     ///
-    /// Its name is set by who runs it. Its check is [`Check::RunOnly`].
+    /// Its name is set by who runs it. Its check is [`Check::RunOnly`], and its kind says that it
+    /// [is supervised](Kind::is_supervised).
     fn program(&self) -> Option<&ProcessConfig> {
         None
     }
@@ -183,7 +190,7 @@ pub trait Resource: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CheckContext {
-    /// The folder of the file that declares the resource; relative paths start there.
+    /// The folder in which relative paths of the config start; absolute.
     pub folder: PathBuf,
     /// Renders template files.
     pub scope: Arc<dyn Scope>,

@@ -65,7 +65,15 @@ fn name(node: usize) -> String {
 fn site(links: &[Links]) -> Vec<Declaration> {
     let place = Place { file: PathBuf::from("site.yaml"), line: 1, column: 1 };
     let mut site: Vec<_> = (0..links.len())
-        .map(|node| Declaration::new(name(node), "it".into(), place.clone(), Arc::new(NoConfig)))
+        .map(|node| {
+            Declaration::new(
+                name(node),
+                "it".into(),
+                PathBuf::from("/"),
+                place.clone(),
+                Arc::new(NoConfig),
+            )
+        })
         .collect();
     for (node, (plain, notifying, notices)) in links.iter().enumerate() {
         for before in 0..node {

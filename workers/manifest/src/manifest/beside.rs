@@ -1,0 +1,129 @@
+//! What is wrong with the files that resources keep and read, as far as a look can tell.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use crankcase_resources::{Declaration, FileRead, Files, Graph};
+
+use crate::manifest::config::Template;
+use crate::manifest::expression::{Budget, is_template};
+use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::source;
+use crate::manifest::vars::KnownVars;
+
+/// How many bytes of a template are one step of the work at load.
+const BYTES_PER_STEP: usize = 16;
+
+/// A resource that was declared, and what is known of its files.
+pub(crate) struct Placed<'a> {
+    pub(crate) declaration: &'a Declaration,
+    pub(crate) template: &'a Template,
+    /// Where the resource's name stands.
+    pub(crate) offset: usize,
+    pub(crate) files: &'a Files,
+}
+
+/// Finds paths that several resources keep.
+pub(crate) fn check_kept(placed: &[Placed<'_>], problems: &mut Problems) {
+    let mut keepers: HashMap<&Path, &Placed<'_>> = HashMap::new();
+    for resource in placed {
+        let Some(path) = &resource.declaration.keeps else { continue };
+        let Some(first) = keepers.get(path.as_path()) else {
+            keepers.insert(path, resource);
+            continue;
+        };
+        let place = first.template.source.place(first.template.offset_of("path", first.offset));
+        let name = &first.declaration.name;
+        let message = format!("path: {path:?} is kept by resource \"{name}\" already, at {place}");
+        let hint = Hint::of(path.to_string_lossy()).or("make one resource of the two");
+        let offset = resource.template.offset_of("path", resource.offset);
+        problems.with_hint(&resource.template.source, offset, message, hint);
+    }
+}
+
+/// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
+/// work. One that another resource may make first is not missed.
+pub(crate) fn check_read(
+    placed: &[Placed<'_>],
+    graph: &Graph,
+    (vars, mut left): (&KnownVars<'_>, usize),
+    problems: &mut Problems,
+) {
+    let makers = Makers::new(placed, graph);
+    for (node, resource) in placed.iter().enumerate() {
+        for read in &resource.files.reads {
+            let path = resource.declaration.folder.join(&read.path);
+            let before = problems.count();
+            match look(read, &path) {
+                Ok(None) => {}
+                Ok(Some(bytes)) => {
+                    let cost = bytes.len() / BYTES_PER_STEP;
+                    let Some(rest) = left.checked_sub(cost) else { continue };
+                    let mut budget = Budget::new();
+                    check_template(
+                        resource.template,
+                        (&path, bytes),
+                        (vars, &mut budget),
+                        problems,
+                    );
+                    left = rest.saturating_sub(budget.spent());
+                }
+                Err(error) if error.is_missing && makers.may_make(node, &path) => {}
+                Err(error) => {
+                    let message = format!("{}: {path:?}: {error}", read.attribute);
+                    let hint = Hint::of(read.path.to_string_lossy());
+                    let offset = resource.template.offset_of(read.attribute, resource.offset);
+                    problems.with_hint(&resource.template.source, offset, message, hint);
+                }
+            }
+            if problems.count() > before {
+                problems.blame_file(path);
+            }
+        }
+    }
+}
+
+/// Looks whether a file can be read, and returns its bytes if it is a template.
+fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreadable> {
+    if read.is_template {
+        return source::read_bytes(path).map(Some);
+    }
+    source::open(path).map(|_| None)
+}
+
+fn check_template(
+    template: &Template,
+    (path, bytes): (&Path, Vec<u8>),
+    (vars, budget): (&KnownVars<'_>, &mut Budget),
+    problems: &mut Problems,
+) {
+    let Some(source) = source::decode(path, bytes, problems) else { return };
+    if is_template(source.text()) {
+        template.rehearse_file(&source, vars, budget, problems);
+    }
+}
+
+/// Which files may be made before a resource reads them.
+struct Makers<'a> {
+    kept: HashSet<&'a Path>,
+    /// Whether any that comes before a resource may make files that nobody can name.
+    follows_any: Vec<bool>,
+}
+
+impl<'a> Makers<'a> {
+    fn new(placed: &[Placed<'a>], graph: &Graph) -> Self {
+        let kept = placed.iter().filter_map(|resource| resource.declaration.keeps.as_deref());
+        // Without an order, because of a circle, nothing is known of who comes before.
+        let mut follows_any = vec![graph.order().len() < placed.len(); placed.len()];
+        for node in graph.order() {
+            let mut inputs = graph.inputs(*node).iter();
+            follows_any[*node] =
+                inputs.any(|input| follows_any[*input] || placed[*input].files.may_make_any);
+        }
+        Self { kept: kept.collect(), follows_any }
+    }
+
+    fn may_make(&self, node: usize, path: &Path) -> bool {
+        self.follows_any[node] || self.kept.contains(path)
+    }
+}
