@@ -26,6 +26,14 @@ fn builtin_kinds_are_listed_in_order() {
 }
 
 #[test]
+fn only_a_process_is_supervised() {
+    let kinds = builtin();
+
+    let is_supervised = |name: &&str| kinds.get(name).is_ok_and(|kind| kind.is_supervised());
+    assert_eq!(kinds.names().filter(is_supervised).collect::<Vec<_>>(), ["process"]);
+}
+
+#[test]
 fn an_unknown_kind_is_answered_with_the_nearest() {
     let error = builtin().get("fiel").unwrap_err();
 
