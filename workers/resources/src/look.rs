@@ -153,7 +153,7 @@ pub(crate) fn make(
     };
     let resource = validate(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
-    let context = CheckContext::new(folder(declaration), scope, setting.stop.clone());
+    let context = CheckContext::new(declaration.folder.clone(), scope, setting.stop.clone());
     Ok(Made::Resource(resource, context))
 }
 
@@ -192,11 +192,6 @@ pub(crate) fn claim(
     let unknown = BTreeSet::new();
     let files = caught(|| kind.files(&KnownConfig { config, unknown: &unknown }));
     claims.claim(declaration, files.map_err(|err| err.to_string())?.keeps)
-}
-
-/// Returns the folder that a declaration's relative paths start in.
-pub(crate) fn folder(declaration: &Declaration) -> PathBuf {
-    declaration.folder.clone()
 }
 
 /// A resource between its open and its close; its panics are caught.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind, Events, Notice};
-use crankcase_resources::{BoxError, Check, CheckContext, Kinds, Resource, Watch};
+use crankcase_kinds::builtin;
+use crankcase_resources::{BoxError, Check, CheckContext, Resource, Watch};
 
 use crate::site::double::with_double;
 use crate::site::machine::{Machine, TestResult, lines};
@@ -17,7 +18,7 @@ fn long() -> Backoff {
 }
 
 async fn patient(manifest: &str) -> Result<Machine, Box<dyn std::error::Error>> {
-    Machine::begin(tempfile::tempdir()?, manifest, (long(), Kinds::builtin())).await
+    Machine::begin(tempfile::tempdir()?, manifest, (long(), builtin())).await
 }
 
 /// Returns all that was said to be degraded so far, and why.
@@ -172,7 +173,7 @@ async fn a_server_that_ends_stays_down_while_it_is_held_back() -> TestResult {
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
     let quick = crate::site::machine::quick();
-    let machine = Machine::begin(folder, site, (quick, Kinds::builtin())).await?;
+    let machine = Machine::begin(folder, site, (quick, builtin())).await?;
     machine.until("starts", |text| text == "good").await?;
 
     machine.spoil("conf")?;

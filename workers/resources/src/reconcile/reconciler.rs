@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Rendered, States};
-use crate::look::{claim, folder, render};
+use crate::look::{claim, render};
 use crate::reconcile::board::{Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
@@ -231,7 +231,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {
-            held.opened.see(folder(declaration), scope);
+            held.opened.see(declaration.folder.clone(), scope);
             // Relative paths are others in another folder.
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
@@ -239,7 +239,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
-        let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
+        let context = CheckContext::new(declaration.folder.clone(), scope, self.stop.clone());
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
         let failure;
