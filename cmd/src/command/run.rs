@@ -4,6 +4,7 @@ use std::sync::Arc;
 use crankcase_engine::{Engine, Name, Report};
 use crankcase_manifolds::{Agent, AgentBuilder, Ended, SIGNALS, file_watch, site, source};
 use crankcase_resources::Site;
+use crankcase_status::wire::EngineReport;
 use crankcase_workers::{WatcherConfig, Watches};
 use tokio::sync::watch;
 
@@ -46,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     match agent.run()? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
-        Ended::Stopped => show(global, settled.borrow().as_ref()),
+        Ended::Stopped => show(global, settled.send_replace(None)),
     }
 }
 
@@ -65,8 +66,60 @@ fn install(
 }
 
 /// Shows the report of a run that ended because everything was settled.
-fn show(global: &Global, report: Option<&Report>) -> anyhow::Result<u8> {
+fn show(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
-    print::data(global.output, report, |report, out| write!(out, "{report}"))?;
-    Ok(if site::has_trouble(report) { exit::FAILED } else { exit::DONE })
+    let text = report.to_string();
+    let report = EngineReport::from(report);
+    print::data(global.output, &report, |_, out| out.write_all(text.as_bytes()))?;
+    Ok(if report.has_trouble() { exit::FAILED } else { exit::DONE })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use clap::Parser;
+    use crankcase_engine::{Change, Engine, Exit, Manifold, Name};
+    use crankcase_status::wire::Subject;
+
+    use super::show;
+    use crate::cli::Cli;
+
+    const IT: Name<()> = Name::new("it");
+
+    /// Returns a manifold that waits for an input that is not there.
+    fn waiting() -> Manifold {
+        Manifold::builder().inputs(Name::<()>::new("absent")).run(|_, up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        })
+    }
+
+    /// Returns a manifold that says that something is missing.
+    fn missing() -> Manifold {
+        Manifold::builder().run(|(), _up| async { Err(Exit::missing("no luck")) })
+    }
+
+    #[tokio::test]
+    async fn a_settled_run_and_report_agree_on_what_trouble_is() -> Result<(), Box<dyn Error>> {
+        let global = Cli::try_parse_from(["crankcase", "report"])?.global;
+        for (manifold, is_parked, code) in
+            [(waiting(), false, 0), (missing(), false, 1), (waiting(), true, 1)]
+        {
+            let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
+            engine.install(IT, manifold).await?;
+            if is_parked {
+                engine.apply(Change::new().park(IT)).await?;
+            }
+            engine.settled().await?;
+            let report = engine.report().await;
+
+            // What a client reads of it, and judges for `--exit-status`.
+            let sent = serde_json::to_value(Subject::Engine(report.clone().into()))?;
+            let read: Subject = serde_json::from_value(sent)?;
+            assert_eq!((show(&global, Some(report))?, read.has_trouble()), (code, code == 1));
+            engine.stop().await?;
+        }
+        Ok(())
+    }
 }

@@ -6,8 +6,9 @@ use std::task::{Context, Poll};
 
 use crankcase_engine::{Events, Notice, Stop};
 use hyper::body::{Body, Bytes, Frame};
-use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
+
+use crate::wire::EventLine;
 
 /// One wait for the next event; it gives the source back.
 type Wait = Pin<Box<dyn Future<Output = (Source, Option<Notice>)> + Send + Sync>>;
@@ -58,26 +59,8 @@ impl Body for EventLines {
     }
 }
 
-#[derive(Serialize)]
-struct EventLine<'a> {
-    #[serde(flatten)]
-    event: &'a crankcase_engine::Event,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct MissedLine {
-    missed: u64,
-}
-
 fn line(notice: &Notice) -> Bytes {
-    let text = match notice {
-        Notice::Event(event) => {
-            serde_json::to_vec(&EventLine { event, text: event.kind.to_string() })
-        }
-        Notice::Missed(missed) => serde_json::to_vec(&MissedLine { missed: *missed }),
-    };
-    let mut text = text.unwrap_or_else(|error| {
+    let mut text = serde_json::to_vec(&EventLine::from(notice)).unwrap_or_else(|error| {
         tracing::error!(%error, "an event cannot be written");
         Vec::new()
     });

@@ -2,42 +2,22 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{
-    Change, ChangeError, Engine, Name, Stop, Why, WhyStep, WorkerReport, WorkerState,
-};
+use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerState};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::Served;
 use super::answer::{Body, Refusal, json, respond};
 use super::follow::EventLines;
-use crate::wire::{ControlRequest, Controlled, FailureCode, MAX_ORIGIN};
+use crate::wire::{
+    ControlRequest, Controlled, FailureCode, Graphs, MAX_ORIGIN, Subject, WhyAnswer,
+};
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
 const MAX_SEARCHED: usize = 16;
-
-/// The report of an engine or a worker, as it is written.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Subject<'a> {
-    Engine(&'a crankcase_engine::Report),
-    Worker(&'a WorkerReport),
-}
-
-#[derive(Serialize)]
-struct WhyAnswer<'a> {
-    why: &'a Why,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct GraphAnswer<'a> {
-    graphs: &'a [crankcase_engine::Graph],
-}
 
 /// What is done to a worker.
 #[derive(Debug, Clone, Copy)]
@@ -212,12 +192,12 @@ impl Served {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
             let report = self.engine.report().await;
-            return Ok(json(StatusCode::OK, &Subject::Engine(&report)));
+            return Ok(json(StatusCode::OK, &Subject::Engine(report.into())));
         }
         let (engine, name) = self.find(path).await?;
         let mut report = engine.report().await;
         match report.workers.remove(name.as_str()) {
-            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
+            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(Box::new(worker.into())))),
             None => Err(self.unknown(path).await),
         }
     }
@@ -227,7 +207,10 @@ impl Served {
         let is_there = |step: &WhyStep| step.path == path && step.state != WorkerState::Absent;
         let why = self.engine.why(path).await;
         match why.filter(|why| why.steps.first().is_some_and(is_there)) {
-            Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
+            Some(why) => {
+                let answer = WhyAnswer { text: why.to_string(), why: why.into() };
+                Ok(json(StatusCode::OK, &answer))
+            }
             None => Err(self.unknown(path).await),
         }
     }
@@ -239,11 +222,11 @@ impl Served {
             Some(path) => self.engine.engine_at(path).into_iter().collect(),
         };
         for engine in engines {
-            graphs.extend(engine.graph().await);
+            graphs.extend(engine.graph().await.map(Into::into));
         }
         match path {
             Some(path) if graphs.is_empty() => self.graph_around(path, 1).await,
-            _ => Ok(json(StatusCode::OK, &GraphAnswer { graphs: &graphs })),
+            _ => Ok(json(StatusCode::OK, &Graphs { graphs })),
         }
     }
 
@@ -256,7 +239,7 @@ impl Served {
             Some(graph) => {
                 // No way is longer than there are nodes.
                 let graph = graph.around(name, depth.min(graph.nodes.len()));
-                Ok(json(StatusCode::OK, &GraphAnswer { graphs: &[graph] }))
+                Ok(json(StatusCode::OK, &Graphs { graphs: vec![graph.into()] }))
             }
             None => Err(self.unknown(path).await),
         }
