@@ -1,5 +1,6 @@
 //! What each request asks for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerState};
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 use super::Served;
 use super::answer::{Body, Refusal, json, respond};
 use super::follow::EventLines;
+use super::peer::Peer;
 use crate::wire::{
     ControlRequest, Controlled, FailureCode, Graphs, MAX_ORIGIN, Subject, WhyAnswer,
 };
@@ -57,7 +59,7 @@ impl Served {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        peer: u32,
+        peer: Arc<Peer>,
         stop: Stop,
     ) -> Response<Body> {
         let method = request.method().clone();
@@ -74,9 +76,12 @@ impl Served {
     async fn route(
         &self,
         request: Request<Incoming>,
-        peer: u32,
+        peer: Arc<Peer>,
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
+        if *request.method() != Method::POST {
+            whole(&peer)?;
+        }
         let target = request.uri().path();
         let expected = match target {
             "/v1/report" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
@@ -102,10 +107,10 @@ impl Served {
                 self.graph_around(&path, depth.unwrap_or_default()).await
             }
             ("/v1/graph", path) => self.graph(path.as_deref()).await,
-            ("/v1/events", None) => self.events(stop),
-            ("/v1/bounce", None) => self.control(Act::Bounce, request, peer).await,
-            ("/v1/park", None) => self.control(Act::Park, request, peer).await,
-            ("/v1/unpark", None) => self.control(Act::Unpark, request, peer).await,
+            ("/v1/events", None) => self.events(peer, stop),
+            ("/v1/bounce", None) => self.control(Act::Bounce, request, &peer).await,
+            ("/v1/park", None) => self.control(Act::Park, request, &peer).await,
+            ("/v1/unpark", None) => self.control(Act::Unpark, request, &peer).await,
             _ => Err(Refusal::malformed("it takes no parameter")),
         }
     }
@@ -245,13 +250,13 @@ impl Served {
         }
     }
 
-    fn events(&self, stop: Stop) -> Result<Response<Body>, Refusal> {
-        let permit = std::sync::Arc::clone(&self.followers).try_acquire_owned().map_err(|_| {
+    fn events(&self, peer: Arc<Peer>, stop: Stop) -> Result<Response<Body>, Refusal> {
+        let permit = Arc::clone(&self.followers).try_acquire_owned().map_err(|_| {
             let message =
                 format!("{} clients follow the events already", self.config.max_followers);
             Refusal::new(FailureCode::Busy, message)
         })?;
-        let lines = EventLines::new(self.engine.events(), stop, permit);
+        let lines = EventLines::new(self.engine.events(), stop, peer, permit);
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
     }
 
@@ -259,16 +264,17 @@ impl Served {
         &self,
         act: Act,
         request: Request<Incoming>,
-        peer: u32,
+        peer: &Peer,
     ) -> Result<Response<Body>, Refusal> {
         let request: ControlRequest = self.read(request).await?;
+        whole(peer)?;
         for (field, text) in [("who", &request.who), ("why", &request.why)] {
             check_text(field, text)?;
         }
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
-        let who = format!("{} (uid {peer})", request.who);
+        let who = format!("{} (uid {})", request.who, peer.user);
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
         match engine.asked_by(who, request.why).apply(act.change(name)).await {
             Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
@@ -293,6 +299,14 @@ impl Served {
         serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
     }
+}
+
+/// Notes that the whole request is there, and that the connection gives way to no other any more.
+fn whole(peer: &Peer) -> Result<(), Refusal> {
+    if peer.entry.finish() {
+        return Ok(());
+    }
+    Err(Refusal::new(FailureCode::Busy, "others have taken its place meanwhile"))
 }
 
 /// A change does not end with the wait for it.
