@@ -1,12 +1,16 @@
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_engine::{Engine, Name, Report};
+use anyhow::Context;
+use crankcase_engine::{Engine, Name, Report, Stop, Worker};
 use crankcase_manifolds::{Agent, AgentBuilder, Ended, SIGNALS, file_watch, site, source};
 use crankcase_resources::Site;
 use crankcase_status::wire::EngineReport;
-use crankcase_workers::{WatcherConfig, Watches};
+use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use crate::cli::Global;
 use crate::site_args::SiteArgs;
@@ -29,11 +33,46 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let files = args.site.files();
-    let site = Arc::new(args.site.load()?);
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("cannot make a thread for the signals")?;
+    let ran = listen(&runtime).and_then(|signals| {
+        let loaded = runtime.block_on(load(args.site.clone(), signals.clone())).transpose()?;
+        loaded.map_or(Ok(exit::DONE), |site| keep(global, args, site, signals))
+    });
+    // A load that was broken off may still wait for a pipe.
+    runtime.shutdown_background();
+    ran
+}
+
+/// Listens for signals, from before the load until the process ends.
+fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
+    let _runtime = runtime.enter();
+    let signals = Signals::new()?;
+    let handle = signals.handle();
+    let (_never, stop) = Stop::pair();
+    drop(runtime.spawn(signals.run(stop)));
+    Ok(handle)
+}
+
+/// Loads the site; `None` if a signal asks the process to end before that is done.
+async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Site>> {
+    let mut counts = signals.subscribe();
+    let loading = spawn_blocking(move || args.load());
+    tokio::select! {
+        biased;
+        Ok(_) = counts.wait_for(|counts| counts.ends() > 0) => None,
+        loaded = loading => {
+            Some(loaded.unwrap_or_else(|error| resume_unwind(error.into_panic())))
+        }
+    }
+}
+
+/// Runs an agent that keeps the site.
+fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
+    let (files, site) = (args.site.files(), Arc::new(site));
     let state_dir = global.state_dir()?;
     let ledger = state_dir.path().join("processes");
-    let agent = Agent::builder().state_dir(state_dir);
+    let agent = Agent::builder().state_dir(state_dir).signals(signals);
     let agent = install(
         agent,
         &ledger,

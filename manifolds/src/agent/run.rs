@@ -24,7 +24,8 @@ impl AgentBuilder {
         lock: &Arc<StateLock>,
         may_run_on: &mut bool,
     ) -> Result<Ended, AgentError> {
-        let signals = Listening::begin(runtimes.frame.handle(), self.signals_apart)?;
+        let frame = runtimes.frame.handle();
+        let signals = Listening::begin(frame, self.signals, self.signals_apart)?;
         let engine = self
             .engine
             .name(self.name.clone())

@@ -38,6 +38,7 @@ pub struct Site {
     graph: Graph,
     kinds: Kinds,
     digest: String,
+    is_piped: bool,
 }
 
 impl Site {
@@ -59,14 +60,19 @@ impl Site {
         let manifest = Manifest::load_judged(paths, overrides, &names, |kind, known| {
             judge(&kinds, kind, known)
         })?;
-        let digest = manifest.digest().to_owned();
+        let (digest, is_piped) = (manifest.digest().to_owned(), manifest.is_piped());
         let (declarations, graph) = manifest.into_parts();
-        Ok(Self { declarations, graph, kinds, digest })
+        Ok(Self { declarations, graph, kinds, digest, is_piped })
     }
 
     /// Returns what tells its manifest from one that was changed since; see [`Manifest::digest`].
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Whether some of its manifest came from a pipe; see [`Manifest::is_piped`].
+    pub fn is_piped(&self) -> bool {
+        self.is_piped
     }
 
     /// Returns the resources in the order in which they were written.
