@@ -46,6 +46,11 @@ pub(crate) struct OutOfDate;
 #[error("a saved plan has the variables that it was made with; leave out --var and --var-file")]
 pub(crate) struct HasVars;
 
+/// A plan was to be saved whose manifest cannot be read again.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot save a plan of a manifest from a pipe: apply could not read it again")]
+pub(crate) struct IsPiped;
+
 /// A file is no plan that can be carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InvalidPlan {

@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, PlanOptions};
+use crankcase_resources::{ApplyOptions, PlanOptions, Site};
 
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
@@ -26,14 +26,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let saved = SavedPlan::read(&args.site)?;
-    if saved.is_some() && args.site.sets_vars() {
-        return Err(HasVars.into());
-    }
-    let site = saved.as_ref().map_or(&args.site, |saved| &saved.site).load()?;
+    let mut interrupts = Interrupts::listen()?;
+    let loaded = interrupts.unless(move || load(&args.site)).await;
+    let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
     // Held until all is done: an agent that runs would undo and do the same things.
     let _lock = global.state_dir()?.lock()?;
-    let mut interrupts = Interrupts::listen()?;
     if let Some(saved) = saved {
         let options = PlanOptions::default();
         let plan = tokio::select! {
@@ -74,4 +71,14 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     } else {
         exit::DONE
     })
+}
+
+/// Loads what is applied: a site, or a saved plan and the site that it was made of.
+fn load(args: &SiteArgs) -> anyhow::Result<(Option<SavedPlan>, Site)> {
+    let saved = SavedPlan::read(args)?;
+    if saved.is_some() && args.sets_vars() {
+        return Err(HasVars.into());
+    }
+    let site = saved.as_ref().map_or(args, |saved| &saved.site).load()?;
+    Ok((saved, site))
 }

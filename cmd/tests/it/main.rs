@@ -8,6 +8,7 @@ mod exits;
 mod keeping;
 mod machine;
 mod once;
+mod pipes;
 mod processes;
 mod refusing;
 mod reloading;

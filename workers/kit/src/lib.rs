@@ -70,6 +70,7 @@ mod moment;
 mod owned;
 mod periodic;
 mod printable;
+mod proc_mount;
 mod process;
 mod readiness;
 mod regular;
@@ -98,6 +99,7 @@ pub use left_behind::LeftBehind;
 pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use printable::is_unprintable;
+pub use proc_mount::explain_proc;
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
     ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,

@@ -49,11 +49,16 @@ pub struct Manifest {
     declarations: Vec<Declaration>,
     graph: Graph,
     digest: String,
+    is_piped: bool,
 }
 
 impl Manifest {
     /// Loads some files and folders, of which all *.yaml, *.yml and *.json in name order, as one
     /// manifest. `kinds` are the types that resources may have.
+    ///
+    /// A path may also be `-` or `/dev/stdin`, for standard input, or name a pipe: that is read to
+    /// its end, which waits for whoever writes to it. Relative paths in it start at the working
+    /// directory.
     ///
     /// Nothing is executed. Each file has at most 16 MiB, a million values (those that aliases
     /// stand for included) and 64 levels. A text with expressions has at most 1 MiB, 60,000 bytes
@@ -84,7 +89,7 @@ impl Manifest {
         judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
-        let Document { is_whole, vars, resources } = Document::read(paths, &mut problems);
+        let Document { is_whole, is_piped, vars, resources } = Document::read(paths, &mut problems);
         let vars = vars::evaluate((vars, is_whole), overrides, &mut problems);
         let known = vars.known();
         let mut drafts = Vec::with_capacity(resources.len());
@@ -103,7 +108,7 @@ impl Manifest {
         problems.finish()?;
         let digest = digest(&rehearsed);
         let declarations = rehearsed.into_iter().map(|rehearsed| rehearsed.declaration).collect();
-        Ok(Self { declarations, graph, digest })
+        Ok(Self { declarations, graph, digest, is_piped })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -122,10 +127,16 @@ impl Manifest {
         &self.digest
     }
 
+    /// Whether some of it came from standard input or another pipe, and so cannot be read again.
+    pub fn is_piped(&self) -> bool {
+        self.is_piped
+    }
+
     /// Returns the site of its resources.
     pub(crate) fn into_site(self, kinds: Kinds) -> Site {
         let site = Site::new(self.declarations, kinds, self.digest);
-        site.expect("the resources of a manifest have been ordered")
+        let site = site.expect("the resources of a manifest have been ordered");
+        if self.is_piped { site.piped() } else { site }
     }
 }
 

@@ -17,6 +17,7 @@ pub struct Site {
     graph: Graph,
     kinds: Kinds,
     digest: String,
+    is_piped: bool,
 }
 
 impl Site {
@@ -32,12 +33,23 @@ impl Site {
         digest: String,
     ) -> Result<Self, GraphError> {
         let graph = Graph::new(&declarations)?;
-        Ok(Self { declarations, graph, kinds, digest })
+        Ok(Self { declarations, graph, kinds, digest, is_piped: false })
+    }
+
+    /// Says that it came from a pipe, and cannot be loaded again.
+    #[must_use]
+    pub fn piped(self) -> Self {
+        Self { is_piped: true, ..self }
     }
 
     /// Returns what tells it from a site that is declared otherwise.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Returns whether it came from a pipe, and cannot be loaded again.
+    pub fn is_piped(&self) -> bool {
+        self.is_piped
     }
 
     /// Returns the resources in the order in which they were written.

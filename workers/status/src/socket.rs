@@ -3,14 +3,18 @@
 //! The socket is `control.sock` in the state folder. A path that is too long for the address of a
 //! socket gets a short one in the user's runtime folder, and `control.path` says which.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, Permissions};
-use std::io;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -119,8 +123,39 @@ pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
     if fits(&direct) {
         return Ok(direct);
     }
-    let text = fs::read_to_string(folder.join(POINTER))?;
-    Ok(PathBuf::from(text))
+    read_pointer(&folder)
+}
+
+/// Reads where the socket of a folder is. What is there may be anyone's work: nothing is followed or
+/// waited for, and no more is read than the address of a socket has.
+fn read_pointer(folder: &Path) -> io::Result<PathBuf> {
+    let wrong = |what: &str| io::Error::other(format!("{POINTER} in it {what}"));
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder.join(POINTER), flags, Mode::empty());
+    let file = File::from(opened.map_err(|error| match error {
+        Errno::LOOP | Errno::NXIO => wrong("is not a regular file"),
+        error => error.into(),
+    })?);
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(wrong("is not a regular file"));
+    }
+    if !may_point(metadata.uid(), fs::metadata(folder)?.uid(), geteuid().as_raw()) {
+        return Err(wrong("belongs to someone else"));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_PATH as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > MAX_PATH {
+        return Err(wrong("is longer than the address of a socket"));
+    }
+    Ok(PathBuf::from(OsString::from_vec(text)))
+}
+
+/// Returns whether a user may say where the socket of a folder is: whoever owns the folder, whoever
+/// asks, or root.
+fn may_point(owner: u32, of_folder: u32, own: u32) -> bool {
+    [of_folder, own, 0].contains(&owner)
 }
 
 fn fits(path: &Path) -> bool {
@@ -209,7 +244,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    use super::{listen, place};
+    use super::{listen, may_point, place};
+
+    #[test]
+    fn a_stranger_does_not_say_where_a_socket_is() {
+        let (owner, asker, stranger) = (1000, 1001, 1002);
+        for user in [owner, asker, 0] {
+            assert!(may_point(user, owner, asker), "{user}");
+        }
+        assert!(!may_point(stranger, owner, asker) && !may_point(stranger, 0, 0));
+    }
 
     #[tokio::test]
     async fn nobody_can_connect_before_the_socket_has_its_mode() -> Result<(), Box<dyn Error>> {

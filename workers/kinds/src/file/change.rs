@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_resources::ActionContext;
+use crankcase_workers::explain_proc;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
 
 use crate::file::config::FileConfig;
@@ -86,7 +87,8 @@ impl Change {
         let name = format!("/proc/self/fd/{}", entry.as_raw_fd());
         let set = |mode| {
             let mode = Mode::from_raw_mode(mode);
-            rustix::fs::chmod(&name, mode).map_err(FileError::io("set the mode of", &full))
+            let set = rustix::fs::chmod(&name, mode).map_err(|error| explain_proc(error.into()));
+            set.map_err(FileError::io("set the mode of", &full))
         };
         if self.owners(&stat).is_some() {
             // Nobody gets more, not even for a moment: neither the new owners by the old mode, nor

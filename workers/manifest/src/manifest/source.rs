@@ -1,5 +1,6 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crankcase_workers::{OpenRegularError, open_regular};
@@ -19,7 +20,7 @@ const MAX_FILES: usize = 10_000;
 pub(crate) fn list(paths: &[PathBuf], problems: &mut Problems) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
+        if is_stdin(path) || !path.is_dir() {
             files.push(path.clone());
             continue;
         }
@@ -112,16 +113,61 @@ impl From<String> for Unreadable {
 /// Reads a regular file, within the bounds.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
     let (file, size) = open(path)?;
-    let too_large = || format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)");
-    if size > MAX_BYTES {
-        return Err(too_large().into());
-    }
+    if size > MAX_BYTES { Err(too_large()) } else { read_bounded(file) }
+}
+
+fn read_bounded(from: impl Read) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| cannot(&err))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(too_large().into());
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| cannot(&err))?;
+    if bytes.len() as u64 > MAX_BYTES { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn too_large() -> Unreadable {
+    format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)").into()
+}
+
+/// A manifest that can be read only once: standard input, or a pipe with a name.
+#[derive(Debug)]
+pub(crate) struct Pipe<'a> {
+    path: &'a Path,
+}
+
+impl<'a> Pipe<'a> {
+    /// Returns the pipe behind a path; none if something else is there.
+    pub(crate) fn at(path: &'a Path) -> Option<Self> {
+        let is_fifo = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+        (is_stdin(path) || is_fifo()).then_some(Self { path })
     }
-    Ok(bytes)
+
+    /// Reads it to its end, within the bounds; waits for whoever writes to it.
+    pub(crate) fn read(&self, problems: &mut Problems) -> Option<Source> {
+        let bytes = if is_stdin(self.path) {
+            read_bounded(std::io::stdin().lock())
+        } else {
+            File::open(self.path).map_err(|err| cannot(&err)).and_then(read_bounded)
+        };
+        let name = self.name();
+        match bytes {
+            Ok(bytes) => decode(&name, bytes, problems),
+            Err(error) => {
+                problems.of_file(&name, error);
+                None
+            }
+        }
+    }
+
+    /// Returns what it is called in messages. That is in no folder, and so relative paths in the
+    /// manifest start at the working directory.
+    fn name(&self) -> PathBuf {
+        let name = self.path.file_name().filter(|_| !is_stdin(self.path));
+        let name = name.map_or("stdin".into(), |name| name.to_string_lossy());
+        PathBuf::from(format!("<{name}>"))
+    }
+}
+
+/// Returns whether a path stands for standard input.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdin")
 }
 
 /// Opens a regular file, and returns its size with it.

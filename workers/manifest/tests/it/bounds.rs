@@ -70,13 +70,14 @@ fn aliases_do_not_nest_deeper_than_text() -> Result {
 fn what_is_no_regular_file_is_refused_unread() -> Result {
     let site = Site::new("{}")?;
     File::create(site.path("large.yaml"))?.set_len(100 * 1024 * 1024)?;
-    let fifo = site.path("pipe");
+    // One that is named is read; this one is only found in a folder.
+    let pipes = tempfile::tempdir()?;
+    let fifo = pipes.path().join("pipe.yaml");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status()?.success());
     let empty = tempfile::tempdir()?;
 
     let cases = [
         (PathBuf::from("/dev/zero"), "not a regular file"),
-        (fifo, "not a regular file"),
         (site.path("large.yaml"), "the file is larger than 16 MiB (16777216 bytes)"),
         (site.path("none.yaml"), "cannot read the file: it does not exist"),
         (empty.path().to_owned(), "the folder holds no *.yaml, *.yml or *.json file"),
@@ -84,6 +85,8 @@ fn what_is_no_regular_file_is_refused_unread() -> Result {
     for (path, expected) in cases {
         assert_eq!(said_of(path.clone()), format!("{}: {expected}", path.display()));
     }
+    let said = said_of(pipes.path().to_owned());
+    assert_eq!(said, format!("{}: not a regular file", fifo.display()));
     Ok(())
 }
 
