@@ -2,7 +2,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::{Attributes, shown};
+use crankcase_resources::{Attributes, Claim, Claimed, KnownConfig, PATH, shown};
 
 /// Where and with what environment a command runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +58,21 @@ fn refuse_nul(attributes: &mut Attributes<'_>, name: &str, text: &str) {
     if text.contains('\0') {
         attributes.wrong(name, "contains a NUL character".to_owned());
     }
+}
+
+/// Returns what a command needs as far as it is known: the folder that it runs in, and each file that
+/// one of its words names by an absolute path, its program among them. It may make any file.
+pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
+    let words = known.config.get("command").and_then(|command| command.as_array());
+    let words = words.into_iter().flatten().filter_map(|word| word.as_str());
+    let paths = words.chain(known.text("cwd")).filter_map(|path| {
+        let path = path.trim_end_matches('/');
+        (path.starts_with('/') && !path.contains('\0')).then(|| Claim::needs(PATH, path))
+    });
+    let mut claimed = Claimed::of(paths.collect());
+    claimed.is_open = ["command", "cwd"].iter().any(|attribute| !known.is_known(attribute));
+    claimed.may_make_any = true;
+    claimed
 }
 
 /// Reads `cwd` and `env`.

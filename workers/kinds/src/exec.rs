@@ -3,8 +3,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_engine::WithCauses;
 use crankcase_resources::{
-    Action, ActionContext, AttributeError, Attributes, BoxError, Check, CheckContext, Config,
-    Description, Kind, KnownConfig, Parameter, Resource, Stale, Unfinished, Watch,
+    Action, ActionContext, AttributeError, Attributes, BoxError, Check, CheckContext, Claim,
+    Claimed, Config, Description, Kind, KnownConfig, PATH, Parameter, Resource, Stale, Unfinished,
+    Watch,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -45,6 +46,17 @@ impl Kind for Exec {
         }
         // Whether a command is a list or a line is not known.
         Attributes::new(known.config, PARAMETERS).into_errors()
+    }
+
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
+        let mut claimed = crate::command::claims(known);
+        if let Some(path) = known.text("creates").filter(|path| path.starts_with('/')) {
+            let path = path.trim_end_matches('/');
+            claimed.claims.push(Claim::makes(PATH, path));
+            let above = path.rsplit_once('/').filter(|(above, _)| !above.is_empty());
+            claimed.claims.extend(above.map(|(above, _)| Claim::needs(PATH, above)));
+        }
+        claimed
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Config, Files, Kind, KnownConfig, Parameter,
+    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig, Parameter,
     Resource, Watch,
 };
 
@@ -49,8 +49,8 @@ impl Kind for File {
         known.errors(self.validate(known.config))
     }
 
-    fn files(&self, known: &KnownConfig<'_>) -> Files {
-        config::files(known)
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
+        config::claims(known)
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

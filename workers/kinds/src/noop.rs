@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Files, Kind,
+    Action, AttributeError, BoxError, Check, CheckContext, Claimed, Config, Description, Kind,
     KnownConfig, Parameter, Resource,
 };
 use serde_json::Value;
@@ -24,8 +24,8 @@ impl Kind for Noop {
         &[]
     }
 
-    fn files(&self, _: &KnownConfig<'_>) -> Files {
-        Files::none()
+    fn claims(&self, _: &KnownConfig<'_>) -> Claimed {
+        Claimed::default()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

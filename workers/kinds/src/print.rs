@@ -3,8 +3,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, Attributes, BoxError, Check, CheckContext, Config, Description, Files,
-    Kind, KnownConfig, Parameter, Resource, Stale,
+    Action, AttributeError, Attributes, BoxError, Check, CheckContext, Claimed, Config,
+    Description, Kind, KnownConfig, Parameter, Resource, Stale,
 };
 use serde_json::{Value, json};
 
@@ -33,8 +33,8 @@ impl Kind for Print {
         known.errors(self.validate(known.config))
     }
 
-    fn files(&self, _: &KnownConfig<'_>) -> Files {
-        Files::none()
+    fn claims(&self, _: &KnownConfig<'_>) -> Claimed {
+        Claimed::default()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, Attributes, BoxError, Check, CheckContext, Config, Kind, KnownConfig,
+    AttributeError, Attributes, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig,
     MAX_GRACE, Parameter, Resource,
 };
 use crankcase_workers::{ProcessConfig, StopSignal};
@@ -40,6 +40,10 @@ impl Kind for Process {
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
         known.errors(self.validate(known.config))
+    }
+
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
+        command::claims(known)
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_resources::{
-    Declaration, Edges, Files, Graph, Judged, Kinds, KnownConfig, Place, Site, circle,
+    Claimed, Declaration, Edges, Graph, Judged, Kinds, KnownConfig, Place, Site, circle,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -100,14 +100,19 @@ impl Manifest {
         }
         let graph = connect(&drafts, &mut problems);
         let mut rehearsal = Rehearsal { left: REHEARSAL, judge, problems };
-        let rehearsed = rehearsal.run(drafts, &vars.vars);
+        let (mut declarations, placed) = rehearsal.run(drafts, &vars.vars);
         let Rehearsal { left, mut problems, .. } = rehearsal;
-        let placed: Vec<_> = rehearsed.iter().map(Rehearsed::placed).collect();
-        beside::check_kept(&placed, &mut problems);
-        beside::check_read(&placed, &graph, (&known, left), &mut problems);
+        beside::check_kept(&declarations, &placed, &mut problems);
+        // Declared edges with a cycle have no order, and get none by others.
+        let graph = if graph.order().len() == declarations.len() {
+            crankcase_resources::connect(&mut declarations);
+            Graph::new(&declarations).expect("automatic edges close no cycle")
+        } else {
+            graph
+        };
+        beside::check_read((&declarations, &placed), &graph, (&known, left), &mut problems);
         problems.finish()?;
-        let digest = digest(&rehearsed);
-        let declarations = rehearsed.into_iter().map(|rehearsed| rehearsed.declaration).collect();
+        let digest = digest(&placed);
         Ok(Self { declarations, graph, digest, is_piped })
     }
 
@@ -140,7 +145,7 @@ impl Manifest {
     }
 }
 
-fn digest(resources: &[Rehearsed]) -> String {
+fn digest(resources: &[Placed]) -> String {
     let mut hasher = Sha256::new();
     let mut add = |text: &str| {
         // With its length, so that no text runs into the next.
@@ -161,21 +166,6 @@ fn digest(resources: &[Rehearsed]) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A resource after what is known of it was evaluated.
-struct Rehearsed {
-    declaration: Declaration,
-    template: Arc<Template>,
-    offset: usize,
-    files: Files,
-}
-
-impl Rehearsed {
-    fn placed(&self) -> Placed<'_> {
-        let Self { declaration, template, offset, files } = self;
-        Placed { declaration, template, offset: *offset, files }
-    }
-}
-
 /// Evaluates configs at load, as far as they are known.
 struct Rehearsal<F> {
     /// How many steps of work are left.
@@ -185,7 +175,7 @@ struct Rehearsal<F> {
 }
 
 impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
-    fn run(&mut self, drafts: Vec<Draft>, vars: &Vars) -> Vec<Rehearsed> {
+    fn run(&mut self, drafts: Vec<Draft>, vars: &Vars) -> (Vec<Declaration>, Vec<Placed>) {
         let vars_text: Option<Arc<str>> = serde_json::to_string(&**vars).ok().map(Into::into);
         drafts.into_iter().map(|draft| self.rehearse(draft, vars, vars_text.clone())).collect()
     }
@@ -195,7 +185,7 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         mut draft: Draft,
         vars: &Vars,
         vars_text: Option<Arc<str>>,
-    ) -> Rehearsed {
+    ) -> (Declaration, Placed) {
         let (offset, has_config) = (draft.offset, draft.has_config);
         let mut unknown = std::mem::take(&mut draft.wrong);
         let (mut declaration, template) = declare(draft, vars, vars_text);
@@ -204,20 +194,22 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
             unknown.extend(template.with_expressions());
         }
         if !has_config {
-            return Rehearsed { declaration, template, offset, files: Files::any() };
+            let claimed = Claimed::unknown();
+            return (declaration, Placed { template, offset, claimed });
         }
         let mut budget = Budget::new();
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
         self.left = self.left.saturating_sub(budget.spent());
         let known = KnownConfig { config: &config, unknown: &unknown };
-        let Judged { errors, files } = (self.judge)(&declaration.kind, &known);
+        let Judged { errors, claimed } = (self.judge)(&declaration.kind, &known);
         for error in errors {
             template.blame(offset, error, &mut self.problems);
         }
         if !declaration.noop {
-            declaration.keeps.clone_from(&files.keeps);
+            declaration.claims.clone_from(&claimed.claims);
+            declaration.is_claimed = !claimed.is_open;
         }
-        Rehearsed { declaration, template, offset, files }
+        (declaration, Placed { template, offset, claimed })
     }
 }
 

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::claim::Claim;
+
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
 
@@ -38,8 +40,27 @@ pub struct Declaration {
     pub notify: Vec<String>,
     /// Whether the resource is only ever checked, never changed.
     pub noop: bool,
-    /// The path that the resource keeps, if that was known when its manifest was loaded.
-    pub keeps: Option<PathBuf>,
+    /// What the resource keeps, makes and needs, as far as that was known when it was declared.
+    pub claims: Vec<Claim>,
+    /// Whether all of that was known.
+    pub is_claimed: bool,
+    /// Whether it has automatic edges, to those that make what it needs; it has by default.
+    pub has_automatic_edges: bool,
+    /// Those edges.
+    pub automatic: Vec<Automatic>,
+    /// Those that it does not have, because each would close a cycle.
+    pub left_out: Vec<Automatic>,
+}
+
+/// An edge that nobody has declared: a resource comes after one that makes what it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Automatic {
+    /// The name of the resource that comes first.
+    pub resource: String,
+    /// What its change means to the one that comes after.
+    pub on_change: OnChange,
+    /// Why the edge is there, as a text.
+    pub because: String,
 }
 
 impl Declaration {
@@ -51,8 +72,29 @@ impl Declaration {
         place: Place,
         config: Arc<dyn Render>,
     ) -> Self {
-        let (dependencies, notify) = (Vec::new(), Vec::new());
-        Self { name, kind, folder, place, config, dependencies, notify, noop: false, keeps: None }
+        Self {
+            name,
+            kind,
+            folder,
+            place,
+            config,
+            dependencies: Vec::new(),
+            notify: Vec::new(),
+            noop: false,
+            claims: Vec::new(),
+            is_claimed: false,
+            has_automatic_edges: true,
+            automatic: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Returns the names of all resources that it depends on, declared or not, with what their change
+    /// means.
+    pub fn needs(&self) -> impl Iterator<Item = (&str, OnChange)> {
+        let declared =
+            self.dependencies.iter().map(|used| (used.resource.as_str(), used.on_change));
+        declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies

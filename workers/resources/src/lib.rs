@@ -11,7 +11,9 @@ mod account;
 mod action;
 mod apply;
 mod attributes;
+mod automatic;
 mod caught;
+mod claim;
 mod claims;
 mod converge;
 mod declaration;
@@ -32,15 +34,17 @@ pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
 pub use attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
-pub use claims::Claims;
+pub use automatic::{Conflict, conflicts, connect};
+pub use claim::{Claim, PATH, Role};
+pub use claims::{Claims, already_kept};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
-    Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
-    Rendered, Scope, States,
+    Automatic, Config, Declaration, Dependency, DependencyState, OnChange, Place, Render,
+    RenderError, Rendered, Scope, States,
 };
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
-pub use known::{FileRead, Files, Judged, KnownConfig};
+pub use known::{Claimed, FileRead, Judged, KnownConfig};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{

@@ -97,6 +97,9 @@ impl Inputs {
             .iter()
             .map(|node| (declarations[*node].name.as_str(), *node))
             .collect();
+        for (name, _) in declarations[node].needs() {
+            inputs.need(name, seen(before[name]));
+        }
         for dependency in &declarations[node].dependencies {
             let used = seen(before[dependency.resource.as_str()]);
             inputs.add(&dependency.alias, &dependency.resource, used);
@@ -112,13 +115,16 @@ impl Inputs {
         inputs
     }
 
-    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
+    fn need(&mut self, name: &str, used: &Seen) {
         if self.blocked_by.is_none() {
             self.blocked_by.clone_from(&used.blocked_by);
         }
         if used.changes != Changes::No && !self.unsure.iter().any(|unsure| unsure == name) {
             self.unsure.push(name.to_owned());
         }
+    }
+
+    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
         let state = match &used.state {
             SeenState::Known(state) => DependencyState::Known(state.clone()),
             SeenState::Later => DependencyState::Unknown,
@@ -182,7 +188,7 @@ pub(crate) fn validate(
     })
 }
 
-/// Claims the path that a resource keeps, which no other may.
+/// Claims what a resource keeps, which no other may.
 pub(crate) fn claim(
     declaration: &Declaration,
     kind: &Arc<dyn Kind>,
@@ -190,8 +196,8 @@ pub(crate) fn claim(
     claims: &Claims,
 ) -> Result<(), String> {
     let unknown = BTreeSet::new();
-    let files = caught(|| kind.files(&KnownConfig { config, unknown: &unknown }));
-    claims.claim(declaration, files.map_err(|err| err.to_string())?.keeps)
+    let claimed = caught(|| kind.claims(&KnownConfig { config, unknown: &unknown }));
+    claims.claim(declaration, claimed.map_err(|err| err.to_string())?.claims)
 }
 
 /// A resource between its open and its close; its panics are caught.

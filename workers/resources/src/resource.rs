@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::action::{Action, Description};
 use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::{Config, Scope};
-use crate::known::{Files, KnownConfig};
+use crate::known::{Claimed, KnownConfig};
 
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -20,8 +20,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// A kind of resource: what a manifest names as `type`.
 ///
 /// A kind turns a config into a [`Resource`]; a resource that exists is therefore valid. New
-/// abilities (identities for automatic edges, grouping, reversal, sensitive attributes) come as
-/// further methods with a default.
+/// abilities (grouping, reversal) come as further methods with a default.
 ///
 /// # Guarantees
 ///
@@ -64,13 +63,14 @@ pub trait Kind: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Returns what a resource with this config has to do with files, as far as that is known.
+    /// Returns what a resource with this config keeps, makes, needs and reads, as far as that is known.
     ///
-    /// What one resource keeps no other may, and what is read is looked for while a manifest is
-    /// loaded. By default it may make any file.
-    fn files(&self, known: &KnownConfig<'_>) -> Files {
+    /// What one resource keeps no other may, a resource comes after those that make what it needs, and
+    /// what is read is looked for while a manifest is loaded. What becomes known later is compared
+    /// then, and orders nothing any more. By default nothing is known.
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
         let _ = known;
-        Files::any()
+        Claimed::unknown()
     }
 
     /// Returns whether two configs declare the same resource, so that a new manifest leaves it

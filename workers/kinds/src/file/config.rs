@@ -1,7 +1,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use crankcase_resources::{
-    AttributeError, Attributes, Config, FileRead, Files, KnownConfig, Parameter, shown,
+    AttributeError, Attributes, Claim, Claimed, Config, FileRead, KnownConfig, PATH, Parameter,
+    shown,
 };
 use serde_json::Value;
 
@@ -108,20 +109,47 @@ impl FileConfig {
     }
 }
 
-/// Returns the path that a config keeps, and the file that its content is read from.
-pub(super) fn files(known: &KnownConfig<'_>) -> Files {
-    let mut files = Files::none();
-    files.keeps = known.text("path").and_then(|path| EntryPath::parse(path).ok()).map(|p| p.full());
-    files.may_make_any = !known.is_known("path");
+/// Returns what a config keeps, needs and reads.
+pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
+    let mut claimed = Claimed::default();
+    claimed.is_open = ["path", "state", "content", "source", "template"]
+        .iter()
+        .any(|attribute| !known.is_known(attribute));
+    claimed.may_make_any = !known.is_known("path");
+    if let Some(path) = known.text("path").and_then(|path| EntryPath::parse(path).ok()) {
+        claimed.claims = path_claims(known, &path);
+    }
+    for (attribute, space) in [("owner", "user"), ("group", "group")] {
+        let name = known.text(attribute).filter(|name| name.parse::<u64>().is_err());
+        claimed.claims.extend(name.map(|name| Claim::needs(space, name)));
+    }
     // The content of what is not to exist is not read.
     if !known.is_known("state") || known.text("state") == Some("absent") {
-        return files;
+        return claimed;
     }
     for (attribute, is_template) in [("source", false), ("template", true)] {
         let read = known.text(attribute).map(PathBuf::from);
-        files.reads.extend(read.map(|path| FileRead { attribute, path, is_template }));
+        claimed.reads.extend(read.map(|path| FileRead { attribute, path, is_template }));
     }
-    files
+    claimed
+}
+
+/// Returns the claims on the path. Of a file without a content, no more is kept than its attributes:
+/// it comes after others that make it.
+fn path_claims(known: &KnownConfig<'_>, path: &EntryPath) -> Vec<Claim> {
+    let full = path.full().to_string_lossy().into_owned();
+    let parent = path.parent.to_string_lossy().into_owned();
+    let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
+    let is_given = |attribute: &&str| !known.is_known(attribute) || known.text(attribute).is_some();
+    let has_content = ["content", "source", "template"].iter().any(|it| is_given(it));
+    let kept = match known.text("state") {
+        Some("absent") => vec![Claim::removes(PATH, full)],
+        _ if path.is_folder || has_content => vec![Claim::keeps(PATH, full)],
+        _ => {
+            vec![Claim::keeps(PATH, full.clone()).part("the attributes"), Claim::needs(PATH, full)]
+        }
+    };
+    kept.into_iter().chain(parent).collect()
 }
 
 fn path(attributes: &mut Attributes<'_>) -> Option<EntryPath> {
