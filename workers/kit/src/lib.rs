@@ -99,7 +99,7 @@ pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicSta
 pub use printable::is_unprintable;
 pub use process::{
     Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
-    ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
+    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
 };
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,

@@ -11,7 +11,8 @@ use super::ready::{NOTIFY_SOCKET, Readiness};
 
 const MAX_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What to run as a [`Process`](crate::Process), and how to end it.
+/// What to run as a [`Process`](crate::Process) or a [`ProcessGroup`](crate::ProcessGroup), and how
+/// to end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessConfig {
@@ -24,7 +25,8 @@ pub struct ProcessConfig {
     /// Variables of the child's environment.
     ///
     /// Besides them it has only what is [inherited](Self::inherit), and PATH, HOME and LANG: from
-    /// here, else the agent's own, else `/usr/local/bin:/usr/bin:/bin`, `/` and `C.UTF-8`; a mark if
+    /// here, else the agent's own, else
+    /// `/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`, `/` and `C.UTF-8`; a mark if
     /// there is a ledger; and `NOTIFY_SOCKET` if that is how it is ready.
     pub environment: BTreeMap<OsString, OsString>,
     /// Names of variables that it has from the agent's own environment, where they are set and not

@@ -2,19 +2,79 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 
+use crankcase_engine::Stop;
 use tokio::process::Command;
 
 use super::config::ProcessConfig;
 use super::error::ProcessError;
-use super::group::Group;
+use super::group::ProcessGroup;
 use super::ledger::{Ledger, LedgerError, MARK, Record};
 use super::ready::{NOTIFY_SOCKET, NotifySocket, Readiness};
 
-/// The variables that every process has, and their values where the agent has none itself.
-const ENVIRONMENT: [(&str, &str); 3] =
-    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
+/// The variables that every command has, and their values where the agent has none itself.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/"),
+    ("LANG", "C.UTF-8"),
+];
+
+impl ProcessGroup {
+    /// Spawns a command as the leader of a group of its own, and puts it on record if there is a
+    /// ledger.
+    ///
+    /// How a worker's readiness is known and how its output is logged has no meaning here.
+    ///
+    /// # Errors
+    ///
+    /// When the config is invalid, the folder or the program is not there, or the command cannot be
+    /// put on record; no process is left.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with its I/O and time drivers enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: when it is dropped, no process is left.
+    pub async fn spawn(
+        config: &ProcessConfig,
+        ledger: Option<&Ledger>,
+    ) -> Result<Self, ProcessError> {
+        validate(config)?;
+        Self::spawn_held(config, ledger, None, None).await
+    }
+
+    /// Spawns a valid command, with its notify socket, for the worker that has this `stop`.
+    pub(super) async fn spawn_held(
+        config: &ProcessConfig,
+        ledger: Option<&Ledger>,
+        socket: Option<&Path>,
+        stop: Option<&Stop>,
+    ) -> Result<Self, ProcessError> {
+        let record = match ledger {
+            Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
+            None => None,
+        };
+        let mut command = command(config, record.as_ref(), socket);
+        let child = command.spawn().map_err(|source| cannot_execute(config, source))?;
+        let mut group = Self::new(child, record).map_err(|err| supervise(&config.name, err))?;
+        stop.into_iter().for_each(|stop| group.hold(stop.linger()));
+        if let Err(error) = take_up(&config.name, &mut group).await {
+            // Why it cannot run says more than how it ended.
+            let _ended = group.reap().await;
+            return Err(error);
+        }
+        Ok(group)
+    }
+}
+
+pub(super) fn validate(config: &ProcessConfig) -> Result<(), ProcessError> {
+    let name = || config.name.clone();
+    config.validate().map_err(|source| ProcessError::Config { name: name(), source })
+}
 
 /// Makes the socket to which the process says that it is ready, if that is how it is.
 pub(super) async fn notify_socket(
@@ -28,11 +88,7 @@ pub(super) async fn notify_socket(
 }
 
 /// Returns the command with its environment.
-pub(super) fn command(
-    config: &ProcessConfig,
-    record: Option<&Record>,
-    socket: Option<&NotifySocket>,
-) -> Command {
+fn command(config: &ProcessConfig, record: Option<&Record>, socket: Option<&Path>) -> Command {
     let own = |name: &OsString| std::env::var_os(name).map(|value| (name.clone(), value));
     let mut command = Command::new(config.program());
     command
@@ -52,20 +108,20 @@ pub(super) fn command(
         command.env(MARK, record.token());
     }
     if let Some(socket) = socket {
-        command.env(NOTIFY_SOCKET, socket.path());
+        command.env(NOTIFY_SOCKET, socket);
     }
     command
 }
 
 /// Begins the record of a process.
-pub(super) async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessError> {
+async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessError> {
     let owned = name.to_owned();
     let begun = blocking(name, move || ledger.begin(&owned)).await?;
     begun.map_err(|source| not_recorded(name, source))
 }
 
 /// Begins to watch a process that was just spawned, and puts it on record.
-pub(super) async fn take_up(name: &str, group: &mut Group) -> Result<(), ProcessError> {
+async fn take_up(name: &str, group: &mut ProcessGroup) -> Result<(), ProcessError> {
     group.watch().map_err(|source| supervise(name, source))?;
     let Some(record) = group.take_record() else { return Ok(()) };
     let id = group.id();
@@ -84,7 +140,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Tells a folder that cannot be entered from a program that cannot be executed.
-pub(super) fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
+fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
     let (name, folder) = (config.name.clone(), config.folder.clone());
     match std::fs::metadata(&folder) {
         Err(source) => ProcessError::Folder { name, folder, source },
