@@ -31,7 +31,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let files = args.site.files();
     let site = Arc::new(args.site.load()?);
     let state_dir = global.state_dir()?;
-    let ledger = state_dir.path().join("processes");
+    let ledger = super::ledger(&state_dir);
     let agent = Agent::builder().state_dir(state_dir);
     let agent = install(
         agent,

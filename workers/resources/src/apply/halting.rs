@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_engine::Stop;
+use crankcase_workers::Ledger;
 
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, ActionContext, Description, Unfinished};
@@ -12,12 +13,13 @@ use crate::text::chain;
 pub(crate) struct Halting {
     stop: Stop,
     fail_fast: bool,
+    ledger: Option<Ledger>,
     has_failed: AtomicBool,
 }
 
 impl Halting {
-    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self { stop, fail_fast, has_failed: AtomicBool::new(false) }
+    pub(crate) fn new(stop: Stop, fail_fast: bool, ledger: Option<Ledger>) -> Self {
+        Self { stop, fail_fast, ledger, has_failed: AtomicBool::new(false) }
     }
 
     /// Returns why no action may start, if none may.
@@ -59,7 +61,7 @@ impl Halting {
 
     async fn run_one(&self, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
         let description = action.description().clone();
-        let context = ActionContext::new(self.stop.clone());
+        let context = ActionContext::new(self.stop.clone()).with_ledger(self.ledger.clone());
         let ran = caught_async(action.run(context.clone())).await;
         let done = Done { action: description, log: context.lines() };
         let error = match ran {

@@ -2,6 +2,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crankcase_workers::ProcessConfig;
+
 use crate::attributes::Attributes;
 use crate::text::shown;
 
@@ -10,6 +12,19 @@ use crate::text::shown;
 pub(super) struct Place {
     pub(super) cwd: Option<PathBuf>,
     pub(super) env: BTreeMap<String, String>,
+}
+
+impl Place {
+    /// Returns how a command is run there.
+    pub(super) fn process(&self, name: &str, argv: &[String]) -> ProcessConfig {
+        let environment = self.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let process = ProcessConfig::new(name, argv.iter().map(Into::into).collect());
+        let process = process.environment(environment.collect());
+        match &self.cwd {
+            Some(folder) => process.folder(folder.clone()),
+            None => process,
+        }
+    }
 }
 
 /// Whether a command is a line for a shell.
@@ -82,15 +97,4 @@ pub(super) fn absolute(attributes: &mut Attributes<'_>, name: &str) -> Option<Pa
     }
     refuse_nul(attributes, name, text);
     Some(path.to_owned())
-}
-
-/// Returns the whole environment: PATH, HOME and LANG of the agent, and what is given.
-pub(super) fn environment(given: &BTreeMap<String, String>) -> Vec<(String, std::ffi::OsString)> {
-    const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    let mut environment = vec![("PATH".to_owned(), PATH.into())];
-    for name in ["PATH", "HOME", "LANG"] {
-        environment.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));
-    }
-    environment.extend(given.iter().map(|(name, value)| (name.clone(), value.into())));
-    environment
 }

@@ -14,7 +14,6 @@ use crate::known::KnownConfig;
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale, Watch};
 
 mod config;
-mod group;
 mod output;
 mod run;
 
@@ -80,9 +79,10 @@ impl Command {
             [("unless", &self.config.unless, true), ("onlyif", &self.config.onlyif, false)]
         {
             let Some(argv) = guard else { continue };
-            let finished = run(argv, &self.config, &context.stop).await.map_err(|err| {
-                BoxError::from(format!("guard {name}: {}", crate::text::chain(&err)))
-            })?;
+            let finished =
+                run(argv, &self.config, (&context.stop, context.ledger.as_ref())).await.map_err(
+                    |err| BoxError::from(format!("guard {name}: {}", crate::text::chain(&err))),
+                )?;
             match finished.code {
                 Some(code) if (code == 0) == wanted => return Ok(Some(name)),
                 Some(_) => {}
@@ -121,7 +121,7 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 async fn finish(config: &ExecConfig, context: &ActionContext) -> Result<Finished, Unfinished> {
-    let finished = match run(&config.command, config, context.stop()).await {
+    let finished = match run(&config.command, config, (context.stop(), context.ledger())).await {
         Ok(finished) => finished,
         Err(RunError::Stopped { output }) => {
             context.log(&output);

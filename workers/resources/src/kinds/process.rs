@@ -82,15 +82,7 @@ fn read(config: &Config) -> Result<ProcessConfig, Vec<AttributeError>> {
         .and_then(|name| StopSignal::ALL.into_iter().find(|signal| signal.name() == name))
         .unwrap_or_default();
     let grace = attributes.duration_up_to("grace", MAX_GRACE).unwrap_or(DEFAULT_GRACE);
-    attributes.finish(command.map(|command| {
-        let command = command.into_iter().map(Into::into).collect();
-        let environment =
-            place.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let process = ProcessConfig::new("", command).environment(environment);
-        let process = process.stop_signal(stop_signal).grace(grace);
-        match place.cwd {
-            Some(folder) => process.folder(folder),
-            None => process,
-        }
-    }))
+    attributes.finish(
+        command.map(|command| place.process("", &command).stop_signal(stop_signal).grace(grace)),
+    )
 }

@@ -64,7 +64,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Self {
             bell: links.notices.bell(&name),
             random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
-            halting: Halting::new(stop.clone(), false),
+            halting: Halting::new(stop.clone(), false, setting.ledger.clone()),
             failures: 0,
             repairs: Repairs::new(setting.backoff.reset_after),
             pace: Pace::default(),
@@ -212,7 +212,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
         }
-        let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
+        let mut context = CheckContext::new(folder(declaration), scope, self.stop.clone());
+        context.ledger.clone_from(&self.setting.ledger);
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
         let failure;

@@ -1,10 +1,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crankcase_workers::ProcessConfig;
+
 use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 use crate::declaration::Config;
 use crate::kinds::command::{Place, Shell, absolute, command, place};
 
+/// How many characters of a command are in its name, which has at most 255 bytes.
+const MAX_NAME: usize = 60;
 const SHELL: &str = "/bin/sh";
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
@@ -65,6 +69,14 @@ impl ExecConfig {
             timeout,
             grace,
         }))
+    }
+
+    /// Returns how a command or a guard is run.
+    pub(super) fn process(&self, argv: &[String]) -> ProcessConfig {
+        // What a person sees of one that a killed agent has left.
+        let shown = argv.get(2).filter(|_| self.is_shell).unwrap_or(&argv[0]);
+        let name: String = shown.chars().take(MAX_NAME).collect();
+        self.place.process(&format!("exec {name}"), argv)
     }
 
     /// Returns the command as it was written.
