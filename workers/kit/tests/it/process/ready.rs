@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::pin::pin;
 use std::time::Duration;
@@ -331,6 +332,26 @@ fn what_the_environment_cannot_hold_is_named() -> TestResult {
             "max_line is 63; expected 64 to 1048576 bytes",
         ]
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_that_others_may_enter_takes_no_socket() -> TestResult {
+    let folder = TempDir::new()?;
+    let open = folder.path().join("open");
+    fs::create_dir(&open)?;
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o711))?;
+    let link = folder.path().join("link");
+    symlink(folder.path(), &link)?;
+
+    for folder in [open, link] {
+        let config = shell("exit 0").readiness(Readiness::Notify { folder: folder.clone() });
+        let refused = Process::spawn(config, None).await.err().ok_or("it was spawned")?;
+        assert!(matches!(refused, ProcessError::Notify { .. }), "{refused}");
+        for entry in fs::read_dir(folder)? {
+            assert_ne!(entry?.path().extension(), Some("notify".as_ref()));
+        }
+    }
     Ok(())
 }
 
