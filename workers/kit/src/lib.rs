@@ -98,8 +98,8 @@ pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use printable::is_unprintable;
 pub use process::{
-    Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
-    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
+    Fate, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig, ProcessEnd, ProcessError,
+    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers, launch,
 };
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,

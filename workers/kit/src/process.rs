@@ -11,13 +11,16 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-pub use self::config::{ProcessConfig, StopSignal};
+pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
 pub use self::group::ProcessGroup;
+pub use self::launch::launch;
 pub use self::ledger::{Ledger, LedgerError};
 pub use self::leftovers::{Fate, Leftover, end_leftovers};
+pub use self::limits::Limit;
 pub use self::ready::Readiness;
 pub use self::status::{ProcessHandle, ProcessStatus};
+pub use self::stop_signal::StopSignal;
 
 use crate::condition::Condition;
 
@@ -25,17 +28,23 @@ use self::output::{Output, Stream};
 use self::ready::{Notified, NotifySocket, Probe};
 use self::spawn::{notify_socket, supervise, validate};
 
+mod account;
 mod config;
 mod error;
 mod group;
 mod identity;
+mod inherited;
+mod launch;
 mod ledger;
 mod leftovers;
+mod limits;
 mod lines;
+mod members;
 mod output;
 mod ready;
 mod spawn;
 mod status;
+mod stop_signal;
 
 /// How long the output is read after the group is gone, while an escaped process holds it open.
 const DRAIN: Duration = Duration::from_secs(1);

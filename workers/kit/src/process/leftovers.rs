@@ -12,10 +12,10 @@ use rustix::process::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::group::{gone, members};
 use super::identity::{Stat, boot_id, has_variable, is_hidden};
 use super::ledger::wire::Entry;
 use super::ledger::{LedgerError, MARK, record_paths};
+use super::members::{gone, members};
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -8,9 +8,12 @@ use std::process::Stdio;
 use crankcase_engine::Stop;
 use tokio::process::Command;
 
+use super::account::Account;
 use super::config::ProcessConfig;
 use super::error::ProcessError;
 use super::group::ProcessGroup;
+use super::inherited::keep_from_children;
+use super::launch::{LAUNCHER, Launch, is_ready};
 use super::ledger::{Ledger, LedgerError, MARK, Record};
 use super::ready::{NOTIFY_SOCKET, NotifySocket, Readiness};
 
@@ -54,11 +57,16 @@ impl ProcessGroup {
         socket: Option<&Path>,
         stop: Option<&Stop>,
     ) -> Result<Self, ProcessError> {
+        let launch = launch(config).await?;
         let record = match ledger {
             Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
             None => None,
         };
-        let mut command = command(config, record.as_ref(), socket);
+        let mut command = command(config, launch.as_ref());
+        command
+            .envs(record.as_ref().map(|record| (MARK, record.token())))
+            .envs(socket.map(|socket| (NOTIFY_SOCKET, socket)));
+        keep_from_children().map_err(|source| supervise(&config.name, source))?;
         let child = command.spawn().map_err(|source| cannot_execute(config, source))?;
         let mut group = Self::new(child, record).map_err(|err| supervise(&config.name, err))?;
         stop.into_iter().for_each(|stop| group.hold(stop.linger()));
@@ -87,16 +95,48 @@ pub(super) async fn notify_socket(
     bound.map(Some).map_err(failed)
 }
 
+/// What a command has before its own words, and its HOME if it has another user.
+struct Launched {
+    word: String,
+    home: Option<OsString>,
+}
+
+/// Looks up what a command needs that is launched by way of this program.
+async fn launch(config: &ProcessConfig) -> Result<Option<Launched>, ProcessError> {
+    if !config.needs_launcher() {
+        return Ok(None);
+    }
+    if !is_ready() {
+        return Err(ProcessError::NoLauncher { name: config.name.clone() });
+    }
+    let owned = config.clone();
+    let account = blocking(&config.name, move || Account::of(&owned)).await??;
+    let Account { user, group, groups, home } = account;
+    let limits = config.limits.iter().map(|(limit, bound)| (limit.name().to_owned(), *bound));
+    let launch = Launch { user, group, groups, umask: config.umask, limits: limits.collect() };
+    let word = launch.to_word().map_err(|source| supervise(&config.name, source))?;
+    Ok(Some(Launched { word, home }))
+}
+
 /// Returns the command with its environment.
-fn command(config: &ProcessConfig, record: Option<&Record>, socket: Option<&Path>) -> Command {
+fn command(config: &ProcessConfig, launch: Option<&Launched>) -> Command {
     let own = |name: &OsString| std::env::var_os(name).map(|value| (name.clone(), value));
-    let mut command = Command::new(config.program());
+    let mut command = match launch {
+        None => Command::new(config.program()),
+        Some(launch) => {
+            // Also where the file of this program was replaced.
+            let mut command = Command::new("/proc/self/exe");
+            command.arg0(LAUNCHER).arg(&launch.word).arg(config.program());
+            command
+        }
+    };
     command
         .args(config.command.iter().skip(1))
         .env_clear()
         .envs(ENVIRONMENT.map(|(name, default)| {
             (name, std::env::var_os(name).unwrap_or_else(|| default.into()))
         }))
+        .envs(launch.and_then(|launch| launch.home.as_ref()).map(|home| ("HOME", home)))
         .envs(config.inherit.iter().filter_map(own))
         .envs(&config.environment)
         .current_dir(&config.folder)
@@ -104,12 +144,6 @@ fn command(config: &ProcessConfig, record: Option<&Record>, socket: Option<&Path
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    if let Some(record) = record {
-        command.env(MARK, record.token());
-    }
-    if let Some(socket) = socket {
-        command.env(NOTIFY_SOCKET, socket);
-    }
     command
 }
 

@@ -1,6 +1,7 @@
 //! Processes, their ends and their output.
 
 mod ends;
+mod launch;
 mod leftovers;
 mod output;
 mod ready;
