@@ -57,6 +57,10 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// bytes left out. A last line without an end is logged at the end of the stream. How many lines came
 /// too fast to be logged is an event of its own, at least once a second while there are any.
 ///
+/// It inherits no descriptor and no ignored standard signal: before it is spawned, all descriptors of
+/// this program above 2 are marked close-on-exec, and signals that this program found ignored are
+/// handled by doing nothing. SIGTTIN and SIGTTOU alone stay ignored.
+///
 /// It is spawned, then [`ready`](Self::ready), then run; who does not care when it is ready may run
 /// it at once.
 ///

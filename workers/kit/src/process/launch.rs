@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::Mode;
 use rustix::process::{Gid, Rlimit, Uid, getgroups, setrlimit, umask};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{
+    clear_ambient_capability_set, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limit;
@@ -28,7 +30,7 @@ const NOT_EXECUTED: i32 = 127;
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
 /// Lets this program start commands as another user, or with a umask or limits of their own: call it
-/// first in `main`, before there is a thread.
+/// first in `main`, before there is a thread. Whoever executes the launcher has no more rights by it.
 ///
 /// Such a command is started by executing this program once more, under another name. There, this
 /// function executes the command and never returns. Otherwise it returns at once, having noted that
@@ -80,7 +82,7 @@ pub(super) struct Launch {
 }
 
 impl Launch {
-    /// Returns the words that the launcher is executed with before those of the command.
+    /// Returns it as the word that the launcher has before those of the command.
     pub(super) fn to_word(&self) -> io::Result<String> {
         Ok(serde_json::to_string(self)?)
     }
@@ -106,6 +108,8 @@ impl Launch {
                 .map_err(|err| failed("become group", &group.as_raw().to_string(), err))?;
         }
         if let Some(user) = self.user.map(Uid::from_raw) {
+            // What it may do would else outlive the change of a user that is not root.
+            clear_ambient_capability_set()?;
             set_thread_res_uid(user, user, user)
                 .map_err(|err| failed("become user", &user.as_raw().to_string(), err))?;
         }

@@ -24,6 +24,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter { name: "onlyif", summary: "a command; only if it succeeds there is a need to run" },
     Parameter { name: "cwd", summary: "the folder to run in; / by default" },
     Parameter { name: "env", summary: "variables besides PATH, HOME and LANG" },
+    Parameter { name: "user", summary: "the user to run as; the agent's own by default" },
+    Parameter { name: "group", summary: "the group to run as; the user's main one by default" },
+    Parameter { name: "umask", summary: "the mode bits that new files lack, in octal" },
+    Parameter { name: "limits", summary: "limits by name, such as nofile, nproc, core and as" },
     Parameter { name: "timeout", summary: "how long command or guard may take; 5m by default" },
     Parameter {
         name: "grace",
