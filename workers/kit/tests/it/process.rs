@@ -1,6 +1,7 @@
 //! Processes, their ends and their output.
 
 mod ends;
+mod group;
 mod launch;
 mod leftovers;
 mod output;
