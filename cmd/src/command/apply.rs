@@ -2,6 +2,7 @@ use std::io::Write;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{ApplyOptions, PlanOptions, Site};
+use crankcase_workers::{Ledger, Leftover, end_leftovers};
 
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
@@ -30,9 +31,17 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let loaded = interrupts.unless(move || load(&args.site)).await;
     let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
     // Held until all is done: an agent that runs would undo and do the same things.
-    let _lock = global.state_dir()?.lock()?;
+    let state_dir = global.state_dir()?;
+    let _lock = state_dir.lock()?;
+    let folder = super::ledger(&state_dir);
+    tokio::select! {
+        biased;
+        () = interrupts.next() => return Ok(exit::INTERRUPTED),
+        ended = end_leftovers(&folder) => ended?.iter().for_each(tell_leftover),
+    }
+    let ledger = Some(Ledger::new(&folder));
     if let Some(saved) = saved {
-        let options = PlanOptions::default();
+        let options = PlanOptions { ledger: ledger.clone(), ..PlanOptions::default() };
         let plan = tokio::select! {
             biased;
             () = interrupts.next() => return Ok(exit::INTERRUPTED),
@@ -40,7 +49,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         };
         saved.check(site.digest(), &plan)?;
     }
-    let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
+    let options = ApplyOptions { fail_fast: args.fail_fast, ledger, ..ApplyOptions::default() };
     let (stopper, stop) = Stop::pair();
     let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
     tokio::pin!(applying);
@@ -81,4 +90,9 @@ fn load(args: &SiteArgs) -> anyhow::Result<(Option<SavedPlan>, Site)> {
     }
     let site = saved.as_ref().map_or(args, |saved| &saved.site).load()?;
     Ok((saved, site))
+}
+
+fn tell_leftover(leftover: &Leftover) {
+    let (process, fate) = (&leftover.name, leftover.fate);
+    tracing::warn!(process, ?fate, "process was left behind");
 }

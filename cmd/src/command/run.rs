@@ -71,7 +71,7 @@ async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Si
 fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
     let (files, site) = (args.site.files(), Arc::new(site));
     let state_dir = global.state_dir()?;
-    let ledger = state_dir.path().join("processes");
+    let ledger = super::ledger(&state_dir);
     let agent = Agent::builder().state_dir(state_dir).signals(signals);
     let agent = install(
         agent,

@@ -15,7 +15,6 @@ use crate::exec::config::{ExecConfig, PARAMETERS};
 use crate::exec::run::{Finished, RunError, run};
 
 mod config;
-mod group;
 mod output;
 mod run;
 
@@ -92,7 +91,7 @@ impl Command {
             [("unless", &self.config.unless, true), ("onlyif", &self.config.onlyif, false)]
         {
             let Some(argv) = guard else { continue };
-            let finished = run(argv, &self.config, &context.stop)
+            let finished = run(argv, &self.config, (&context.stop, context.ledger.as_ref()))
                 .await
                 .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
             match finished.code {
@@ -133,7 +132,7 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 async fn finish(config: &ExecConfig, context: &ActionContext) -> Result<Finished, Unfinished> {
-    let finished = match run(&config.command, config, context.stop()).await {
+    let finished = match run(&config.command, config, (context.stop(), context.ledger())).await {
         Ok(finished) => finished,
         Err(RunError::Stopped { output }) => {
             context.log(&output);

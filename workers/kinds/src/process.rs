@@ -17,6 +17,10 @@ const PARAMETERS: &[Parameter] = &[
     Parameter { name: "command", summary: "the program and its arguments, as a list; required" },
     Parameter { name: "cwd", summary: "the folder to run in; / by default" },
     Parameter { name: "env", summary: "variables besides PATH, HOME and LANG" },
+    Parameter { name: "user", summary: "the user to run as; the agent's own by default" },
+    Parameter { name: "group", summary: "the group to run as; the user's main one by default" },
+    Parameter { name: "umask", summary: "the mode bits that new files lack, in octal" },
+    Parameter { name: "limits", summary: "limits by name, such as nofile, nproc, core and as" },
     Parameter { name: "stop_signal", summary: "what asks it to end; TERM by default" },
     Parameter { name: "grace", summary: "how long it may take to end; 10s by default, 5m at most" },
 ];
@@ -87,15 +91,7 @@ fn read(config: &Config) -> Result<ProcessConfig, Vec<AttributeError>> {
         .and_then(|name| StopSignal::ALL.into_iter().find(|signal| signal.name() == name))
         .unwrap_or_default();
     let grace = attributes.duration_up_to("grace", MAX_GRACE).unwrap_or(DEFAULT_GRACE);
-    attributes.finish(command.map(|command| {
-        let command = command.into_iter().map(Into::into).collect();
-        let environment =
-            place.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let process = ProcessConfig::new("", command).environment(environment);
-        let process = process.stop_signal(stop_signal).grace(grace);
-        match place.cwd {
-            Some(folder) => process.folder(folder),
-            None => process,
-        }
-    }))
+    attributes.finish(
+        command.map(|command| place.process("", &command).stop_signal(stop_signal).grace(grace)),
+    )
 }

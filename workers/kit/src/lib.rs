@@ -101,8 +101,8 @@ pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicSta
 pub use printable::is_unprintable;
 pub use proc_mount::explain_proc;
 pub use process::{
-    Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
-    ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
+    Fate, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig, ProcessEnd, ProcessError,
+    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers, launch,
 };
 pub use regular::{OpenRegularError, open_regular};
 pub use runner::{

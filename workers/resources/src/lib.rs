@@ -61,4 +61,4 @@ pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, St
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError};
-pub use text::{circle, printable, shown};
+pub use text::{circle, cut, nearest, printable, shown};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{Ledger, ProcessConfig};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
@@ -23,14 +23,20 @@ pub(crate) struct Setting {
     pub(crate) kinds: Kinds,
     pub(crate) stop: Stop,
     pub(crate) claims: Claims,
+    pub(crate) ledger: Option<Ledger>,
 }
 
 impl Setting {
     /// Returns what the visits of some declarations share.
-    pub(crate) fn new(kinds: &Kinds, stop: Stop, declarations: &[Declaration]) -> Self {
+    pub(crate) fn new(
+        kinds: &Kinds,
+        stop: Stop,
+        declarations: &[Declaration],
+        ledger: Option<Ledger>,
+    ) -> Self {
         let claims = Claims::default();
         claims.connect(declarations);
-        Self { kinds: kinds.clone(), stop, claims }
+        Self { kinds: kinds.clone(), stop, claims, ledger }
     }
 }
 
@@ -159,7 +165,8 @@ pub(crate) fn make(
     };
     let resource = validate(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
-    let context = CheckContext::new(declaration.folder.clone(), scope, setting.stop.clone());
+    let mut context = CheckContext::new(declaration.folder.clone(), scope, setting.stop.clone());
+    context.ledger.clone_from(&setting.ledger);
     Ok(Made::Resource(resource, context))
 }
 

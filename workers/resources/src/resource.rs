@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Stop;
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{Ledger, ProcessConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -196,12 +196,15 @@ pub struct CheckContext {
     pub scope: Arc<dyn Scope>,
     /// Told when the run is to end; a check that takes long ends itself then, with an error.
     pub stop: Stop,
+    /// Where commands are put on record while they run, to be ended by the next agent if this one is
+    /// killed. Default none.
+    pub ledger: Option<Ledger>,
 }
 
 impl CheckContext {
     /// Returns the context of a resource that is declared in `folder`.
     pub fn new(folder: PathBuf, scope: Arc<dyn Scope>, stop: Stop) -> Self {
-        Self { folder, scope, stop }
+        Self { folder, scope, stop, ledger: None }
     }
 }
 

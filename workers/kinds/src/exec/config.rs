@@ -2,9 +2,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crankcase_resources::{AttributeError, Attributes, Config, MAX_GRACE, Parameter};
+use crankcase_workers::ProcessConfig;
 
 use crate::command::{Place, Shell, absolute, command, place};
 
+/// How many characters of a command are in its name, which has at most 255 bytes.
+const MAX_NAME: usize = 60;
 const SHELL: &str = "/bin/sh";
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
@@ -20,6 +23,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter { name: "onlyif", summary: "a command; only if it succeeds there is a need to run" },
     Parameter { name: "cwd", summary: "the folder to run in; / by default" },
     Parameter { name: "env", summary: "variables besides PATH, HOME and LANG" },
+    Parameter { name: "user", summary: "the user to run as; the agent's own by default" },
+    Parameter { name: "group", summary: "the group to run as; the user's main one by default" },
+    Parameter { name: "umask", summary: "the mode bits that new files lack, in octal" },
+    Parameter { name: "limits", summary: "limits by name, such as nofile, nproc, core and as" },
     Parameter { name: "timeout", summary: "how long command or guard may take; 5m by default" },
     Parameter {
         name: "grace",
@@ -65,6 +72,14 @@ impl ExecConfig {
             timeout,
             grace,
         }))
+    }
+
+    /// Returns how a command or a guard is run.
+    pub(super) fn process(&self, argv: &[String]) -> ProcessConfig {
+        // What a person sees of one that a killed agent has left.
+        let shown = argv.get(2).filter(|_| self.is_shell).unwrap_or(&argv[0]);
+        let name: String = shown.chars().take(MAX_NAME).collect();
+        self.place.process(&format!("exec {name}"), argv)
     }
 
     /// Returns the command as it was written.

@@ -2,6 +2,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_engine::Stop;
+use crankcase_workers::Ledger;
 
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, ActionContext, Description, Unfinished};
@@ -13,6 +14,7 @@ use crate::text::chain;
 pub(crate) struct Halting {
     stop: Stop,
     fail_fast: bool,
+    ledger: Option<Ledger>,
     has_failed: AtomicBool,
     gate: Option<Gate>,
 }
@@ -27,16 +29,13 @@ impl fmt::Debug for Gate {
 }
 
 impl Halting {
-    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self { stop, fail_fast, has_failed: AtomicBool::new(false), gate: None }
+    pub(crate) fn new(stop: Stop, fail_fast: bool, ledger: Option<Ledger>) -> Self {
+        Self { stop, fail_fast, ledger, has_failed: AtomicBool::new(false), gate: None }
     }
 
     /// Lets an action start only if `gate` returns no resource because of which it may not.
-    pub(crate) fn gated(
-        stop: Stop,
-        gate: impl Fn() -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
-        Self { gate: Some(Gate(Box::new(gate))), ..Self::new(stop, false) }
+    pub(crate) fn gated(self, gate: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { gate: Some(Gate(Box::new(gate))), ..self }
     }
 
     /// Returns why no action may start, if none may.
@@ -87,7 +86,7 @@ impl Halting {
 
     async fn run_one(&self, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
         let description = action.description().clone();
-        let context = ActionContext::new(self.stop.clone());
+        let context = ActionContext::new(self.stop.clone()).with_ledger(self.ledger.clone());
         let ran = caught_async(action.run(context.clone())).await;
         let done = Done { action: description, log: context.lines() };
         let error = match ran {

@@ -74,7 +74,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Self {
             seat,
             random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
-            halting: Halting::gated(stop.clone(), gate),
+            halting: Halting::new(stop.clone(), false, setting.ledger.clone()).gated(gate),
             failures: 0,
             has_asked: false,
             repairs: Repairs::new(setting.backoff.reset_after),
@@ -239,7 +239,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
-        let context = CheckContext::new(declaration.folder.clone(), scope, self.stop.clone());
+        let mut context = CheckContext::new(declaration.folder.clone(), scope, self.stop.clone());
+        context.ledger.clone_from(&self.setting.ledger);
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
         let failure;
