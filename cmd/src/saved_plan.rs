@@ -201,7 +201,12 @@ mod tests {
     type TestResult = Result<(), Box<dyn Error>>;
 
     fn saved() -> SavedPlan {
-        let site = SiteArgs { paths: Vec::new(), vars: Vec::new(), var_files: Vec::new() };
+        let site = SiteArgs {
+            paths: Vec::new(),
+            vars: Vec::new(),
+            var_files: Vec::new(),
+            no_automatic_edges: false,
+        };
         SavedPlan::new(site, "", Plan { resources: Vec::new() })
     }
 
@@ -246,7 +251,12 @@ mod tests {
 
         saved().write_at_most(&path, size)?;
 
-        let site = SiteArgs { paths: vec![path], vars: Vec::new(), var_files: Vec::new() };
+        let site = SiteArgs {
+            paths: vec![path],
+            vars: Vec::new(),
+            var_files: Vec::new(),
+            no_automatic_edges: false,
+        };
         assert!(SavedPlan::read(&site)?.is_some());
         Ok(())
     }

@@ -25,12 +25,20 @@ pub(crate) struct SiteArgs {
     /// Set the variables of a file that holds a map; a later one counts more
     #[arg(long = "var-file", value_name = "FILE")]
     pub(crate) var_files: Vec<PathBuf>,
+    /// Order resources by what is declared alone, and not by what they make and need
+    #[arg(long)]
+    #[serde(default)]
+    pub(crate) no_automatic_edges: bool,
 }
 
 impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self) -> SiteFiles {
-        let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
+        let overrides = Overrides {
+            files: self.var_files.clone(),
+            vars: self.vars.clone(),
+            no_automatic_edges: self.no_automatic_edges,
+        };
         SiteFiles { paths: self.paths.clone(), overrides, kinds: builtin() }
     }
 
@@ -48,6 +56,7 @@ impl SiteArgs {
             },
             vars: self.vars.clone(),
             var_files: absolute(&self.var_files)?,
+            no_automatic_edges: self.no_automatic_edges,
         })
     }
 

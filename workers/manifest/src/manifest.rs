@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
     Claimed, Declaration, Edges, Graph, Judged, Kinds, KnownConfig, Place, Site, circle,
 };
@@ -103,13 +104,11 @@ impl Manifest {
         let (mut declarations, placed) = rehearsal.run(drafts, &vars.vars);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::check_kept(&declarations, &placed, &mut problems);
-        // Declared edges with a cycle have no order, and get none by others.
-        let graph = if graph.order().len() == declarations.len() {
-            crankcase_resources::connect(&mut declarations);
-            Graph::new(&declarations).expect("automatic edges close no cycle")
-        } else {
-            graph
-        };
+        if !overrides.no_automatic_edges {
+            connect_automatically(&mut declarations);
+        }
+        // What is wrong with the declared edges was told.
+        let graph = Graph::new(&declarations).unwrap_or(graph);
         beside::check_read((&declarations, &placed), &graph, (&known, left), &mut problems);
         problems.finish()?;
         let digest = digest(&placed);

@@ -15,7 +15,7 @@ use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 
-/// What is set from outside, over the `vars` of a manifest.
+/// What is set from outside, over what a manifest says.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
@@ -23,6 +23,8 @@ pub struct Overrides {
     /// Names and values, which count more than the files. A value is a text that is taken as it is, but
     /// one of a variable that is written as a boolean has to be one.
     pub vars: Vec<(String, String)>,
+    /// Whether resources are ordered by what is declared alone, without automatic edges.
+    pub no_automatic_edges: bool,
 }
 
 /// The variables of a manifest, evaluated.

@@ -194,7 +194,8 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
     std::fs::write(file.path().join("more.yaml"), "zone: a\n")?;
     let set = |names: &[&str]| -> Result<Loaded, String> {
         let vars = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
-        let overrides = Overrides { files: vec![file.path().join("more.yaml")], vars };
+        let overrides =
+            Overrides { files: vec![file.path().join("more.yaml")], vars, ..Overrides::default() };
         let paths = vec![site.folder().to_owned()];
         let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
         loaded.map_err(|err| err.to_string())
@@ -298,7 +299,7 @@ fn a_path_that_two_resources_keep_is_refused_with_both_places() -> Result<(), Bo
 
     let said = load(&site).expect_err("it is refused");
 
-    let expected = "site.yaml:4:47: path: \"/srv/x\" is kept by resource \"a\" already, at \
+    let expected = "site.yaml:4:47: path \"/srv/x\" is kept by resource \"a\" already, at \
                     site.yaml:3:28";
     assert_eq!(places(&said), [expected], "{said}");
     assert!(said.ends_with("  help: make one resource of the two"), "{said}");
@@ -325,7 +326,7 @@ async fn a_path_that_becomes_known_is_kept_by_one_resource_too() -> Result<(), B
     let account = loaded.apply(&ApplyOptions::default(), stop).await;
 
     let expected = format!(
-        "! found (file) failed: {path:?} is kept by resource \"known\" already, at {}:4:3",
+        "! found (file) failed: path {path:?} is kept by resource \"known\" already, at {}:4:3",
         site.path("site.yaml").display()
     );
     assert!(plan.to_string().contains(&expected), "{plan}");

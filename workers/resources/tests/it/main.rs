@@ -1,5 +1,6 @@
 //! Tests of the public API.
 mod apply;
+mod claims;
 mod notify;
 mod order;
 mod probe;
