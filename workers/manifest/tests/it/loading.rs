@@ -37,6 +37,44 @@ fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
+fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  build: {type: exec, config: {command: [/opt/bin/build, -o, out], cwd: \
+         /srv}}\n  server: {type: process, config: {command: [sleep, /srv/www/conf]}}\n  conf: \
+         {type: file, config: {path: /srv/www/conf, content: x}}\n  tool: {type: file, config: \
+         {path: /opt/bin/build, content: x}}\n  stamp: {type: file, config: {path: /srv/stamp, \
+         mode: '0600'}}\n  touch: {type: exec, config: {command: [touch], creates: \
+         /srv/stamp}}\n  www: {type: file, config: {path: /srv/www/}}\n  srv: {type: file, \
+         config: {path: /srv/}}\n",
+    )?;
+
+    let loaded = load(&site)?;
+
+    let edges = loaded.declarations().iter().flat_map(|after| {
+        after.automatic.iter().map(|edge| format!("{} < {}", edge.resource, after.name))
+    });
+    let expected = [
+        "tool < build",
+        "srv < build",
+        "conf < server",
+        "www < conf",
+        "touch < stamp",
+        "srv < stamp",
+        "srv < touch",
+        "srv < www",
+    ];
+    assert_eq!(edges.collect::<Vec<_>>(), expected);
+    assert_eq!(
+        loaded.declarations()[2].automatic[0].because,
+        r#""conf" needs path "/srv/www", and "www" makes path "/srv/www""#
+    );
+    let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
+    files.overrides.no_automatic_edges = true;
+    assert!(files.load()?.declarations().iter().all(|declared| declared.automatic.is_empty()));
+    Ok(())
+}
+
+#[test]
 fn the_folder_of_relative_paths_is_absolute_however_the_manifest_was_named()
 -> Result<(), Box<dyn Error>> {
     let site = Site::new("resources: {a: {type: noop}}\n")?;
