@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig, Parameter,
-    Resource, Watch,
+    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig, Params,
+    Resource, Table, Watch, judge, read,
 };
 
 use crate::blocking::blocking;
-use crate::file::config::{FileConfig, PARAMETERS};
+use crate::file::config::{FileConfig, FileState};
 
 mod change;
 mod check;
@@ -41,12 +41,16 @@ impl Kind for File {
         "keeps a file with its content, or a folder, with mode, owner and group"
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        PARAMETERS
+    fn table(&self) -> &Table {
+        FileConfig::table()
+    }
+
+    fn states(&self) -> &Table {
+        FileState::table()
     }
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        known.errors(self.validate(known.config))
+        judge::<FileConfig>(known)
     }
 
     fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
@@ -54,7 +58,7 @@ impl Kind for File {
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        Ok(Arc::new(Entry { config: Arc::new(FileConfig::new(config)?) }))
+        Ok(Arc::new(Entry { config: Arc::new(read::<FileConfig>(config)?) }))
     }
 }
 
@@ -72,7 +76,7 @@ impl Resource for Entry {
     }
 
     fn watch(&self, context: &CheckContext) -> Watch {
-        let source = self.config.content.as_ref().and_then(|content| content.path(context));
+        let source = self.config.content().and_then(|content| content.path(context));
         Watch::Paths([self.config.path.full()].into_iter().chain(source).collect())
     }
 }

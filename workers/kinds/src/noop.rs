@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_resources::{
     Action, AttributeError, BoxError, Check, CheckContext, Claimed, Config, Description, Kind,
-    KnownConfig, Parameter, Resource,
+    KnownConfig, Resource,
 };
 use serde_json::Value;
 
@@ -18,10 +18,6 @@ impl Kind for Noop {
 
     fn summary(&self) -> &'static str {
         "does nothing, and offers its config as its state"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn claims(&self, _: &KnownConfig<'_>) -> Claimed {

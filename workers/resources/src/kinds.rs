@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::attributes::AttributeError;
+use crate::attribute::AttributeError;
 use crate::caught::caught;
 use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::attributes::AttributeError;
+use crate::attribute::AttributeError;
 use crate::claim::Claim;
 use crate::declaration::Config;
 
@@ -25,15 +25,6 @@ impl KnownConfig<'_> {
     /// Returns whether nothing is left to become known of an attribute.
     pub fn is_known(&self, attribute: &str) -> bool {
         !self.unknown.contains(attribute)
-    }
-
-    /// Keeps what is wrong with attributes that are known, of all that a validation says.
-    ///
-    /// It is right only where no attribute is wrong because another one is null.
-    pub fn errors<T>(&self, validated: Result<T, Vec<AttributeError>>) -> Vec<AttributeError> {
-        let mut errors = validated.err().unwrap_or_default();
-        errors.retain(|error| self.is_known(&error.attribute));
-        errors
     }
 }
 

@@ -10,7 +10,7 @@ extern crate self as crankcase_resources;
 mod account;
 mod action;
 mod apply;
-mod attributes;
+mod attribute;
 mod automatic;
 mod caught;
 mod claim;
@@ -33,7 +33,7 @@ mod walk;
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
-pub use attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
+pub use attribute::AttributeError;
 pub use automatic::{Conflict, conflicts, connect};
 pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
@@ -48,8 +48,8 @@ pub use known::{Claimed, FileRead, Judged, KnownConfig};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{
-    AbsPath, Actions, Field, Half, Mode, Parameter as TypedParameter, Params, Reader, Secret,
-    Table, Type, Writer, Wrong,
+    AbsPath, Actions, Field, Half, Mode, Parameter, Params, Reader, Rules, Secret, Table, Type,
+    Writer, Wrong, judge, read, read_half, state,
 };
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::attributes::{AttributeError, Attributes, Parameter};
+use crate::attribute::AttributeError;
 use crate::declaration::{Config, Scope};
 use crate::known::{Claimed, KnownConfig};
+use crate::params::{Reader, Table};
 
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -37,8 +38,16 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// Returns what the kind is for, in one sentence.
     fn summary(&self) -> &str;
 
-    /// Returns the attributes that a config may have.
-    fn parameters(&self) -> &[Parameter];
+    /// Returns the parameters of a config. By default a config has any attributes.
+    fn table(&self) -> &Table {
+        Table::open()
+    }
+
+    /// Returns the attributes of a state, which expressions of dependents may use. By default it has
+    /// any.
+    fn states(&self) -> &Table {
+        Table::open()
+    }
 
     /// Makes a resource of a config.
     ///
@@ -50,17 +59,14 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// Returns what is wrong with a config as far as it is known while its manifest is loaded.
     ///
     /// It says nothing that [`validate`](Self::validate) would not say once all is known, for what
-    /// it says refuses the manifest. By default a config of which all is known is validated; of
-    /// any other only the attributes that are none of the [`parameters`](Self::parameters) are
-    /// wrong, unless there are no parameters.
+    /// it says refuses the manifest. A kind whose parameters are derived asks
+    /// [`judge`](crate::judge()). By default a config of which all is known is validated; while one
+    /// is only partly known, unknown attributes are reported and nothing else.
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
         if known.unknown.is_empty() {
             return self.validate(known.config).err().unwrap_or_default();
         }
-        match self.parameters() {
-            [] => Vec::new(),
-            parameters => Attributes::new(known.config, parameters).into_errors(),
-        }
+        Reader::new(self.table(), known).into_errors()
     }
 
     /// Returns what a resource with this config keeps, makes, needs and reads, as far as that is known.

@@ -99,8 +99,8 @@ async fn a_wide_tree_that_was_moved_away_is_back_without_a_backoff_and_nothing_i
 }
 
 #[tokio::test]
-async fn a_tree_whose_edges_nobody_has_declared_is_made_and_comes_back_level_by_level()
--> TestResult {
+async fn a_tree_whose_edges_nobody_has_declared_is_made_and_comes_back_level_by_level() -> TestResult
+{
     let machine = patient(
         "resources:\n  leaf: {type: file, config: {path: '@/a/b/leaf', content: x}}\n  b: {type: \
          file, config: {path: '@/a/b/'}}\n  a: {type: file, config: {path: '@/a/'}}\n",

@@ -8,10 +8,10 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 use crankcase_resources::BoxError;
 use crankcase_workers::{Ledger, ProcessError, ProcessGroup, StopSignal};
-use serde_json::{Value, json};
 use tokio::process::{ChildStderr, ChildStdout};
 
-use crate::exec::config::ExecConfig;
+use crate::command::Command;
+use crate::exec::config::{ExecConfig, ExecState};
 use crate::exec::output::Output;
 
 /// A command that has ended by itself.
@@ -26,13 +26,9 @@ pub(super) struct Finished {
 
 impl Finished {
     /// Returns what dependents see.
-    pub(super) fn state(&self) -> Value {
-        json!({
-            "ran": true,
-            "exit_code": self.code,
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-        })
+    pub(super) fn state(&self) -> ExecState {
+        let (stdout, stderr) = (self.stdout.clone(), self.stderr.clone());
+        ExecState { ran: true, exit_code: self.code, stdout, stderr }
     }
 
     /// Says how it ended.
@@ -78,12 +74,13 @@ impl RunError {
 /// later is lost. It is on record while it runs, if there is a ledger. Dropping the future kills the
 /// group.
 pub(super) async fn run(
-    argv: &[String],
+    command: &Command,
     config: &ExecConfig,
     (stop, ledger): (&Stop, Option<&Ledger>),
 ) -> Result<Finished, RunError> {
-    let program = &argv[0];
-    let spawned = ProcessGroup::spawn(&config.process(argv), ledger).await;
+    let process = config.process(command);
+    let program = &process.command[0].to_string_lossy().into_owned();
+    let spawned = ProcessGroup::spawn(&process, ledger).await;
     let mut group = spawned.map_err(|err| RunError::new(program, err))?;
     let mut outputs = Outputs::of(&mut group);
     let follow = |source| RunError::Follow { program: program.clone(), source };
@@ -99,7 +96,7 @@ pub(super) async fn run(
     };
     // Whether the leader has ended or not, it is not reaped, so that the group can be killed: it may
     // have left children that do not end.
-    let asked = outputs.read_until(group.ask_to_end(StopSignal::Terminate, config.grace)).await;
+    let asked = outputs.read_until(group.ask_to_end(StopSignal::Terminate, config.grace.0)).await;
     let reaped = outputs.read_until(group.reap()).await;
     if let Err(error) = asked.map(drop).and(reaped.map(drop)) {
         tracing::warn!(program, %error, "cannot end a command");

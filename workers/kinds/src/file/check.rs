@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::blocking::blocking;
 use crate::file::change::Change;
-use crate::file::config::FileConfig;
+use crate::file::config::{FileConfig, Presence};
 use crate::file::content::Content;
 use crate::file::error::FileError;
 use crate::file::observe::{Observed, octal, require_empty};
@@ -17,10 +17,10 @@ const NEW_FOLDER: u32 = 0o755;
 
 /// Compares the entry with its declaration.
 pub(super) fn check(config: &Arc<FileConfig>, context: &CheckContext) -> Result<Check, FileError> {
-    if !config.exists {
+    if config.state == Presence::Absent {
         return check_absent(config, context);
     }
-    let content = match config.content.as_ref().map(|content| content.load(context)).transpose() {
+    let content = match config.content().map(|content| content.load(context)).transpose() {
         Err(FileError::Unknown { aliases }) => return Ok(Check::Unknown(aliases)),
         content => content?,
     };
@@ -54,7 +54,7 @@ fn check_absent(config: &Arc<FileConfig>, context: &CheckContext) -> Result<Chec
 
 fn create(config: &Arc<FileConfig>, content: Option<Content>, owners: Owners) -> Stale {
     let is_folder = config.path.is_folder;
-    let mode = config.mode.unwrap_or(if is_folder { NEW_FOLDER } else { NEW_FILE });
+    let mode = config.mode.map_or(if is_folder { NEW_FOLDER } else { NEW_FILE }, |mode| mode.0);
     let mut stale = Stale::new(None).differs("state", "absent", "exists");
     if let Some(content) = &content {
         stale = stale.difference(diff::content(None, &content.digest));
@@ -100,7 +100,7 @@ fn compare(
 ) -> Result<Check, FileError> {
     let state = observed.state(&config.path);
     let mut stale = Stale::new(None);
-    let mode = config.mode.unwrap_or(observed.mode);
+    let mode = config.mode.map_or(observed.mode, |mode| mode.0);
     if mode != observed.mode {
         stale = stale.differs("mode", octal(observed.mode), octal(mode));
     }

@@ -130,7 +130,7 @@ fn what_holds_a_nul_can_be_no_command_and_no_path() {
 
     let found = errors("exec", config);
 
-    assert_eq!(found, ["command", "unless", "creates", "cwd"].map(wrong));
+    assert_eq!(found, ["command", "creates", "unless", "cwd"].map(wrong));
     assert_eq!(errors("process", json!({"command": ["a", "b\0"]})), [wrong("command")]);
 }
 

@@ -3,5 +3,6 @@ mod apply;
 mod claims;
 mod notify;
 mod order;
+mod params;
 mod probe;
 mod support;
