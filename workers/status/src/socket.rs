@@ -3,14 +3,17 @@
 //! The socket is `control.sock` in the state folder. A path that is too long for the address of a
 //! socket gets a short one in the user's runtime folder, and `control.path` says which.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
+use crankcase_workers::{Folder, replace_file};
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -29,6 +32,9 @@ const SOCKET: &str = "control.sock";
 
 /// The name of the file that says where the socket is, if it is elsewhere.
 const POINTER: &str = "control.path";
+
+/// How long that file may be, in bytes: it holds one path of a socket.
+const MAX_POINTER: u64 = 128;
 
 /// Why the control socket cannot be made or found.
 #[derive(Error)]
@@ -107,8 +113,13 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
     let socket = if is_direct { direct } else { short_path(&folder)? };
     let listener = listen(&socket)?;
     let files = Files { socket, pointer, _lock: Arc::clone(lock) };
-    let text = (!is_direct).then(|| files.socket.as_os_str().as_encoded_bytes());
-    replace(&files.pointer, text).map_err(|source| failed(&files.pointer, source))?;
+    let pointed = if is_direct {
+        remove(&files.pointer)
+    } else {
+        let text = files.socket.as_os_str().as_encoded_bytes();
+        replace_file(&files.pointer, text, 0o600).map_err(io::Error::from)
+    };
+    pointed.map_err(|source| failed(&files.pointer, source))?;
     Ok((listener, files))
 }
 
@@ -119,8 +130,8 @@ pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
     if fits(&direct) {
         return Ok(direct);
     }
-    let text = fs::read_to_string(folder.join(POINTER))?;
-    Ok(PathBuf::from(text))
+    let text = Folder::open(&folder)?.read(POINTER, MAX_POINTER)?;
+    Ok(PathBuf::from(OsString::from_vec(text)))
 }
 
 fn fits(path: &Path) -> bool {
@@ -135,7 +146,7 @@ fn failed(path: &Path, source: io::Error) -> SocketError {
 fn short_path(folder: &Path) -> Result<PathBuf, SocketError> {
     let metadata = fs::metadata(folder).map_err(|source| failed(folder, source))?;
     let runtime = runtime_folder();
-    state_dir::own(&runtime).map_err(SocketError::RuntimeFolder)?;
+    state_dir::own(&runtime).map(drop).map_err(SocketError::RuntimeFolder)?;
     let path = runtime.join(format!("{:x}-{:x}.sock", metadata.dev(), metadata.ino()));
     if fits(&path) { Ok(path) } else { Err(SocketError::TooLong { path }) }
 }
@@ -191,14 +202,6 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Puts a text into a file at once, or removes the file.
-fn replace(path: &Path, text: Option<&[u8]>) -> io::Result<()> {
-    let Some(text) = text else { return remove(path) };
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
 }
 
 #[cfg(test)]
