@@ -4,7 +4,7 @@
 //! use them.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,23 +38,62 @@ pub struct Declaration {
     pub noop: bool,
     /// The path that the resource keeps, if that was known when its manifest was loaded.
     pub keeps: Option<PathBuf>,
+    /// What the resource's dependents use of its state.
+    pub wanted: Wanted,
 }
 
 impl Declaration {
-    /// Returns a declaration that uses and notifies nothing.
+    /// Returns a declaration that uses and notifies nothing, and whose state is wanted as a whole.
     pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
         let (dependencies, notify) = (Vec::new(), Vec::new());
-        Self { name, kind, place, config, dependencies, notify, noop: false, keeps: None }
+        let (noop, keeps, wanted) = (false, None, Wanted::Whole);
+        Self { name, kind, place, config, dependencies, notify, noop, keeps, wanted }
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies
     /// and where it is written aside.
     pub fn is_equal(&self, other: &Self) -> bool {
-        let is_alike = (&self.name, &self.kind, self.noop)
-            == (&other.name, &other.kind, other.noop)
+        let is_alike = (&self.name, &self.kind, self.noop, &self.wanted)
+            == (&other.name, &other.kind, other.noop, &other.wanted)
             && self.place.file.parent() == other.place.file.parent()
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
+    }
+}
+
+/// Which attributes of a resource's state its dependents use, as far as their declarations tell.
+///
+/// A kind may leave others out of the state if they cost something, or change more often than what
+/// the resource keeps; see [`CheckContext::wants`](crate::CheckContext::wants).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// These alone.
+    Attributes(BTreeSet<String>),
+    /// All of them: the state is used as one value, or in a way that nobody can foresee.
+    Whole,
+}
+
+impl Wanted {
+    /// Returns that nothing is used.
+    pub fn nothing() -> Self {
+        Self::Attributes(BTreeSet::new())
+    }
+
+    /// Returns whether an attribute is used.
+    pub fn has(&self, attribute: &str) -> bool {
+        match self {
+            Self::Attributes(attributes) => attributes.contains(attribute),
+            Self::Whole => true,
+        }
+    }
+
+    /// Adds what another dependent uses.
+    pub fn add(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Attributes(attributes), Self::Attributes(others)) => attributes.extend(others),
+            (_, Self::Whole) => *self = Self::Whole,
+            (Self::Whole, _) => {}
+        }
     }
 }
 

@@ -47,17 +47,25 @@ pub struct Files {
     pub reads: Vec<FileRead>,
     /// Whether it may make files that are not named here, such as those that others read.
     pub may_make_any: bool,
+    /// Whether it renders texts that are not in its config, such as files: what they use of the
+    /// dependencies' states nobody can foresee.
+    pub renders_any: bool,
 }
 
 impl Files {
     /// Returns the files of a resource that keeps and reads none.
     pub fn none() -> Self {
-        Self { keeps: None, reads: Vec::new(), may_make_any: false }
+        Self { keeps: None, reads: Vec::new(), may_make_any: false, renders_any: false }
+    }
+
+    /// Returns the files of a resource that runs a command: it may make any, and renders none.
+    pub fn of_command() -> Self {
+        Self { may_make_any: true, ..Self::none() }
     }
 
     /// Returns the files of a resource of which nothing is known.
     pub fn any() -> Self {
-        Self { may_make_any: true, ..Self::none() }
+        Self { renders_any: true, ..Self::of_command() }
     }
 }
 

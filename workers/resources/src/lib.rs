@@ -16,7 +16,6 @@ mod manifest;
 mod plan;
 mod progress;
 mod reconcile;
-mod regular;
 mod resource;
 mod site;
 mod source;
@@ -30,7 +29,7 @@ pub use attributes::{AttributeError, Attributes, Parameter};
 pub use claims::Claims;
 pub use declaration::{
     Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
-    Rendered, Scope, States,
+    Rendered, Scope, States, Wanted,
 };
 pub use graph::{Graph, GraphError};
 pub use kinds::process::PROCESS;

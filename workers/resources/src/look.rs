@@ -153,8 +153,7 @@ pub(crate) fn make(
     };
     let resource = validate(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
-    let context = CheckContext::new(folder(declaration), scope, setting.stop.clone());
-    Ok(Made::Resource(resource, context))
+    Ok(Made::Resource(resource, context(declaration, scope, setting.stop.clone())))
 }
 
 /// Renders a config.
@@ -194,6 +193,16 @@ pub(crate) fn claim(
     claims.claim(declaration, files.map_err(|err| err.to_string())?.keeps)
 }
 
+/// Returns what a resource may use to look.
+pub(crate) fn context(
+    declaration: &Declaration,
+    scope: Arc<dyn Scope>,
+    stop: Stop,
+) -> CheckContext {
+    let context = CheckContext::new(folder(declaration), scope, stop);
+    CheckContext { wanted: declaration.wanted.clone(), ..context }
+}
+
 /// Returns the folder that a declaration's relative paths start in.
 pub(crate) fn folder(declaration: &Declaration) -> PathBuf {
     declaration.place.file.parent().unwrap_or_else(|| Path::new("")).to_owned()
@@ -222,9 +231,9 @@ impl Opened {
         }
     }
 
-    /// Takes over what further checks render templates with.
-    pub(crate) fn see(&mut self, folder: PathBuf, scope: Arc<dyn Scope>) {
-        (self.context.folder, self.context.scope) = (folder, scope);
+    /// Takes over what further checks look with.
+    pub(crate) fn see(&mut self, context: CheckContext) {
+        self.context = context;
     }
 
     pub(crate) fn watch(&self) -> Result<Watch, String> {

@@ -14,13 +14,13 @@ mod text;
 mod vars;
 mod yaml;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::declaration::{Declaration, Place};
+use crate::declaration::{Declaration, Place, Wanted};
 use crate::graph::{Edges, Graph};
 use crate::known::{Files, Judged, KnownConfig};
 use crate::text::circle;
@@ -104,7 +104,7 @@ impl Manifest {
         beside::check_read(&placed, &graph, (&known, left), &mut problems);
         problems.finish()?;
         let digest = digest(&rehearsed);
-        let declarations = rehearsed.into_iter().map(|rehearsed| rehearsed.declaration).collect();
+        let declarations = with_wanted(rehearsed);
         Ok(Self { declarations, graph, digest })
     }
 
@@ -148,12 +148,33 @@ fn digest(resources: &[Rehearsed]) -> String {
         }
         add(source.text());
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    base16ct::lower::encode_string(&hasher.finalize())
+}
+
+/// Tells each resource what its dependents use of its state.
+fn with_wanted(resources: Vec<Rehearsed>) -> Vec<Declaration> {
+    let mut wanted: HashMap<String, Wanted> = HashMap::new();
+    let tell = |Rehearsed { declaration, mut used, files, .. }| {
+        for dependency in &declaration.dependencies {
+            let nothing = Wanted::nothing();
+            let more = used.remove(&dependency.alias).unwrap_or(nothing.clone());
+            let more = if files.renders_any { Wanted::Whole } else { more };
+            wanted.entry(dependency.resource.clone()).or_insert(nothing).add(more);
+        }
+        declaration
+    };
+    let mut declarations: Vec<_> = resources.into_iter().map(tell).collect();
+    for declaration in &mut declarations {
+        declaration.wanted = wanted.remove(&declaration.name).unwrap_or(Wanted::nothing());
+    }
+    declarations
 }
 
 /// A resource after what is known of it was evaluated.
 struct Rehearsed {
     declaration: Declaration,
+    /// What it uses of the states of its dependencies, by alias.
+    used: BTreeMap<String, Wanted>,
     template: Arc<Template>,
     offset: usize,
     files: Files,
@@ -161,7 +182,7 @@ struct Rehearsed {
 
 impl Rehearsed {
     fn placed(&self) -> Placed<'_> {
-        let Self { declaration, template, offset, files } = self;
+        let Self { declaration, template, offset, files, .. } = self;
         Placed { declaration, template, offset: *offset, files }
     }
 }
@@ -188,13 +209,14 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
     ) -> Rehearsed {
         let (offset, has_config) = (draft.offset, draft.has_config);
         let mut unknown = std::mem::take(&mut draft.wrong);
+        let used = std::mem::take(&mut draft.used);
         let (mut declaration, template) = declare(draft, vars, vars_text);
         if self.left == 0 {
             // What is written out is judged all the same.
             unknown.extend(template.with_expressions());
         }
         if !has_config {
-            return Rehearsed { declaration, template, offset, files: Files::any() };
+            return Rehearsed { declaration, used, template, offset, files: Files::any() };
         }
         let mut budget = Budget::new();
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
@@ -207,7 +229,7 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         if !declaration.noop {
             declaration.keeps.clone_from(&files.keeps);
         }
-        Rehearsed { declaration, template, offset, files }
+        Rehearsed { declaration, used, template, offset, files }
     }
 }
 
@@ -233,6 +255,9 @@ fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Pro
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
+        }
+        for (alias, wanted) in used.states {
+            draft.used.entry(alias).or_insert_with(Wanted::nothing).add(wanted);
         }
     }
     draft.wrong = wrong;
@@ -314,6 +339,7 @@ fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declarati
         notify: draft.notify.into_iter().map(|(_, name)| name).collect(),
         noop: draft.noop,
         keeps: None,
+        wanted: Wanted::Whole,
     };
     (declaration, template)
 }

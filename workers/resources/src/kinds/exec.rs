@@ -10,7 +10,7 @@ use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::kinds::exec::config::{ExecConfig, PARAMETERS};
 use crate::kinds::exec::run::{Finished, RunError, run};
-use crate::known::KnownConfig;
+use crate::known::{Files, KnownConfig};
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource, Stale, Watch};
 
 mod config;
@@ -45,6 +45,10 @@ impl Kind for Exec {
         }
         // Whether a command is a list or a line is not known.
         Attributes::new(known.config, PARAMETERS).into_errors()
+    }
+
+    fn files(&self, _: &KnownConfig<'_>) -> Files {
+        Files::of_command()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 use crate::declaration::Config;
 use crate::kinds::command::{self, Shell};
-use crate::known::KnownConfig;
+use crate::known::{Files, KnownConfig};
 use crate::resource::{BoxError, Check, CheckContext, Kind, Resource};
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
@@ -43,6 +43,10 @@ impl Kind for Process {
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
         known.errors(self.validate(known.config))
+    }
+
+    fn files(&self, _: &KnownConfig<'_>) -> Files {
+        Files::of_command()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

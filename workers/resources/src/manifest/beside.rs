@@ -90,7 +90,7 @@ fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreada
     if read.is_template {
         return source::read_bytes(path).map(Some);
     }
-    source::open(path).map(|_| None)
+    source::probe(path).map(|()| None)
 }
 
 fn check_template(

@@ -1,8 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::declaration::{Dependency, OnChange};
+use crate::declaration::{Dependency, OnChange, Wanted};
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -27,6 +27,8 @@ pub(crate) struct Draft {
     pub(crate) has_config: bool,
     /// The attributes of the config whose expressions are wrong, or use a variable that is.
     pub(crate) wrong: BTreeSet<String>,
+    /// What the expressions use of the states of dependencies, by alias.
+    pub(crate) used: BTreeMap<String, Wanted>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
     pub(crate) noop: bool,
@@ -47,6 +49,7 @@ pub(crate) fn decode(
         config: Map::new(),
         has_config: true,
         wrong: BTreeSet::new(),
+        used: BTreeMap::new(),
         dependencies: Vec::new(),
         notify: Vec::new(),
         noop: false,

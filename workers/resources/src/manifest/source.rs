@@ -1,13 +1,12 @@
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::is_unprintable;
+use crankcase_workers::{FileError, is_unprintable, open_file, read_file};
 
 use crate::declaration::Place;
 use crate::manifest::problem::{Problems, quoted};
-use crate::regular::{self, NotOpened};
 
 /// What says at the begin of a text how it is written; it is no part of it.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -169,38 +168,30 @@ pub(crate) struct Unreadable {
     pub(crate) is_missing: bool,
 }
 
-impl From<String> for Unreadable {
-    fn from(message: String) -> Self {
-        Self { message, is_missing: false }
-    }
-}
-
 /// Reads a regular file, within the bounds.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let (file, size) = open(path)?;
-    let too_large = || format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)");
-    if size > MAX_BYTES {
-        return Err(too_large().into());
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| cannot(&err))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(too_large().into());
-    }
-    Ok(bytes)
+    Ok(read_file(path, MAX_BYTES)?)
 }
 
-/// Opens a regular file, and returns its size with it.
-pub(crate) fn open(path: &Path) -> Result<(File, u64), Unreadable> {
-    regular::open(path).map_err(|not_opened| match not_opened {
-        NotOpened::Other(_) => "not a regular file".to_owned().into(),
-        NotOpened::Refused(err) => cannot(&err),
-    })
+/// Looks whether a regular file can be read.
+pub(crate) fn probe(path: &Path) -> Result<(), Unreadable> {
+    open_file(path)?;
+    Ok(())
 }
 
-fn cannot(err: &std::io::Error) -> Unreadable {
-    let is_missing = matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    Unreadable { message: format!("cannot read the file: {}", reason(err)), is_missing }
+impl From<FileError> for Unreadable {
+    fn from(error: FileError) -> Self {
+        let is_missing = error.is_missing();
+        let message = match error {
+            FileError::WrongKind { .. } => "not a regular file".to_owned(),
+            FileError::TooLarge { limit, .. } => {
+                format!("the file is larger than 16 MiB ({limit} bytes)")
+            }
+            FileError::Io { source, .. } => format!("cannot read the file: {}", reason(&source)),
+            other => other.to_string(),
+        };
+        Self { message, is_missing }
+    }
 }
 
 /// Says an I/O error as other messages are said.

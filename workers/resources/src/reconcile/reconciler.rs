@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Rendered, States};
-use crate::look::{claim, folder, render};
+use crate::look::{claim, context, render};
 use crate::reconcile::held::{Held, Judgement};
 use crate::reconcile::notices::{Bell, State, Told};
 use crate::reconcile::pace::Pace;
@@ -19,7 +19,6 @@ use crate::reconcile::repairs::Repairs;
 use crate::reconcile::said;
 use crate::reconcile::watching::{Signal, any, renewed};
 use crate::reconcile::{Links, Reconcile};
-use crate::resource::CheckContext;
 
 /// What is said of a resource that is mended again and again.
 const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
@@ -204,15 +203,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
         claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Again)?;
+        let context = context(declaration, scope, self.stop.clone());
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {
-            held.opened.see(folder(declaration), scope);
+            held.opened.see(context);
             // Relative paths are others in another folder.
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
         }
-        let context = CheckContext::new(folder(declaration), scope, self.stop.clone());
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
         let failure;

@@ -1,5 +1,6 @@
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
+use crankcase_workers::EntryPath;
 use serde_json::Value;
 
 use crate::attributes::{AttributeError, Attributes, Parameter};
@@ -7,10 +8,6 @@ use crate::declaration::Config;
 use crate::kinds::file::content::ContentFrom;
 use crate::known::{FileRead, Files, KnownConfig};
 use crate::text::shown;
-
-/// The longest path and the longest name in it, in bytes.
-const PATH_LIMIT: usize = 4095;
-const NAME_LIMIT: usize = 255;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter { name: "path", summary: "absolute; one that ends in / is a folder; required" },
@@ -41,51 +38,6 @@ pub(super) enum Principal {
     Name(String),
 }
 
-/// An absolute path without links to itself or its parent, split at its last name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EntryPath {
-    /// The folder that holds the entry.
-    pub(super) parent: PathBuf,
-    /// The entry's name in it.
-    pub(super) name: String,
-    pub(super) is_folder: bool,
-}
-
-impl EntryPath {
-    fn parse(text: &str) -> Result<Self, String> {
-        if !text.starts_with('/') {
-            return Err(format!("{text:?} is not absolute; begin it with /"));
-        }
-        if text.contains('\0') {
-            return Err(format!("{text:?} contains a NUL character"));
-        }
-        if text.len() > PATH_LIMIT || text.split('/').any(|name| name.len() > NAME_LIMIT) {
-            return Err(format!(
-                "it is too long: a path has at most {PATH_LIMIT} bytes, a name {NAME_LIMIT}"
-            ));
-        }
-        let is_dotted = Path::new(text).components().any(|part| part == Component::ParentDir);
-        if is_dotted || text.split('/').any(|name| name == ".") {
-            return Err(format!("{text:?} contains . or ..; write the path without"));
-        }
-        let mut names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
-        let name = names.pop().ok_or("the root folder is always there; name one in it")?.to_owned();
-        let parent = PathBuf::from(format!("/{}", names.join("/")));
-        Ok(Self { parent, name, is_folder: text.ends_with('/') })
-    }
-
-    /// Returns the path without a slash at its end.
-    pub(super) fn full(&self) -> PathBuf {
-        self.parent.join(&self.name)
-    }
-
-    /// Returns the path as a manifest writes it: a folder ends in a slash.
-    pub(super) fn declared(&self) -> String {
-        let slash = if self.is_folder { "/" } else { "" };
-        format!("{}{slash}", self.full().display())
-    }
-}
-
 impl FileConfig {
     pub(super) fn new(config: &Config) -> Result<Self, Vec<AttributeError>> {
         let mut attributes = Attributes::new(config, PARAMETERS);
@@ -114,6 +66,7 @@ pub(super) fn files(known: &KnownConfig<'_>) -> Files {
     let mut files = Files::none();
     files.keeps = known.text("path").and_then(|path| EntryPath::parse(path).ok()).map(|p| p.full());
     files.may_make_any = !known.is_known("path");
+    files.renders_any = !known.is_known("template") || known.text("template").is_some();
     // The content of what is not to exist is not read.
     if !known.is_known("state") || known.text("state") == Some("absent") {
         return files;
@@ -127,7 +80,7 @@ pub(super) fn files(known: &KnownConfig<'_>) -> Files {
 
 fn path(attributes: &mut Attributes<'_>) -> Option<EntryPath> {
     let path = EntryPath::parse(attributes.required_text("path")?);
-    path.map_err(|message| attributes.wrong("path", message)).ok()
+    path.map_err(|err| attributes.wrong("path", err.to_string())).ok()
 }
 
 fn content(attributes: &mut Attributes<'_>) -> Option<(&'static str, ContentFrom)> {
