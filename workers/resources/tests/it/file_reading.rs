@@ -140,7 +140,8 @@ fn a_manifest_tells_what_dependents_use_of_a_state() -> TestResult {
                  dependencies: [log]\n    config:\n      path: /page\n      {uses}\n"
             ),
         )?;
-        let loaded = Site::load(&[site.clone()], &Overrides::default(), Kinds::builtin())?;
+        let loaded =
+            Site::load(std::slice::from_ref(&site), &Overrides::default(), Kinds::builtin())?;
         assert_eq!(loaded.resource("log")?.wanted, expected, "{uses}");
         assert_eq!(loaded.resource("page")?.wanted, Wanted::nothing());
     }

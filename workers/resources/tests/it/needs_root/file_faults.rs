@@ -30,7 +30,7 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let mut unmount = Command::new("umount");
         unmount.arg(self.folder.path());
-        done(unmount).unwrap();
+        done(unmount).expect("what was mounted can be unmounted");
     }
 }
 
@@ -89,7 +89,7 @@ impl Drop for Immutable {
     fn drop(&mut self) {
         let mut change = Command::new("chattr");
         change.arg("-i").arg(&self.path);
-        done(change).unwrap();
+        done(change).expect("what was set can be taken back");
     }
 }
 
