@@ -73,8 +73,9 @@ async fn a_file_of_another_size_than_its_content_is_stale_unread() -> TestResult
     let path = folder.path().join("page");
     File::create(&path)?.set_len(HUGE)?;
 
-    let stale = stale(check(json!({"path": path, "content": "new"}), &[]).await?)?;
+    let stale = stale(check(json!({"path": path, "content": "new"}), &["sha256"]).await?)?;
 
+    assert_eq!(stale.current.as_ref().map(|state| &state["sha256"]), Some(&Value::Null));
     let difference = &stale.differences[0];
     assert_eq!(difference.old, format!("{HUGE} bytes"));
     assert!(difference.new.as_str().is_some_and(|new| new.starts_with("3 bytes, sha256 ")));

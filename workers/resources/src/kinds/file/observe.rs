@@ -30,13 +30,12 @@ impl Wants {
     /// Returns how many bytes of a file are worth reading to its end; `None` for none.
     fn limit(self, size: u64) -> Option<u64> {
         match self.content {
-            _ if self.sha256 => Some(u64::MAX),
             // A file of another size is another one, whatever is in it: it is read to show the
-            // difference, if that can be shown at all.
+            // difference, if that can be shown at all. Some that the kernel makes up say that they
+            // are empty.
             Some(content) if content != size => (size <= KEPT).then_some(KEPT),
-            // Some files that the kernel makes up say that they are empty.
             Some(content) => Some(content.max(KEPT)),
-            None => None,
+            None => self.sha256.then_some(u64::MAX),
         }
     }
 }
@@ -108,8 +107,8 @@ impl Observed {
         }
         let mut size = self.found.size;
         match &self.content {
-            Observable::Unread => {}
-            Observable::Denied(_) => state["sha256"] = Value::Null,
+            Observable::Unread if !self.wants.sha256 => {}
+            Observable::Unread | Observable::Denied(_) => state["sha256"] = Value::Null,
             Observable::Read(digest) => {
                 state["sha256"] = digest.hex().into();
                 size = digest.size;
