@@ -12,10 +12,11 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod why;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use crankcase_status::Client;
+use crankcase_status::{Client, StateDir};
 use tokio::runtime::{Builder, Runtime};
 
 use self::control::Act;
@@ -42,6 +43,11 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Park(args) => runtime()?.block_on(control::run(&global, Act::Park, args)),
         Command::Unpark(args) => runtime()?.block_on(control::run(&global, Act::Unpark, args)),
     }
+}
+
+/// Returns where what runs is on record, by which the next one finds what a killed one has left.
+fn ledger(state_dir: &StateDir) -> PathBuf {
+    state_dir.path().join("processes")
 }
 
 /// Returns what a command that asks the agent runs on.

@@ -3,14 +3,14 @@
 use std::io;
 use std::process::ExitCode;
 
+use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
-use crankcase_resources::ManifestError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
 use crate::command::control::BadReason;
 use crate::print;
-use crate::saved_plan::{HasVars, InvalidPlan, IsSavedPlan, OutOfDate};
+use crate::saved_plan::{HasVars, InvalidPlan, IsPiped, IsSavedPlan, OutOfDate};
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -62,7 +62,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    if error.is::<HasVars>() || error.is::<BadReason>() {
+    if error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<BadReason>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

@@ -12,13 +12,14 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use crankcase_resources::ManifestError;
+use crankcase_manifest::ManifestError;
 
 use crate::cli::{Cli, Format};
 use crate::print::Checked;
 use crate::saved_plan::IsSavedPlan;
 
 fn main() -> ExitCode {
+    crankcase_workers::launch();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::after_parsing(&error),

@@ -4,14 +4,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_resources::{Plan, Problem};
+use crankcase_manifest::Problem;
+use crankcase_resources::Plan;
 use crankcase_workers::{FileError, open_file, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::site_args::SiteArgs;
 
 /// The version of the file's format.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -27,9 +28,8 @@ const HEAD: u64 = 80;
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedPlan {
     crankcase_plan: u32,
-    paths: Vec<PathBuf>,
-    vars: Vec<(String, String)>,
-    var_files: Vec<PathBuf>,
+    /// What it is a plan of, with absolute paths: it may be applied from elsewhere.
+    pub(crate) site: SiteArgs,
     /// A SHA-256 that tells the manifest from one that was changed since.
     digest: String,
     plan: Plan,
@@ -44,6 +44,11 @@ pub(crate) struct OutOfDate;
 #[derive(Debug, thiserror::Error)]
 #[error("a saved plan has the variables that it was made with; leave out --var and --var-file")]
 pub(crate) struct HasVars;
+
+/// A plan was to be saved whose manifest cannot be read again.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot save a plan of a manifest from a pipe: apply could not read it again")]
+pub(crate) struct IsPiped;
 
 /// A file is no plan that can be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -84,10 +89,9 @@ impl IsSavedPlan {
 }
 
 impl SavedPlan {
-    /// Returns the plan of a site whose paths are absolute: it may be applied from elsewhere.
-    pub(crate) fn new(site: &SiteArgs, digest: &str, plan: Plan) -> Self {
-        let SiteArgs { paths, vars, var_files } = site.clone();
-        Self { crankcase_plan: VERSION, paths, vars, var_files, digest: digest.to_owned(), plan }
+    /// Returns the plan of a site whose paths are absolute.
+    pub(crate) fn new(site: SiteArgs, digest: &str, plan: Plan) -> Self {
+        Self { crankcase_plan: VERSION, site, digest: digest.to_owned(), plan }
     }
 
     /// Refuses a manifest or a machine that is not what was planned for.
@@ -137,15 +141,6 @@ impl SavedPlan {
         }
         Ok(Some(saved))
     }
-
-    /// Returns what the plan was made of.
-    pub(crate) fn site(&self) -> SiteArgs {
-        SiteArgs {
-            paths: self.paths.clone(),
-            vars: self.vars.clone(),
-            var_files: self.var_files.clone(),
-        }
-    }
 }
 
 /// Returns whether a file is a saved plan, or a part of one.
@@ -174,7 +169,7 @@ mod tests {
 
     fn saved() -> SavedPlan {
         let site = SiteArgs { paths: Vec::new(), vars: Vec::new(), var_files: Vec::new() };
-        SavedPlan::new(&site, "", Plan { resources: Vec::new() })
+        SavedPlan::new(site, "", Plan { resources: Vec::new() })
     }
 
     #[test]

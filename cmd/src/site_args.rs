@@ -3,14 +3,19 @@
 use std::io;
 use std::path::PathBuf;
 
-use crankcase_resources::{Kinds, Overrides, Site, SiteFiles};
+use crankcase_kinds::builtin;
+use crankcase_manifest::{Overrides, SiteFiles};
+use crankcase_resources::Site;
+use serde::{Deserialize, Serialize};
 
 use crate::saved_plan::IsSavedPlan;
 
 /// Manifests and variables.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct SiteArgs {
-    /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
+    /// Manifests: files, folders of which all *.yaml, *.yml and *.json count, pipes, or - for standard
+    /// input; all are one. In one from a pipe relative paths start at the working directory
     #[arg(required = true, value_name = "SITE")]
     pub(crate) paths: Vec<PathBuf>,
     /// Set a variable that is declared, as a text, or as true or false if it is declared as one;
@@ -26,7 +31,7 @@ impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self) -> SiteFiles {
         let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
-        SiteFiles { paths: self.paths.clone(), overrides, kinds: Kinds::builtin() }
+        SiteFiles { paths: self.paths.clone(), overrides, kinds: builtin() }
     }
 
     /// Returns the same with paths that hold in every folder.
@@ -35,7 +40,12 @@ impl SiteArgs {
             paths.iter().map(std::path::absolute).collect()
         };
         Ok(Self {
-            paths: absolute(&self.paths)?,
+            // Standard input is in no folder.
+            paths: if self.paths.iter().any(|path| path == "-") {
+                self.paths.clone()
+            } else {
+                absolute(&self.paths)?
+            },
             vars: self.vars.clone(),
             var_files: absolute(&self.var_files)?,
         })

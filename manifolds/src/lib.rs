@@ -8,8 +8,8 @@
 //!
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
 //! A [`Housing`] is put around any manifold: it says when its workers may run, and what their errors
-//! mean. With the feature `resources`, the module `site` keeps the resources of a manifest as it
-//! declares them, and `source` loads it again when it changes.
+//! mean. With the feature `resources`, the module `site` keeps resources as they are declared; with
+//! the feature `manifest`, `source` loads them from a manifest, again when it changes.
 //!
 //! A daemon needs this crate and no other of Crankcase: the [`engine`], the [`workers`] and the
 //! [`status`] socket are here too.
@@ -61,11 +61,13 @@ pub mod process;
 pub mod runner;
 #[cfg(feature = "resources")]
 pub mod site;
-#[cfg(feature = "resources")]
+#[cfg(feature = "manifest")]
 pub mod source;
 pub mod value;
 
 pub use crankcase_engine as engine;
+#[cfg(feature = "manifest")]
+pub use crankcase_manifest as manifest;
 #[cfg(feature = "resources")]
 pub use crankcase_resources as resources;
 pub use crankcase_status as status;

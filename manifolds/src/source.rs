@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
-use crankcase_resources::{Site, SiteFiles, SiteSource};
+use crankcase_manifest::{SiteFiles, SiteSource};
+use crankcase_resources::Site;
 use crankcase_workers::{SignalHandle, Watches};
 use tokio::sync::watch;
 

@@ -1,12 +1,6 @@
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use crankcase_engine::Manifold;
-use crankcase_engine::input::Inputs;
-use crankcase_engine::manifold::Offers;
 use parking_lot::Mutex;
-
-use crate::script::Script;
 
 /// Records what workers do, in the order in which they do it.
 ///
@@ -43,26 +37,6 @@ impl Journal {
     /// Returns an empty journal.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// Returns a manifold whose workers run until they are told to stop, and write into this
-    /// journal. It offers its generation as a `u32`.
-    pub fn manifold<I>(&self, inputs: I) -> Manifold
-    where
-        I: Inputs,
-        I::Values: Debug,
-    {
-        Script::new().recorded_in(self).manifold(inputs)
-    }
-
-    /// Returns a manifold like that of [`manifold`](Self::manifold) that offers these values, a tuple
-    /// of up to eight; see [`Script::offering`].
-    pub fn offering<O, I>(&self, values: O, inputs: I) -> Manifold
-    where
-        O: Offers + Clone + Sync,
-        I: Inputs,
-    {
-        Script::new().recorded_in(self).offering(values, inputs)
     }
 
     /// Writes a line of the test's own.

@@ -250,6 +250,28 @@ impl Script {
     }
 }
 
+impl Journal {
+    /// Returns a manifold whose workers run until they are told to stop, and write into this
+    /// journal. It offers its generation as a `u32`.
+    pub fn manifold<I>(&self, inputs: I) -> Manifold
+    where
+        I: Inputs,
+        I::Values: Debug,
+    {
+        Script::new().recorded_in(self).manifold(inputs)
+    }
+
+    /// Returns a manifold like that of [`manifold`](Self::manifold) that offers these values, a tuple
+    /// of up to eight; see [`Script::offering`].
+    pub fn offering<O, I>(&self, values: O, inputs: I) -> Manifold
+    where
+        O: Offers + Clone + Sync,
+        I: Inputs,
+    {
+        Script::new().recorded_in(self).offering(values, inputs)
+    }
+}
+
 impl Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Script").finish_non_exhaustive()

@@ -11,7 +11,7 @@ use crate::{exit, print};
 /// Which graph is shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Manifests whose resources are shown: files, or folders
+    /// Manifests whose resources are shown: files, folders, pipes, or - for standard input
     #[arg(value_name = "SITE", required_unless_present = "live", conflicts_with = "live")]
     paths: Vec<PathBuf>,
     /// Set a variable of the manifests, as a text, or as true or false if it is declared as one

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crankcase_status::wire::{Graph, GraphNode, Graphs};
+use crankcase_status::wire::{Graph, GraphNode, Graphs, WorkerState};
 
 use super::one_line;
 use crate::command::graph::{SiteEdge, SiteGraph, SiteNode};
@@ -38,7 +38,7 @@ fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  subgraph cluster_{index} {{")?;
     writeln!(out, "    label={}", quoted(&graph.path))?;
     for GraphNode { name, path, state, .. } in &graph.nodes {
-        let label = quoted(&format!("{name}\n{}", state.replace('_', " ")));
+        let label = quoted(&format!("{name}\n{}", state.to_string().replace('_', " ")));
         writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
     }
     for edge in &graph.edges {
@@ -62,11 +62,11 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", one_line(&text))
 }
 
-fn color(state: &str) -> &'static str {
+fn color(state: &WorkerState) -> &'static str {
     match state {
-        "running" | "done" => "palegreen",
-        "backing_off" | "spent" | "stuck" => "salmon",
-        "absent" | "parked" | "missing" => "lightgrey",
+        WorkerState::Running | WorkerState::Done => "palegreen",
+        WorkerState::BackingOff | WorkerState::Spent | WorkerState::Stuck => "salmon",
+        WorkerState::Absent | WorkerState::Parked | WorkerState::Missing => "lightgrey",
         _ => "khaki",
     }
 }

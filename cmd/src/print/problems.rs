@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crankcase_resources::{ManifestError, Problem, Site};
+use crankcase_manifest::{ManifestError, Problem};
+use crankcase_resources::Site;
 use serde::Serialize;
 
 use crate::saved_plan::IsSavedPlan;

@@ -9,6 +9,7 @@ mod keeping;
 mod machine;
 mod needs_root;
 mod once;
+mod pipes;
 mod processes;
 mod refusing;
 mod reloading;

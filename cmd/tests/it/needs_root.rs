@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use tokio::process::Command;
 
 use crate::machine::Machine;
+use crate::processes::expect_told;
 use crate::world::{TestResult, ran};
 
 #[tokio::test]
@@ -27,4 +28,10 @@ async fn a_mode_is_set_without_the_right_to_set_owners() -> TestResult {
     let metadata = std::fs::metadata(&path)?;
     assert_eq!((metadata.mode() & 0o7777, metadata.uid()), (0o640, 65_534));
     Ok(())
+}
+
+#[tokio::test]
+async fn a_command_and_a_program_run_as_their_user_and_group() -> TestResult {
+    let rights = "user: 54321, group: \"12345\", umask: \"077\", limits: {nofile: 32, core: 0}";
+    expect_told(rights, &["54321", "12345", "0077", "32", "0"]).await
 }

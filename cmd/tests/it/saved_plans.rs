@@ -147,8 +147,8 @@ async fn a_saved_plan_that_was_spoiled_is_invalid_input() -> TestResult {
 
     for spoiled in [
         text[..text.len() / 2].to_owned(),
-        text.replace("\"crankcase_plan\": 2", "\"crankcase_plan\": 999"),
-        text.replace("\"crankcase_plan\": 2", "\"crankcase_plan\": \"x\""),
+        text.replace("\"crankcase_plan\": 3", "\"crankcase_plan\": 999"),
+        text.replace("\"crankcase_plan\": 3", "\"crankcase_plan\": \"x\""),
         text.replace("\"paths\"", "\"pats\""),
     ] {
         machine.write("plan", &spoiled)?;

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +6,7 @@ use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
 use crankcase_resources::{
-    Claims, Declaration, Links, Notices, PROCESS, Program, Reconcile, State, reconcile,
+    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile,
 };
 use crankcase_workers::Watches;
 use serde_json::json;
@@ -26,30 +25,32 @@ pub(super) struct Resource {
     pub(super) declaration: watch::Receiver<Arc<Declaration>>,
     pub(super) setting: Reconcile,
     pub(super) watches: Live<Watches>,
-    pub(super) notices: Notices,
+    pub(super) board: Board,
     pub(super) claims: Claims,
     pub(super) program: Program,
 }
 
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
+///
+/// The dependencies are inputs for the order and for what is said of it. Their states come by way of
+/// the board, with the notifications that belong to them.
 pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let declaration = Arc::clone(&resource.declaration.borrow());
-    let uses = declaration.dependencies.iter();
-    let states = uses
-        .map(|used| {
-            Ok((used.alias.clone(), Name::<State>::parse(&used.resource)?.live().required()))
-        })
-        .collect::<Result<BTreeMap<String, LatestInput<State>>, NameError>>()?;
+    let states = declaration
+        .needs()
+        .map(|(name, _)| Ok(Name::<State>::parse(name)?.live().required()))
+        .collect::<Result<Vec<LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
     let manifold = builder.run_with(
         resource,
-        |resource, states: BTreeMap<String, Latest<State>>, up: Up<(Changing<State>,)>| async move {
-            let Resource { declaration, setting, watches, notices, claims, program } = resource;
+        |resource, _: Vec<Latest<State>>, up: Up<(Changing<State>,)>| async move {
+            let Resource { declaration, setting, watches, board, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let reported = program.clone();
-            let is_program = declaration.borrow().kind == PROCESS;
+            let kind = setting.kinds.get(&declaration.borrow().kind).cloned();
+            let is_program = kind.is_ok_and(|kind| kind.is_supervised());
             let offer = move |state| {
                 // A program of another kind was started when it is up.
                 let up = if is_program || reported.status().is_some() {
@@ -59,8 +60,7 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
                 };
                 drop(up.ready((Changing::new(state),)));
             };
-            let links =
-                Links { declaration, states, watches, notices, claims, program, health, journal };
+            let links = Links { declaration, watches, board, claims, program, health, journal };
             reconcile(setting, links, offer, stop).await
         },
     );

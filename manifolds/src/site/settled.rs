@@ -8,7 +8,7 @@ use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Latest, Manifold, Name, Notice, Report, WorkerReport,
     WorkerState,
 };
-use crankcase_resources::{Activity, PROCESS, Site};
+use crankcase_resources::{Activity, Site};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -90,7 +90,8 @@ async fn settled(
 /// Returns the names of the resources whose programs are kept running.
 fn programs(site: &Site) -> impl Iterator<Item = &str> {
     let declared = site.declarations().iter();
-    let programs = declared.filter(|declared| declared.kind == PROCESS && !declared.noop);
+    let is_program = |kind: &str| site.kinds().get(kind).is_ok_and(|kind| kind.is_supervised());
+    let programs = declared.filter(move |declared| !declared.noop && is_program(&declared.kind));
     programs.map(|declared| &*declared.name)
 }
 
@@ -111,11 +112,11 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
 }
 
 /// Whether every resource of the site is there, and has nothing more to say until something changes.
-fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<String>) -> bool {
+fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<Arc<str>>) -> bool {
     let mut names = site.declarations().iter().map(|declaration| &declaration.name);
     names.all(|name| {
         let worker = report.workers.get(name);
-        worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name)))
+        worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name.as_str())))
     })
 }
 
@@ -134,15 +135,4 @@ fn has_said_all(worker: &WorkerReport, is_at_work: bool) -> bool {
         | WorkerState::Parked => true,
         _ => false,
     }
-}
-
-/// Returns whether anything in a report, or in the engines among its workers, is in trouble.
-pub fn has_trouble(report: &Report) -> bool {
-    report.workers.values().any(|worker| {
-        let nested = match &worker.report {
-            Some(Detail::Engine(nested)) => has_trouble(nested),
-            _ => false,
-        };
-        nested || !worker.is_well()
-    })
 }

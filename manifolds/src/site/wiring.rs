@@ -1,8 +1,8 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
-use crankcase_resources::{Activity, Claims, Declaration, Notices, Program, Site, State};
+use crankcase_resources::{Activity, Board, Claims, Declaration, Program, Site, State};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -14,7 +14,7 @@ use super::resource::{self, Resource};
 pub(super) struct Wiring {
     config: Config,
     watches: Live<Watches>,
-    notices: Notices,
+    board: Board,
     claims: Claims,
     installed: BTreeMap<String, Installed>,
 }
@@ -31,13 +31,13 @@ struct Installed {
 
 impl Wiring {
     pub(super) fn new(config: Config, watches: Live<Watches>) -> Self {
-        let (notices, claims) = (Notices::default(), Claims::default());
-        Self { config, watches, notices, claims, installed: BTreeMap::new() }
+        let (board, claims) = (Board::default(), Claims::default());
+        Self { config, watches, board, claims, installed: BTreeMap::new() }
     }
 
     /// Returns which resources are at work.
     pub(super) fn activity(&self) -> Activity {
-        self.notices.activity()
+        self.board.activity()
     }
 
     /// Returns the change that makes the engine's resources those of a site, as one group.
@@ -46,7 +46,7 @@ impl Wiring {
     ///
     /// When a resource has a name that no manifold can have; that of a loaded site never has.
     pub(super) fn change(&mut self, site: &Site) -> Result<Change, NameError> {
-        self.notices.connect(site.declarations());
+        self.board.connect(site.declarations());
         self.claims.connect(site.declarations());
         let mut change = Change::new();
         let mut before = std::mem::take(&mut self.installed);
@@ -67,7 +67,7 @@ impl Wiring {
                         declaration: receiver,
                         setting: self.config.reconcile(site.kinds()),
                         watches: self.watches.clone(),
-                        notices: self.notices.clone(),
+                        board: self.board.clone(),
                         claims: self.claims.clone(),
                         program: Program::default(),
                     };
@@ -80,21 +80,35 @@ impl Wiring {
         Ok(before.values().fold(change, |change, gone| change.uninstall(gone.name.clone())))
     }
 
-    /// Hands their new declarations to the resources that were left in place.
+    /// Hands their new declarations to the resources that were left in place. None of them makes use
+    /// of its own before all have theirs.
     pub(super) fn hand_over(&mut self) {
-        for installed in self.installed.values_mut() {
-            if let Some(declaration) = installed.next.take() {
-                installed.declaration.send_replace(declaration);
+        let handed: Vec<_> = self
+            .installed
+            .iter_mut()
+            .filter_map(|(name, installed)| {
+                let next = installed.next.take()?;
+                Some((name.as_str(), &installed.declaration, next))
+            })
+            .collect();
+        let names: Vec<&str> = handed.iter().map(|(name, ..)| *name).collect();
+        self.board.renew(names, || {
+            for (_, declaration, next) in handed {
+                declaration.send_replace(next);
             }
-        }
+        });
     }
 }
 
-/// Returns whether a worker can go on with another declaration.
+/// Returns whether a worker can go on with another declaration: its inputs are still there. One that
+/// is only ordered after more resources than before goes on; the board has that order.
 fn is_same(old: &Declaration, new: &Declaration) -> bool {
     let uses = |declaration: &Declaration| -> Vec<(String, String)> {
         let uses = declaration.dependencies.iter();
         uses.map(|used| (used.alias.clone(), used.resource.clone())).collect()
     };
-    old.kind == new.kind && uses(old) == uses(new)
+    let needs: HashSet<&str> = new.needs().map(|(name, _)| name).collect();
+    old.kind == new.kind
+        && uses(old) == uses(new)
+        && old.needs().all(|(name, _)| needs.contains(name))
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Engine, Manifold, Name};
+use crankcase_kinds::builtin;
+use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, site};
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Kinds,
-    Overrides, Parameter, Resource, Site, Stale, Watch,
+    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Parameter,
+    Resource, Site, Stale, Watch,
 };
 use crankcase_testing::{Broken, Mode, Notes, Setup, Simulation, Tally};
 use crankcase_workers::{SignalCounts, SignalHandle, Watcher, WatcherConfig, Watches};
@@ -242,10 +244,10 @@ impl Manifests {
     }
 
     fn sites(&self, machine: &Machine) -> Vec<Arc<Site>> {
-        let kinds = Kinds::builtin().with(Arc::new(machine.clone()));
+        let kinds = builtin().with(Arc::new(machine.clone()));
         let load = |index| {
             let path = self.0.path().join(format!("{index}.yaml"));
-            let site = Site::load(&[path], &Overrides::default(), kinds.clone());
+            let site = SiteFiles::new(vec![path], kinds.clone()).load();
             Arc::new(site.expect("the manifest is right"))
         };
         (0..MANIFESTS.len()).map(load).collect()

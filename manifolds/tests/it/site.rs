@@ -2,6 +2,7 @@
 
 mod double;
 mod drift;
+mod held_back;
 mod machine;
 mod process;
 mod repairs;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Latest, Manifold, Name};
+use crankcase_kinds::builtin;
+use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, file_watch, source};
-use crankcase_resources::{
-    AttributeError, Config, Kind, Kinds, Overrides, Parameter, Resource, Site, SiteFiles,
-};
+use crankcase_resources::{AttributeError, Config, Kind, Parameter, Resource, Site};
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{Signals, WatcherConfig, Watches};
 use rustix::process::{Signal, getpid, kill_process};
@@ -42,7 +42,7 @@ impl Kept {
         let path = folder.path().join("site.yaml");
         fs::write(&path, "resources: {old: {type: noop}}")?;
         let paths = vec![folder.path().join(of)];
-        let files = SiteFiles { paths, overrides: Overrides::default(), kinds: Kinds::builtin() };
+        let files = SiteFiles::new(paths, builtin());
         let engine = Engine::builder().seed(0).build()?;
         let signals = Signals::new()?;
         engine.provide(SIGNALS, signals.handle()).await?;
@@ -177,7 +177,7 @@ impl Kind for Editing {
             fs::write(&self.source, "content").expect("the test's folder is there");
             fs::write(&self.manifest, self.text).expect("the test's folder is there");
         }
-        let kinds = Kinds::builtin();
+        let kinds = builtin();
         kinds.get("noop").expect("it is built in").validate(config)
     }
 }
@@ -208,7 +208,7 @@ async fn an_edit_is_not_missed_while_a_manifest_is_loaded_for_a_file_beside_it()
 -> Result<(), Box<dyn Error>> {
     let mut kept = Kept::new("site.yaml").await?;
     let (source, is_due) = (kept.folder.path().join("source"), Arc::new(AtomicBool::new(false)));
-    kept.files.kinds = Kinds::builtin().with(Arc::new(Editing {
+    kept.files.kinds = builtin().with(Arc::new(Editing {
         manifest: kept.path.clone(),
         text: "resources: {new: {type: noop}}",
         source: source.clone(),

@@ -2,6 +2,7 @@
 //! nothing of how an engine works.
 
 mod compare;
+mod next;
 mod order;
 mod places;
 mod rest;
@@ -17,8 +18,8 @@ use crankcase_engine::{EventKind, Policy};
 pub(super) use seat::{Need, Phase, Seat};
 
 use super::trace::About;
+use next::{Next, Rest};
 use places::Places;
-use rest::{Next, Rest};
 use status::Known;
 pub(super) use wave::Bounced;
 

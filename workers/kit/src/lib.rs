@@ -72,6 +72,7 @@ mod moment;
 mod owned;
 mod periodic;
 mod printable;
+mod proc_mount;
 mod process;
 mod readiness;
 mod runner;
@@ -103,9 +104,10 @@ pub use left_behind::LeftBehind;
 pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use printable::is_unprintable;
+pub use proc_mount::explain_proc;
 pub use process::{
-    Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
-    ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
+    Fate, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig, ProcessEnd, ProcessError,
+    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers, launch,
 };
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,

@@ -6,10 +6,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::declaration::Config;
+use crate::params::Wrong;
 use crate::text::{cut, nearest, shown};
 
-/// The longest grace of a command. Under `run` a resource has a little more than that to end.
-pub(crate) const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
+/// The longest grace of a command: 5 minutes. Under `run` a resource has a little more than that to
+/// end.
+pub const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// One attribute that a kind's config may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -37,8 +39,13 @@ pub struct AttributeError {
 impl AttributeError {
     /// Returns an error that names no value.
     pub fn new(attribute: &str, message: String) -> Self {
-        let attribute = attribute.to_owned();
-        Self { attribute, message, value: None, suggestion: None }
+        Self::of(attribute, message.into())
+    }
+
+    /// Returns the error of an attribute with this value.
+    pub fn of(attribute: &str, wrong: Wrong) -> Self {
+        let Wrong { message, value, suggestion } = wrong;
+        Self { attribute: attribute.to_owned(), message, value, suggestion }
     }
 }
 
@@ -231,8 +238,9 @@ impl<'a> Attributes<'a> {
         (texts.len() == map.len()).then_some(texts)
     }
 
-    /// Returns the attributes that are none of the kind's.
-    pub(crate) fn into_errors(self) -> Vec<AttributeError> {
+    /// Returns what was wrong so far: of a reader that was just made, the attributes that are not
+    /// among the parameters.
+    pub fn into_errors(self) -> Vec<AttributeError> {
         self.errors
     }
 

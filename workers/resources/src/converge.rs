@@ -24,6 +24,8 @@ pub(crate) struct Progress {
     pub(crate) steps: Steps,
     pub(crate) differences: Vec<Difference>,
     pub(crate) state: SeenState,
+    /// Whether the last look has failed.
+    pub(crate) cannot_look: bool,
     /// The dependencies, by alias, without whose states it cannot go on.
     pub(crate) unknown: Vec<String>,
 }
@@ -38,7 +40,7 @@ impl Progress {
 impl Convergence<'_> {
     /// Goes on to the end, or to what stops it.
     pub(crate) async fn run(&self, progress: &mut Progress) -> Result<Outcome, Outcome> {
-        let state = match self.check().await? {
+        let state = match self.check(progress).await? {
             Check::RunOnly(state) => {
                 progress.state = SeenState::Known(state);
                 return Ok(Outcome::RunOnly);
@@ -48,7 +50,7 @@ impl Convergence<'_> {
             Check::Stale(stale) => {
                 progress.differences = stale.differences;
                 self.halting.run(stale.actions, &mut progress.steps).await?;
-                self.verify().await?
+                self.verify(progress).await?
             }
             Check::Valid(state) => state,
         };
@@ -58,13 +60,15 @@ impl Convergence<'_> {
         Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
     }
 
-    async fn check(&self) -> Result<Check, Outcome> {
-        self.opened.check().await.map_err(|err| cannot_look(self.halting, err))
+    async fn check(&self, progress: &mut Progress) -> Result<Check, Outcome> {
+        let check = self.opened.check().await;
+        progress.cannot_look = check.is_err();
+        check.map_err(|err| cannot_look(self.halting, err))
     }
 
     /// Looks again after a change; the resource must be valid now.
-    async fn verify(&self) -> Result<Value, Outcome> {
-        match self.check().await? {
+    async fn verify(&self, progress: &mut Progress) -> Result<Value, Outcome> {
+        match self.check(progress).await? {
             Check::Valid(state) | Check::RunOnly(state) => Ok(state),
             Check::Unknown(aliases) => Err(failed(not_known(&aliases))),
             Check::Stale(stale) => Err(failed(format!(
@@ -83,7 +87,7 @@ impl Convergence<'_> {
             return Ok(None);
         };
         self.halting.run(vec![action], &mut progress.steps).await?;
-        self.verify().await.map(Some)
+        self.verify(progress).await.map(Some)
     }
 }
 

@@ -6,11 +6,13 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::claim::Claim;
 
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
@@ -26,7 +28,9 @@ pub struct Declaration {
     pub name: String,
     /// The type as written: a bare word for a built-in kind.
     pub kind: String,
-    /// Where in which file the declaration begins.
+    /// The folder in which relative paths of the config start; absolute.
+    pub folder: PathBuf,
+    /// Where in which file the declaration begins, for messages.
     pub place: Place,
     /// The config with its expressions.
     pub config: Arc<dyn Render>,
@@ -36,18 +40,64 @@ pub struct Declaration {
     pub notify: Vec<String>,
     /// Whether the resource is only ever checked, never changed.
     pub noop: bool,
-    /// The path that the resource keeps, if that was known when its manifest was loaded.
-    pub keeps: Option<PathBuf>,
+    /// What the resource keeps, makes and needs, as far as that was known when it was declared.
+    pub claims: Vec<Claim>,
+    /// Whether all of that was known.
+    pub is_claimed: bool,
+    /// Whether it has automatic edges, to those that make what it needs; it has by default.
+    pub has_automatic_edges: bool,
+    /// Those edges.
+    pub automatic: Vec<Automatic>,
+    /// Those that it does not have, because each would close a cycle.
+    pub left_out: Vec<Automatic>,
     /// What the resource's dependents use of its state.
     pub wanted: Wanted,
 }
 
+/// An edge that nobody has declared: a resource comes after one that makes what it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Automatic {
+    /// The name of the resource that comes first.
+    pub resource: String,
+    /// What its change means to the one that comes after.
+    pub on_change: OnChange,
+    /// Why the edge is there, as a text.
+    pub because: String,
+}
+
 impl Declaration {
     /// Returns a declaration that uses and notifies nothing, and whose state is wanted as a whole.
-    pub fn new(name: String, kind: String, place: Place, config: Arc<dyn Render>) -> Self {
-        let (dependencies, notify) = (Vec::new(), Vec::new());
-        let (noop, keeps, wanted) = (false, None, Wanted::Whole);
-        Self { name, kind, place, config, dependencies, notify, noop, keeps, wanted }
+    pub fn new(
+        name: String,
+        kind: String,
+        folder: PathBuf,
+        place: Place,
+        config: Arc<dyn Render>,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            folder,
+            place,
+            config,
+            dependencies: Vec::new(),
+            notify: Vec::new(),
+            noop: false,
+            claims: Vec::new(),
+            is_claimed: false,
+            has_automatic_edges: true,
+            automatic: Vec::new(),
+            left_out: Vec::new(),
+            wanted: Wanted::Whole,
+        }
+    }
+
+    /// Returns the names of all resources that it depends on, declared or not, with what their change
+    /// means.
+    pub fn needs(&self) -> impl Iterator<Item = (&str, OnChange)> {
+        let declared =
+            self.dependencies.iter().map(|used| (used.resource.as_str(), used.on_change));
+        declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies
@@ -55,7 +105,7 @@ impl Declaration {
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop, &self.wanted)
             == (&other.name, &other.kind, other.noop, &other.wanted)
-            && self.place.file.parent() == other.place.file.parent()
+            && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
     }
@@ -176,7 +226,7 @@ pub trait Scope: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
-    fn render_text(&self, path: &std::path::Path, text: &str) -> Result<String, RenderError>;
+    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError>;
 
     /// Returns the aliases that a template's text uses and whose state is not known yet.
     ///

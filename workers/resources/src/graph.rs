@@ -57,9 +57,8 @@ impl Graph {
         let index = index(declarations)?;
         let mut edges = Edges::new(declarations.len());
         for (node, declaration) in declarations.iter().enumerate() {
-            for dependency in &declaration.dependencies {
-                let used = find(&index, declaration, &dependency.resource)?;
-                edges.depends(node, used, dependency.on_change);
+            for (used, on_change) in declaration.needs() {
+                edges.depends(node, find(&index, declaration, used)?, on_change);
             }
             for notified in &declaration.notify {
                 edges.notifies(node, find(&index, declaration, notified)?);
@@ -72,8 +71,13 @@ impl Graph {
         })
     }
 
-    /// Makes a graph of its edges. The error is the paths of cycles.
-    pub(crate) fn from_edges(edges: Edges) -> Result<Self, Vec<Vec<usize>>> {
+    /// Makes a graph of its edges.
+    ///
+    /// # Errors
+    ///
+    /// When there are cycles: up to 20 paths of nodes, each followed by one that it needs; the first
+    /// of a path is also its last.
+    pub fn from_edges(edges: Edges) -> Result<Self, Vec<Vec<usize>>> {
         let Edges { mut inputs, mut notifiers } = edges;
         for nodes in inputs.iter_mut().chain(&mut notifiers) {
             nodes.sort_unstable();
@@ -123,21 +127,25 @@ impl Graph {
     }
 }
 
-/// What a graph is made of.
+/// What a graph is made of: who needs whom, among nodes by number.
 #[derive(Debug)]
-pub(crate) struct Edges {
+pub struct Edges {
     inputs: Vec<Vec<usize>>,
     notifiers: Vec<Vec<usize>>,
 }
 
 impl Edges {
     /// Returns no edges between this many nodes.
-    pub(crate) fn new(nodes: usize) -> Self {
+    pub fn new(nodes: usize) -> Self {
         Self { inputs: vec![Vec::new(); nodes], notifiers: vec![Vec::new(); nodes] }
     }
 
     /// Adds that a node depends on another.
-    pub(crate) fn depends(&mut self, node: usize, used: usize, on_change: OnChange) {
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node.
+    pub fn depends(&mut self, node: usize, used: usize, on_change: OnChange) {
         self.inputs[node].push(used);
         if on_change == OnChange::Notify {
             self.notifiers[node].push(used);
@@ -145,7 +153,11 @@ impl Edges {
     }
 
     /// Adds that a node notifies another.
-    pub(crate) fn notifies(&mut self, node: usize, notified: usize) {
+    ///
+    /// # Panics
+    ///
+    /// When there is no such node.
+    pub fn notifies(&mut self, node: usize, notified: usize) {
         self.inputs[notified].push(node);
         self.notifiers[notified].push(node);
     }

@@ -1,33 +1,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::attributes::AttributeError;
+use crate::caught::caught;
+use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;
 use crate::text::nearest;
 
-mod command;
-mod exec;
-mod file;
-mod noop;
-mod print;
-pub(crate) mod process;
-
-/// The kinds that a manifest may use, by name.
+/// The kinds that a manifest may use, by name. Without any at first.
 #[derive(Debug, Clone, Default)]
 pub struct Kinds {
     kinds: BTreeMap<String, Arc<dyn Kind>>,
 }
 
 impl Kinds {
-    /// Returns the built-in kinds.
-    pub fn builtin() -> Self {
-        Self::default()
-            .with(Arc::new(exec::Exec))
-            .with(Arc::new(file::File))
-            .with(Arc::new(noop::Noop))
-            .with(Arc::new(print::Print))
-            .with(Arc::new(process::Process))
-    }
-
     /// Adds a kind, in place of one with the same name.
     #[must_use]
     pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {
@@ -52,6 +38,17 @@ impl Kinds {
                 || format!("there are {}", self.names().collect::<Vec<_>>().join(", ")),
                 |nearest| format!("did you mean \"{nearest}\"?"),
             ),
+        })
+    }
+
+    /// Returns what a kind says of a config, and of one without a kind what is known anyway. That
+    /// the kind panicked is an error of the config.
+    pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> Judged {
+        let Ok(kind) = self.get(kind) else { return Judged::default() };
+        let judged = caught(|| Judged { errors: kind.judge(known), claimed: kind.claims(known) });
+        judged.unwrap_or_else(|panicked| {
+            let error = AttributeError::new("config", format!("its kind {panicked}"));
+            Judged { errors: vec![error], ..Judged::default() }
         })
     }
 }

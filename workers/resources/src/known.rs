@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use crate::attributes::AttributeError;
+use crate::claim::Claim;
 use crate::declaration::Config;
 
 /// A config as far as it is known while its manifest is loaded.
@@ -36,13 +37,14 @@ impl KnownConfig<'_> {
     }
 }
 
-/// What a resource has to do with files, as far as that is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a resource keeps, makes, needs and reads, as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Files {
-    /// The absolute path that the resource keeps, and that no other may; without a slash at its
-    /// end.
-    pub keeps: Option<PathBuf>,
+pub struct Claimed {
+    /// What it keeps, makes and needs.
+    pub claims: Vec<Claim>,
+    /// Whether more becomes known later.
+    pub is_open: bool,
     /// The files that it reads.
     pub reads: Vec<FileRead>,
     /// Whether it may make files that are not named here, such as those that others read.
@@ -52,20 +54,15 @@ pub struct Files {
     pub renders_any: bool,
 }
 
-impl Files {
-    /// Returns the files of a resource that keeps and reads none.
-    pub fn none() -> Self {
-        Self { keeps: None, reads: Vec::new(), may_make_any: false, renders_any: false }
+impl Claimed {
+    /// Returns what a resource claims of which nothing is known.
+    pub fn unknown() -> Self {
+        Self { is_open: true, may_make_any: true, renders_any: true, ..Self::default() }
     }
 
-    /// Returns the files of a resource that runs a command: it may make any, and renders none.
-    pub fn of_command() -> Self {
-        Self { may_make_any: true, ..Self::none() }
-    }
-
-    /// Returns the files of a resource of which nothing is known.
-    pub fn any() -> Self {
-        Self { renders_any: true, ..Self::of_command() }
+    /// Returns these claims.
+    pub fn of(claims: Vec<Claim>) -> Self {
+        Self { claims, ..Self::default() }
     }
 }
 
@@ -80,16 +77,19 @@ pub struct FileRead {
     pub is_template: bool,
 }
 
-/// What a kind says of a config before anything is looked at.
+/// What a kind says of a config before anything is looked at; see
+/// [`Kinds::judge`](crate::Kinds::judge).
 #[derive(Debug)]
-pub(crate) struct Judged {
-    pub(crate) errors: Vec<AttributeError>,
-    pub(crate) files: Files,
+pub struct Judged {
+    /// What is wrong with the config.
+    pub errors: Vec<AttributeError>,
+    /// What the resource keeps, makes, needs and reads.
+    pub claimed: Claimed,
 }
 
 /// What is known where there is no kind to ask.
 impl Default for Judged {
     fn default() -> Self {
-        Self { errors: Vec::new(), files: Files::any() }
+        Self { errors: Vec::new(), claimed: Claimed::unknown() }
     }
 }

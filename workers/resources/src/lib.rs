@@ -1,10 +1,19 @@
-//! Resources that check, plan, apply and watch, and the manifest that declares them.
+//! Resources that check, plan, apply and watch.
+//!
+//! This is the core. What is declared comes from a front such as `crankcase-manifest`, which makes
+//! [`Declaration`]s, and the [`Kind`]s come from other crates, such as `crankcase-kinds`: the core
+//! knows no file format and no kind.
+
+// The derives name the crate as its users do.
+extern crate self as crankcase_resources;
+
 mod account;
 mod action;
 mod apply;
 mod attributes;
-mod blocking;
+mod automatic;
 mod caught;
+mod claim;
 mod claims;
 mod converge;
 mod declaration;
@@ -12,35 +21,44 @@ mod graph;
 mod kinds;
 mod known;
 mod look;
-mod manifest;
+mod params;
 mod plan;
 mod progress;
 mod reconcile;
 mod resource;
 mod site;
-mod source;
 mod text;
 mod walk;
 
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
-pub use attributes::{AttributeError, Attributes, Parameter};
-pub use claims::Claims;
+pub use attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
+pub use automatic::{Conflict, conflicts, connect};
+pub use claim::{Claim, PATH, Role};
+pub use claims::{Claims, already_kept};
+pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
-    Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
-    Rendered, Scope, States, Wanted,
+    Automatic, Config, Declaration, Dependency, DependencyState, OnChange, Place, Render,
+    RenderError, Rendered, Scope, States, Wanted,
 };
-pub use graph::{Graph, GraphError};
-pub use kinds::process::PROCESS;
+pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
-pub use known::{FileRead, Files, KnownConfig};
-pub use manifest::{Manifest, ManifestError, Overrides, Problem};
+pub use known::{Claimed, FileRead, Judged, KnownConfig};
+#[doc(hidden)]
+pub use params::absent;
+pub use params::{
+    AbsPath, Actions, Field, Half, Mode, Parameter as TypedParameter, Params, Reader, Secret,
+    Table, Type, Writer, Wrong,
+};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
-    Activity, FULL_LOOK, Links, Notices, Program, ProgramStatus, Reconcile, State, reconcile,
+    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, Watching,
+    reconcile,
 };
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+#[doc(hidden)]
+pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError};
-pub use source::{SiteFiles, SiteSource};
+pub use text::{circle, cut, nearest, printable, shown};

@@ -4,18 +4,21 @@
 //! 1. Whatever wakes the worker only says "look again"; each round works from all that is known
 //!    then.
 //! 2. A path is watched before the resource is checked, so no later change of it is missed.
-//! 3. After a failure the next look waits for the backoff, or for news from other resources; the
-//!    resource's own watches do not shorten it, for a failing action may set them off itself. So it
-//!    is also after many repairs in a row: two resources that want one file otherwise must not keep
-//!    the machine busy.
+//! 3. After a failure the next look waits for the backoff, for a watch, or for news from other
+//!    resources. After many repairs in a row watches do not count: two resources that want one file
+//!    otherwise must not keep the machine busy.
 //! 4. Looks that watches cause and that find nothing to do take a tenth of the time at most: a file
-//!    that is written all the time must not either.
+//!    that is written all the time must not either. One that fails counts as a longer one, for a
+//!    failing action may set off the watches itself.
+//! 5. Nothing is done to a resource while one before it is at work, or one that it depends on has
+//!    failed. It may be looked at.
+//! 6. A look that fails counts only when those that the resource depends on have looked again and are
+//!    as declared: what one of them has not mended yet is no failure of its dependents.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Health, Journal, Latest, Live, Outcome, Stop};
+use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
 use crankcase_workers::{Ledger, ProcessHandle, ProcessStatus, Watches};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -27,15 +30,18 @@ use crate::kinds::Kinds;
 
 use self::reconciler::Reconciler;
 
-pub use self::notices::{Activity, Notices, State};
-pub(crate) use self::watching::{Watching, any};
+pub use self::board::{Activity, Board};
+pub use self::state::State;
+pub use self::watching::Watching;
 
+mod board;
 mod held;
-mod notices;
 mod pace;
 mod reconciler;
 mod repairs;
 mod said;
+mod seat;
+mod state;
 mod supervised;
 mod watching;
 
@@ -53,7 +59,7 @@ pub struct Reconcile {
     /// How often a resource is looked at without a reason; default [`FULL_LOOK`]. It is spread by
     /// the backoff's jitter.
     pub look_every: Duration,
-    /// Where supervised programs are on record; none by default.
+    /// Where supervised programs and commands that run are on record; none by default.
     pub ledger: Option<Ledger>,
     /// Seeds the jitter, together with the resource's name. By default another one each time, so that
     /// hosts that have lost the same server do not come back to it in step.
@@ -74,12 +80,11 @@ impl Reconcile {
 pub struct Links {
     /// What is declared of it. A new declaration has the same name, kind and dependencies.
     pub declaration: watch::Receiver<Arc<Declaration>>,
-    /// The states of its dependencies, by alias.
-    pub states: BTreeMap<String, Latest<State>>,
     /// What tells that files have changed.
     pub watches: Live<Watches>,
-    /// What carries notifications.
-    pub notices: Notices,
+    /// What it and the other resources of its site tell each other. It is to be told of the resource
+    /// before the worker starts, and the worker starts when each dependency has a state on offer.
+    pub board: Board,
     /// Which resource keeps which path.
     pub claims: Claims,
     /// What is known of the program that the resource keeps running, if it keeps one.
@@ -143,7 +148,12 @@ impl Program {
 /// It is checked, changed if need be, and checked again; then it waits until a watched path, the
 /// state of a dependency, its declaration or a notification says that it may be otherwise, and at
 /// the latest for the next full look. A check or an action that fails makes it degraded, with the
-/// reason, and is tried again after a backoff. The state that it had stays on offer.
+/// reason, and is tried again after a backoff, or as soon as one of these says that it may be
+/// otherwise. The state that it had stays on offer.
+///
+/// Nothing is done to it while a resource that it depends on is not as declared: it is degraded then
+/// too, *held back by* that resource, and goes on at once when that one is mended. As long as a
+/// resource before it is at work it waits, and says nothing.
 ///
 /// `offer` is called with a watch of the state when the resource is as declared for the first time.
 ///

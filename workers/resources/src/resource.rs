@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Stop;
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{Ledger, ProcessConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
 use crate::attributes::{AttributeError, Attributes, Parameter};
 use crate::declaration::{Config, Scope, Wanted};
-use crate::known::{Files, KnownConfig};
+use crate::known::{Claimed, KnownConfig};
 
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -20,8 +20,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// A kind of resource: what a manifest names as `type`.
 ///
 /// A kind turns a config into a [`Resource`]; a resource that exists is therefore valid. New
-/// abilities (identities for automatic edges, grouping, reversal, sensitive attributes) come as
-/// further methods with a default.
+/// abilities (grouping, reversal) come as further methods with a default.
 ///
 /// # Guarantees
 ///
@@ -64,13 +63,14 @@ pub trait Kind: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Returns what a resource with this config has to do with files, as far as that is known.
+    /// Returns what a resource with this config keeps, makes, needs and reads, as far as that is known.
     ///
-    /// What one resource keeps no other may, and what is read is looked for while a manifest is
-    /// loaded. By default it may make any file.
-    fn files(&self, known: &KnownConfig<'_>) -> Files {
+    /// What one resource keeps no other may, a resource comes after those that make what it needs, and
+    /// what is read is looked for while a manifest is loaded. What becomes known later is compared
+    /// then, and orders nothing any more. By default nothing is known.
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
         let _ = known;
-        Files::any()
+        Claimed::unknown()
     }
 
     /// Returns whether two configs declare the same resource, so that a new manifest leaves it
@@ -83,6 +83,12 @@ pub trait Kind: fmt::Debug + Send + Sync {
     ///
     /// Apply looks at everything once more before its first action if a kind in use says so.
     fn stops_first(&self) -> bool {
+        false
+    }
+
+    /// Returns whether its resources are programs that `run` supervises; see
+    /// [`Resource::program`].
+    fn is_supervised(&self) -> bool {
         false
     }
 }
@@ -170,7 +176,8 @@ pub trait Resource: fmt::Debug + Send + Sync {
 
     /// Returns the program that `run` supervises for the resource, if it is one.
     ///
-    /// Its name is set by who runs it. Its check is [`Check::RunOnly`].
+    /// Its name is set by who runs it. Its check is [`Check::RunOnly`], and its kind says that it
+    /// [is supervised](Kind::is_supervised).
     fn program(&self) -> Option<&ProcessConfig> {
         None
     }
@@ -183,7 +190,7 @@ pub trait Resource: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CheckContext {
-    /// The folder of the file that declares the resource; relative paths start there.
+    /// The folder in which relative paths of the config start; absolute.
     pub folder: PathBuf,
     /// Renders template files.
     pub scope: Arc<dyn Scope>,
@@ -191,13 +198,16 @@ pub struct CheckContext {
     pub stop: Stop,
     /// What dependents use of the state.
     pub wanted: Wanted,
+    /// Where commands are put on record while they run, to be ended by the next agent if this one is
+    /// killed. Default none.
+    pub ledger: Option<Ledger>,
 }
 
 impl CheckContext {
     /// Returns the context of a resource that is declared in `folder`, and whose state is wanted as
     /// a whole.
     pub fn new(folder: PathBuf, scope: Arc<dyn Scope>, stop: Stop) -> Self {
-        Self { folder, scope, stop, wanted: Wanted::Whole }
+        Self { folder, scope, stop, wanted: Wanted::Whole, ledger: None }
     }
 
     /// Returns whether dependents use an attribute of the state.

@@ -1,72 +1,55 @@
-use std::path::PathBuf;
-
 use crankcase_engine::Stop;
 
 use crate::account::Account;
 use crate::apply::{self, ApplyOptions};
-use crate::attributes::AttributeError;
-use crate::caught::caught;
 use crate::declaration::Declaration;
-use crate::graph::Graph;
+use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
-use crate::known::{Judged, KnownConfig};
-use crate::manifest::{Manifest, ManifestError, Overrides};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::text::nearest;
 
 /// What a machine is to be kept as: declarations that were found valid, and their kinds.
 ///
 /// It is what check makes and plan, apply and run use, so that all refuse the same manifests.
-///
-/// # Examples
-///
-/// ```
-/// use crankcase_resources::{Kinds, Overrides, PlanOptions, Site};
-///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let folder = tempfile::tempdir()?;
-/// let manifest = folder.path().join("site.yaml");
-/// std::fs::write(&manifest, "resources:\n  hello: {type: print, config: {message: hi}}\n")?;
-/// let site = Site::load(&[manifest], &Overrides::default(), Kinds::builtin())?;
-/// let plan = site.plan(&PlanOptions::default()).await;
-/// assert_eq!(plan.changes(), 1);
-/// # Ok(()) }
-/// ```
 #[derive(Debug)]
 pub struct Site {
     declarations: Vec<Declaration>,
     graph: Graph,
     kinds: Kinds,
     digest: String,
+    is_piped: bool,
 }
 
 impl Site {
-    /// Loads a manifest and has each kind judge its configs; nothing is executed.
-    ///
-    /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources
-    /// are judged later, when they are known.
+    /// Returns the site of some declarations. `digest` is another one when they are declared
+    /// otherwise.
     ///
     /// # Errors
     ///
-    /// When anything is wrong, with all that is and its places: the manifest and the attributes
-    /// of its configs alike.
-    pub fn load(
-        paths: &[PathBuf],
-        overrides: &Overrides,
+    /// When a name is there twice or not at all, or there is a cycle.
+    pub fn new(
+        declarations: Vec<Declaration>,
         kinds: Kinds,
-    ) -> Result<Self, ManifestError> {
-        let names: Vec<&str> = kinds.names().collect();
-        let manifest = Manifest::load_judged(paths, overrides, &names, |kind, known| {
-            judge(&kinds, kind, known)
-        })?;
-        let digest = manifest.digest().to_owned();
-        let (declarations, graph) = manifest.into_parts();
-        Ok(Self { declarations, graph, kinds, digest })
+        digest: String,
+    ) -> Result<Self, GraphError> {
+        let graph = Graph::new(&declarations)?;
+        Ok(Self { declarations, graph, kinds, digest, is_piped: false })
     }
 
-    /// Returns what tells its manifest from one that was changed since; see [`Manifest::digest`].
+    /// Says that it came from a pipe, and cannot be loaded again.
+    #[must_use]
+    pub fn piped(self) -> Self {
+        Self { is_piped: true, ..self }
+    }
+
+    /// Returns what tells it from a site that is declared otherwise.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Returns whether it came from a pipe, and cannot be loaded again.
+    pub fn is_piped(&self) -> bool {
+        self.is_piped
     }
 
     /// Returns the resources in the order in which they were written.
@@ -139,14 +122,4 @@ impl PartialEq for Site {
                 (&one.place, &one.notify) == (&other.place, &other.notify) && one.is_equal(other)
             })
     }
-}
-
-/// Returns what a kind says of a config.
-fn judge(kinds: &Kinds, kind: &str, known: &KnownConfig<'_>) -> Judged {
-    let Ok(kind) = kinds.get(kind) else { return Judged::default() };
-    let judged = caught(|| Judged { errors: kind.judge(known), files: kind.files(known) });
-    judged.unwrap_or_else(|panicked| {
-        let error = AttributeError::new("config", format!("its kind {panicked}"));
-        Judged { errors: vec![error], ..Judged::default() }
-    })
 }

@@ -15,7 +15,7 @@ const EXCERPT: usize = 100;
 const MAX_CIRCLE: usize = 20;
 
 /// Returns `text` with what is unprintable escaped, tabs excepted.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
         if is_unprintable(character) && character != '\t' {
@@ -38,13 +38,13 @@ pub(crate) fn excerpt(lines: &[String]) -> (&[String], usize, &[String]) {
     (head, left_out, &rest[left_out..])
 }
 
-/// Returns the value as JSON, cut to what fits into an error.
-pub(crate) fn shown(value: &Value) -> String {
+/// Returns the value as JSON, cut to what fits into an error: 60 characters.
+pub fn shown(value: &Value) -> String {
     cut(&value.to_string())
 }
 
 /// Returns a text, cut to what fits into an error.
-pub(crate) fn cut(text: &str) -> String {
+pub fn cut(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
@@ -57,10 +57,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Returns the candidate that `name` was most likely meant to be, if one is near.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
@@ -69,8 +66,9 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// Writes the path of a circle, the first name of which is also its last, at a bounded length.
-pub(crate) fn circle<S: AsRef<str>>(names: &[S]) -> String {
+/// Writes the path of a circle, the first name of which is also its last: 20 names at most, and how
+/// many more there are.
+pub fn circle<S: AsRef<str>>(names: &[S]) -> String {
     let join = |names: &[S]| names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" -> ");
     match names {
         [start @ .., last] if start.len() > MAX_CIRCLE => {

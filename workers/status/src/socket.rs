@@ -6,14 +6,14 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
-use crankcase_workers::{Folder, replace_file};
+use crankcase_workers::{EntryKind, Folder, replace_file};
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -32,9 +32,6 @@ const SOCKET: &str = "control.sock";
 
 /// The name of the file that says where the socket is, if it is elsewhere.
 const POINTER: &str = "control.path";
-
-/// How long that file may be, in bytes: it holds one path of a socket.
-const MAX_POINTER: u64 = 128;
 
 /// Why the control socket cannot be made or found.
 #[derive(Error)]
@@ -130,8 +127,33 @@ pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
     if fits(&direct) {
         return Ok(direct);
     }
-    let text = Folder::open(&folder)?.read(POINTER, MAX_POINTER)?;
+    read_pointer(&folder)
+}
+
+/// Reads where the socket of a folder is. What is there may be anyone's work: nothing is followed or
+/// waited for, and no more is read than the address of a socket has.
+fn read_pointer(folder: &Path) -> io::Result<PathBuf> {
+    let wrong = |what: &str| io::Error::other(format!("{POINTER} in it {what}"));
+    let folder = Folder::open(folder)?;
+    if folder.look(POINTER)?.is_some_and(|found| found.kind != EntryKind::File) {
+        return Err(wrong("is not a regular file"));
+    }
+    let (file, found) = folder.open_file(POINTER)?;
+    if !may_point(found.user, folder.look_at_itself()?.user, geteuid().as_raw()) {
+        return Err(wrong("belongs to someone else"));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_PATH as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > MAX_PATH {
+        return Err(wrong("is longer than the address of a socket"));
+    }
     Ok(PathBuf::from(OsString::from_vec(text)))
+}
+
+/// Returns whether a user may say where the socket of a folder is: whoever owns the folder, whoever
+/// asks, or root.
+fn may_point(owner: u32, of_folder: u32, own: u32) -> bool {
+    [of_folder, own, 0].contains(&owner)
 }
 
 fn fits(path: &Path) -> bool {
@@ -212,7 +234,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    use super::{listen, place};
+    use super::{listen, may_point, place};
+
+    #[test]
+    fn a_stranger_does_not_say_where_a_socket_is() {
+        let (owner, asker, stranger) = (1000, 1001, 1002);
+        for user in [owner, asker, 0] {
+            assert!(may_point(user, owner, asker), "{user}");
+        }
+        assert!(!may_point(stranger, owner, asker) && !may_point(stranger, 0, 0));
+    }
 
     #[tokio::test]
     async fn nobody_can_connect_before_the_socket_has_its_mode() -> Result<(), Box<dyn Error>> {

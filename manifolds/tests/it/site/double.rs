@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crankcase_kinds::builtin;
 use crankcase_resources::{AttributeError, Config, Kind, Kinds, Parameter, Resource};
 
 /// Returns the built-in kinds, and `double`, of which all resources are this one.
 pub(crate) fn with_double(resource: impl Resource + 'static) -> Kinds {
-    Kinds::builtin().with(Arc::new(Double(Arc::new(resource))))
+    builtin().with(Arc::new(Double(Arc::new(resource))))
 }
 
 #[derive(Debug)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::WorkerState;
-use crankcase_resources::{BoxError, Check, CheckContext, Kinds, Resource, Watch};
+use crankcase_kinds::builtin;
+use crankcase_resources::{BoxError, Check, CheckContext, Resource, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -67,7 +68,7 @@ async fn a_changed_template_is_rendered_anew() -> TestResult {
         folder,
         "vars: {name: Ada}\nresources:\n  page: {type: file, config: {path: '@/page', template: \
          page.j2}}\n",
-        (quick(), Kinds::builtin()),
+        (quick(), builtin()),
     )
     .await?;
     machine.until("page", |text| text == "hello Ada").await?;
@@ -161,7 +162,7 @@ async fn a_template_sees_the_variables_of_another_site() -> TestResult {
     fs::write(folder.path().join("page.j2"), "hello {{ vars.name }}")?;
     let site = "vars: {name: Ada}\nresources:\n  page: {type: file, config: {path: '@/page', \
                 template: page.j2}}\n";
-    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    let machine = Machine::begin(folder, site, (quick(), builtin())).await?;
     machine.until("page", |text| text == "hello Ada").await?;
     machine.running("page").await?;
     let mut events = machine.resources().await?.events();
@@ -280,7 +281,7 @@ async fn resources_that_want_one_file_otherwise_are_told_and_held_back() -> Test
         "resources:\n  one: {type: file, config: {path: '@/page', content: a}}\n  other: {type: \
          file, config: {path: '@/alias/page', content: b}}\n  third: {type: file, config: {path: \
          '@/third', content: right}}\n",
-        (quick(), Kinds::builtin()),
+        (quick(), builtin()),
     )
     .await?;
 
@@ -336,7 +337,7 @@ async fn a_template_that_goes_away_degrades_what_is_made_of_it() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("page.j2"), "one")?;
     let site = "resources:\n  page: {type: file, config: {path: '@/page', template: page.j2}}\n";
-    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    let machine = Machine::begin(folder, site, (quick(), builtin())).await?;
     machine.until("page", |text| text == "one").await?;
 
     fs::remove_file(machine.path("page.j2"))?;
@@ -373,7 +374,7 @@ async fn a_watcher_that_starts_anew_loses_no_drift() -> TestResult {
     let site = "vars: {text: right}\nresources:\n  page: {type: file, config: {path: '@/page', \
                 template: page.j2}}\n  note: {type: file, dependencies: [page], config: {path: \
                 '@/note', content: '{{ page.state.size | string }}'}}\n";
-    let machine = Machine::begin(folder, site, (quick(), Kinds::builtin())).await?;
+    let machine = Machine::begin(folder, site, (quick(), builtin())).await?;
     machine.running("note").await?;
 
     machine.bounce_watcher().await?;

@@ -10,8 +10,10 @@ use std::time::Duration;
 use crankcase_engine::{
     Backoff, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
 };
+use crankcase_kinds::builtin;
+use crankcase_manifest::{ManifestError, SiteFiles};
 use crankcase_manifolds::{file_watch, site};
-use crankcase_resources::{Kinds, ManifestError, Overrides, Site, State};
+use crankcase_resources::{Kinds, Site, State};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -46,7 +48,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// Begins to keep what a manifest declares; `@` in it stands for the folder.
     pub(crate) async fn new(manifest: &str) -> Result<Self, Box<dyn Error>> {
-        Self::with_kinds(manifest, Kinds::builtin()).await
+        Self::with_kinds(manifest, builtin()).await
     }
 
     pub(crate) async fn with_kinds(manifest: &str, kinds: Kinds) -> Result<Self, Box<dyn Error>> {
@@ -69,7 +71,7 @@ impl Machine {
 
     /// Begins without a watcher; resources are looked at all the time.
     pub(crate) async fn unwatched(manifest: &str) -> Result<Self, Box<dyn Error>> {
-        let machine = Self::prepare(tempfile::tempdir()?, Kinds::builtin())?;
+        let machine = Self::prepare(tempfile::tempdir()?, builtin())?;
         let config = machine.config().look_every(Duration::from_millis(1));
         machine.keep(manifest, config).await?;
         Ok(machine)
@@ -110,7 +112,7 @@ impl Machine {
         let path = self.path(name);
         fs::write(&path, self.text(manifest))?;
         let loaded: Result<_, ManifestError> =
-            Site::load(&[path], &Overrides::default(), self.kinds.clone());
+            SiteFiles::new(vec![path], self.kinds.clone()).load();
         Ok(loaded?)
     }
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_engine::{Detail, EventKind};
+use crankcase_kinds::builtin;
 use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Config, Kind, Kinds, Parameter, Resource,
+    AttributeError, BoxError, Check, CheckContext, Config, Kind, Parameter, Resource,
 };
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
@@ -43,9 +44,13 @@ impl Kind for Counted {
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let kinds = Kinds::builtin();
+        let kinds = builtin();
         let kind = kinds.get("process").expect("it is built in");
         Ok(Arc::new(Server { server: kind.validate(config)?, checks: self.checks.clone() }))
+    }
+
+    fn is_supervised(&self) -> bool {
+        true
     }
 }
 
@@ -71,7 +76,7 @@ impl Resource for Server {
 async fn a_process_starts_anew_only_for_its_config_and_for_notifications() -> TestResult {
     let counted = Counted::default();
     let mut checks = counted.checks.subscribe();
-    let machine = Machine::with_kinds(SITE, Kinds::builtin().with(Arc::new(counted))).await?;
+    let machine = Machine::with_kinds(SITE, builtin().with(Arc::new(counted))).await?;
     machine.until("starts", |text| text == "80\n").await?;
     let before = *checks.borrow_and_update();
 
@@ -108,7 +113,7 @@ async fn a_process_starts_anew_only_for_its_config_and_for_notifications() -> Te
 async fn an_equal_declaration_is_not_even_checked_when_another_site_comes() -> TestResult {
     let counted = Counted::default();
     let checks = counted.checks.clone();
-    let machine = Machine::with_kinds(SITE, Kinds::builtin().with(Arc::new(counted))).await?;
+    let machine = Machine::with_kinds(SITE, builtin().with(Arc::new(counted))).await?;
     machine.until("starts", |text| text == "80\n").await?;
     let site = format!("{SITE}  new: {{type: file, config: {{path: '@/new'}}}}\n");
     machine.swap(&site).await?;

@@ -5,8 +5,10 @@ use std::fs;
 use std::sync::Arc;
 
 use crankcase_engine::{Engine, Name};
+use crankcase_kinds::builtin;
+use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::site;
-use crankcase_resources::{Kinds, Overrides, Reconcile, Site};
+use crankcase_resources::Reconcile;
 
 use super::machine::TestResult;
 
@@ -16,7 +18,7 @@ async fn seed_in(seed: u64, own: Option<u64>) -> Result<u64, Box<dyn Error>> {
     let (folder, name) = (tempfile::tempdir()?, Name::new("site"));
     let path = folder.path().join("site.yaml");
     fs::write(&path, "resources: {here: {type: noop}}")?;
-    let site = Site::load(&[path], &Overrides::default(), Kinds::builtin())?;
+    let site = SiteFiles::new(vec![path], builtin()).load()?;
     let engine = Engine::builder().seed(seed).build()?;
     engine.provide(name.clone(), Arc::new(site)).await?;
     let mut config = site::Config::new(name, Name::new("watches"), folder.path().join("ledger"));
@@ -39,7 +41,7 @@ async fn a_sites_seed_follows_from_that_of_its_engine_unless_it_is_set() -> Test
 
 #[test]
 fn resources_that_are_kept_by_no_engine_have_another_seed_each_time() {
-    let seeds = [Reconcile::new(Kinds::builtin()).seed, Reconcile::new(Kinds::builtin()).seed];
+    let seeds = [Reconcile::new(builtin()).seed, Reconcile::new(builtin()).seed];
 
     assert_ne!(seeds[0], seeds[1]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crankcase_engine::{InputReport, Report, WorkerReport, WorkerState};
 
-use super::rest::{Next, Rest};
+use super::next::{Next, Rest};
 use super::seat::{Phase, Seat};
 use super::{Judge, Judged, ensure};
 

@@ -3,7 +3,7 @@
 
 use crankcase_engine::EndKind;
 
-use super::rest::{Next, Rest};
+use super::next::{Next, Rest};
 use super::seat::{Hold, Need, Phase, Up};
 use super::{Judge, Judged, ensure};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crankcase_engine::testing::WrappedInput;
 use crankcase_engine::{EndKind, Policy};
 
-use super::rest::{Next, Rest};
+use super::next::{Next, Rest};
 use crate::simulation::trace::About;
 
 /// How a worker depends on an input.

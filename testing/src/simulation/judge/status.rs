@@ -1,14 +1,8 @@
 //! What each path shows its users, and so when each has to be started (S1, S2, S6).
 
-use std::time::Duration;
-
-use super::rest::Next;
+use super::next::Next;
 use super::seat::{Need, Phase};
 use super::{Judge, Judged, ensure};
-
-/// By how much a timer of the paused clock may be late: its times are rounded up to milliseconds,
-/// and the clock goes on by whole ones.
-pub(super) const TICK: Duration = Duration::from_millis(2);
 
 /// What was found at one moment, by the places of the seats.
 pub(super) type Known = Vec<Option<Status>>;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rest::{Next, Rest};
+use super::next::{Next, Rest};
 use super::seat::{Hold, Need, Phase};
 use super::{Judge, Judged, ensure};
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Uid};
 
 use super::FileError;
+use crate::proc_mount::explain_proc;
 
 /// What stands under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,8 +151,10 @@ impl Entry {
     /// When the system refuses.
     pub fn set_mode(&self, mode: u32) -> Result<(), FileError> {
         let name = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        rustix::fs::chmod(name, Mode::from_raw_mode(mode))
-            .map_err(FileError::io("set the mode of", &self.path))
+        let set = rustix::fs::chmod(name, Mode::from_raw_mode(mode));
+        set.map_err(|error| {
+            FileError::io("set the mode of", &self.path)(explain_proc(error.into()))
+        })
     }
 
     /// Sets the owners that are others than the entry has: not everyone may set those that it has.

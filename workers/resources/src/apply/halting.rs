@@ -1,6 +1,8 @@
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_engine::Stop;
+use crankcase_workers::Ledger;
 
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, ActionContext, Description, Unfinished};
@@ -12,12 +14,28 @@ use crate::text::chain;
 pub(crate) struct Halting {
     stop: Stop,
     fail_fast: bool,
+    ledger: Option<Ledger>,
     has_failed: AtomicBool,
+    gate: Option<Gate>,
+}
+
+/// Returns the name of the resource because of which no action may start, if none may.
+struct Gate(Box<dyn Fn() -> Option<String> + Send + Sync>);
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gate")
+    }
 }
 
 impl Halting {
-    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self { stop, fail_fast, has_failed: AtomicBool::new(false) }
+    pub(crate) fn new(stop: Stop, fail_fast: bool, ledger: Option<Ledger>) -> Self {
+        Self { stop, fail_fast, ledger, has_failed: AtomicBool::new(false), gate: None }
+    }
+
+    /// Lets an action start only if `gate` returns no resource because of which it may not.
+    pub(crate) fn gated(self, gate: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { gate: Some(Gate(Box::new(gate))), ..self }
     }
 
     /// Returns why no action may start, if none may.
@@ -26,6 +44,15 @@ impl Halting {
             return Some(Halt::Stop);
         }
         (self.fail_fast && self.has_failed.load(Ordering::Acquire)).then_some(Halt::FailFast)
+    }
+
+    /// Returns the outcome of a resource whose next action may not start, if it may not.
+    fn refuse(&self) -> Option<Outcome> {
+        if let Some(by) = self.halt() {
+            return Some(Outcome::Halted { at: None, by });
+        }
+        let because = self.gate.as_ref().and_then(|gate| gate.0())?;
+        Some(Outcome::Skipped { because })
     }
 
     /// Returns whether apply was told to stop.
@@ -42,10 +69,10 @@ impl Halting {
     pub(crate) async fn run(&self, actions: Vec<Action>, steps: &mut Steps) -> Result<(), Outcome> {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
-            let ran = match self.halt() {
-                Some(by) => {
+            let ran = match self.refuse() {
+                Some(outcome) => {
                     steps.remaining.push(action.description().clone());
-                    Err(Outcome::Halted { at: None, by })
+                    Err(outcome)
                 }
                 None => self.run_one(action, &mut steps.done).await,
             };
@@ -59,7 +86,7 @@ impl Halting {
 
     async fn run_one(&self, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
         let description = action.description().clone();
-        let context = ActionContext::new(self.stop.clone());
+        let context = ActionContext::new(self.stop.clone()).with_ledger(self.ledger.clone());
         let ran = caught_async(action.run(context.clone())).await;
         let done = Done { action: description, log: context.lines() };
         let error = match ran {

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Weak};
 
-use crankcase_engine::{Live, Stop};
+use crankcase_engine::{Exit, Live, Stop};
 use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
 use serde_json::Value;
 
@@ -25,6 +25,19 @@ pub(super) struct Held {
     started_by: Config,
 }
 
+/// Why a round did not come to its end.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The resource could not be looked at.
+    Look(String),
+    /// It is tried again.
+    Again(String),
+    /// A resource before this one is at work, or has failed.
+    HeldBack,
+    /// The engine decides.
+    Ended(Exit),
+}
+
 /// How a convergence went.
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
@@ -37,7 +50,7 @@ pub(super) struct Judgement {
     pub(super) actions: Vec<String>,
     /// What the actions said, the failed one included.
     pub(super) output: Vec<String>,
-    pub(super) failure: Option<String>,
+    pub(super) failure: Option<Failure>,
     /// Why the resource is not as declared, though nothing failed.
     pub(super) remark: Option<String>,
 }
@@ -60,14 +73,18 @@ impl Judgement {
         let mut judgement = Self { is_changed, differing, actions, output, ..Self::default() };
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
-                judgement.failure = Some(format!("{}: {error}", done.action));
+                judgement.failure = Some(Failure::Again(format!("{}: {error}", done.action)));
                 judgement.output.extend(done.log);
             }
-            Outcome::Failed { at: None, error } => judgement.failure = Some(error),
+            Outcome::Failed { at: None, error } if progress.cannot_look => {
+                judgement.failure = Some(Failure::Look(error));
+            }
+            Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Again(error)),
+            Outcome::Skipped { .. } => judgement.failure = Some(Failure::HeldBack),
             // What was broken off is not done, and what it was told still has to be. That this is so
             // is said by nobody: a worker that is told to stop has no health any more.
             Outcome::Halted { at, .. } => {
-                judgement.failure = Some("it was interrupted".to_owned());
+                judgement.failure = Some(Failure::Again("it was interrupted".to_owned()));
                 judgement.output.extend(at.into_iter().flat_map(|done| done.log));
             }
             Outcome::Noop => {
@@ -134,6 +151,12 @@ impl Held {
         }
     }
 
+    /// Returns whether the resource is a program that is to be started, or started anew.
+    pub(super) fn is_to_start(&self, is_notified: bool) -> bool {
+        let is_started = self.program.is_some() && self.started_by == self.config;
+        self.opened.program().is_some() && (!is_started || is_notified)
+    }
+
     /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
     /// Returns a view of it if it did.
     pub(super) async fn supervise(
@@ -142,10 +165,9 @@ impl Held {
         (worker, ledger): (&Stop, Option<&Ledger>),
         is_notified: bool,
     ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
-        let Some(config) = self.opened.program() else { return Ok(None) };
-        if self.program.is_some() && self.started_by == self.config && !is_notified {
+        let Some(config) = self.opened.program().filter(|_| self.is_to_start(is_notified)) else {
             return Ok(None);
-        }
+        };
         let mut config = config.clone();
         name.clone_into(&mut config.name);
         if let Some(program) = self.program.take() {

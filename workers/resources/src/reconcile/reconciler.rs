@@ -12,13 +12,18 @@ use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Rendered, States};
 use crate::look::{claim, context, render};
-use crate::reconcile::held::{Held, Judgement};
-use crate::reconcile::notices::{Bell, State, Told};
+use crate::reconcile::board::{Ended, Told};
+use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
 use crate::reconcile::repairs::Repairs;
 use crate::reconcile::said;
-use crate::reconcile::watching::{Signal, any, renewed};
+use crate::reconcile::seat::Seat;
+use crate::reconcile::state::State;
+use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
+
+/// What a look costs at least that a watch has caused and that has failed.
+const FAILED_LOOK: Duration = Duration::from_millis(100);
 
 /// What is said of a resource that is mended again and again.
 const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
@@ -30,10 +35,12 @@ pub(super) struct Reconciler<F> {
     links: Links,
     stop: Stop,
     halting: Halting,
-    bell: Bell,
+    seat: Arc<Seat>,
     random: StdRng,
     /// How many rounds in a row have failed.
     failures: u32,
+    /// Whether what it depends on was asked to look again, because a look has failed.
+    has_asked: bool,
     repairs: Repairs,
     pace: Pace,
     /// The last states of the dependencies, by alias.
@@ -60,11 +67,15 @@ enum Cause {
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) fn new(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Self {
         let name = links.declaration.borrow().name.clone();
+        let seat = Arc::new(Seat::new(links.board.clone(), name.clone()));
+        let gate = Arc::clone(&seat);
+        let gate = move || gate.blocker().map(|blocker| blocker.name());
         Self {
-            bell: links.notices.bell(&name),
+            seat,
             random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
-            halting: Halting::new(stop.clone(), false),
+            halting: Halting::new(stop.clone(), false, setting.ledger.clone()).gated(gate),
             failures: 0,
+            has_asked: false,
             repairs: Repairs::new(setting.backoff.reset_after),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -82,27 +93,37 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(super) async fn run(&mut self) -> Outcome {
         let mut is_seen = false;
-        self.bell.begin();
         loop {
             let began = Instant::now();
             let round = self.round().await;
             if self.stop.is_stopped() {
                 return Ok(());
             }
-            if is_seen && round.as_ref().is_ok_and(|judgement| !judgement.is_changed) {
-                self.pace.spend(began.elapsed());
+            let (took, failures) = (began.elapsed(), self.failures);
+            let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
+            let delay = match self.judge(round) {
+                Ok(delay) => delay,
+                Err(exit) => return self.end(exit),
+            };
+            if is_seen && !is_changed {
+                let has_failed = self.failures > failures;
+                self.pace.spend(if has_failed { took.max(FAILED_LOOK) } else { took });
             }
-            let delay = self.judge(round)?;
-            self.bell.rest();
             let cause = self.wait(delay).await;
             is_seen = matches!(cause, Cause::Seen);
             match cause {
                 Cause::Stop => return Ok(()),
-                Cause::News | Cause::Seen => self.bell.begin(),
+                Cause::News | Cause::Seen => self.seat.begin(),
                 Cause::Time => {}
-                Cause::Ended(exit) => return Err(exit),
+                Cause::Ended(exit) => return self.end(exit),
             }
         }
+    }
+
+    /// Says that the resource is not as declared until another worker has kept it.
+    fn end(&self, exit: Exit) -> Outcome {
+        self.seat.end(Ended::Failed);
+        Err(exit)
     }
 
     /// Ends what is held.
@@ -114,9 +135,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Looks at the resource, and makes it as declared.
     async fn round(&mut self) -> Result<Judgement, Failure> {
+        // First of all: what comes from here on is news.
+        let told = self.seat.look();
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
-        let told = self.bell.pending();
-        self.learn(&declaration, told.as_ref());
+        self.learn(&declaration);
         let was_held = self.held.is_some();
         let is_new = self.hold(&declaration).await?;
         let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
@@ -127,10 +149,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             Judgement::converge(&held.opened, &self.halting, declaration.noop, told.is_some())
                 .await;
         said::log(&self.name, &judgement.output);
-        let state = judgement.state.take().map(|value| self.links.notices.state(value));
+        let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
             tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
-            self.links.notices.tell(&self.name, state.as_ref());
+            // A dependent that is notified sees the new state with the notification.
+            if let Some(state) = &state {
+                self.seat.publish(state.clone());
+            }
+            self.seat.tell();
             let (text, origin) = noted(&judgement, is_drift, told.as_ref());
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
@@ -138,13 +164,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
         }
         if let Some(failure) = judgement.failure.take() {
-            return Err(Failure::Again(failure));
+            return Err(failure);
         }
         self.made_by = Some(basis);
         if declaration.noop {
             let amiss = held.amiss().map(|amiss| format!("it is left alone (noop): {amiss}"));
             judgement.remark = judgement.remark.or(amiss);
         } else {
+            if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
+                return Err(Failure::HeldBack);
+            }
             let keeper = (&self.stop, self.setting.ledger.as_ref());
             let is_other = is_new && was_held || held.program.is_some();
             let started = held.supervise(&self.name, keeper, told.is_some()).await;
@@ -159,7 +188,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.links.journal.note("started its program", origin);
             }
             if let Some(told) = &told {
-                self.bell.heed(told);
+                self.seat.answer(told);
             }
         }
         if let Some(state) = state {
@@ -169,15 +198,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Takes over the states of the dependencies; one that is away keeps its last.
-    fn learn(&mut self, declaration: &Declaration, told: Option<&Told>) {
-        for (alias, latest) in &self.links.states {
-            let uses = declaration.dependencies.iter();
-            let source = uses.filter(|used| used.alias == *alias).map(|used| &used.resource).next();
-            let told = told.zip(source).and_then(|(told, source)| told.states.get(source));
-            for state in [&latest.get()].into_iter().chain(told) {
-                if self.known.get(alias).is_none_or(|known| state.is_newer(known)) {
-                    self.known.insert(alias.clone(), state.clone());
-                }
+    fn learn(&mut self, declaration: &Declaration) {
+        for used in &declaration.dependencies {
+            if let Some(state) = self.links.board.last_state(&used.resource) {
+                self.known.insert(used.alias.clone(), state);
             }
         }
     }
@@ -203,7 +227,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
         claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Again)?;
-        let context = context(declaration, scope, self.stop.clone());
+        let keeper = (self.stop.clone(), self.setting.ledger.clone());
+        let context = context(declaration, scope, keeper);
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {
@@ -211,6 +236,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             // Relative paths are others in another folder.
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
+        }
+        if self.held.is_some() && self.seat.blocker().is_some() {
+            return Err(Failure::HeldBack);
         }
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
@@ -220,6 +248,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn publish(&mut self, state: State) {
+        self.seat.publish(state.clone());
         if let Some(sender) = &self.state {
             sender.send_if_modified(|old| {
                 let is_other = *old != state;
@@ -237,12 +266,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// is to decide on ends the worker.
     fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
         let trouble = match round {
-            Ok(Judgement { remark, .. }) => {
-                self.failures = 0;
+            Ok(Judgement { remark, is_changed, .. }) => {
+                (self.failures, self.has_asked) = (0, false);
+                self.seat.end(Ended::Well { is_changed });
                 remark.or_else(|| (self.setbacks() > 0).then(|| FOUGHT_OVER.to_owned()))
             }
-            Err(Failure::Again(reason)) => {
+            Err(Failure::HeldBack) => return Ok(self.hold_back()),
+            Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),
+            Err(Failure::Look(reason) | Failure::Again(reason)) => {
                 self.failures = self.failures.saturating_add(1);
+                self.has_asked = false;
+                self.seat.end(Ended::Failed);
                 // Whoever follows the health logs it when it changes.
                 tracing::debug!(resource = self.name, reason, "resource is not as declared");
                 Some(reason)
@@ -259,16 +293,34 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(delay)
     }
 
+    /// Returns whether a look that failed may be no failure of the resource: one before it is not as
+    /// declared, or was asked to look again just now.
+    fn may_pass(&mut self) -> bool {
+        if self.seat.blocker().is_some() {
+            self.has_asked = false;
+            return true;
+        }
+        !std::mem::replace(&mut self.has_asked, true) && self.seat.ask()
+    }
+
+    /// Waits for a resource before this one. It is said only if that one has failed: what is at work
+    /// is not to be waited for in the long run.
+    fn hold_back(&mut self) -> Duration {
+        if let Some(failed) = self.seat.hold().and_then(|blocker| blocker.failed) {
+            let reason = format!("held back by \"{failed}\", which is not as declared");
+            self.links.health.degraded(reason);
+        }
+        self.full_look()
+    }
+
     /// Waits until there is a reason to look again.
     async fn wait(&mut self, delay: Duration) -> Cause {
-        let is_held_back = self.setbacks() > 0;
+        let is_fought_over = self.repairs.excess() > 0;
         let (mut watching, mut program) = match &mut self.held {
             Some(held) => (Some(&mut held.watching), held.program.as_mut()),
             None => (None, None),
         };
-        let states = self.links.states.values_mut();
-        let states = states.map(|live| -> Signal<'_> { Box::pin(renewed(live)) }).collect();
-        let watched = watching.as_mut().filter(|_| !is_held_back);
+        let watched = watching.as_mut().filter(|_| !is_fought_over);
         let watched = watched.map(|watching| watching.signals()).unwrap_or_default();
         let pace = &self.pace;
         let seen = async {
@@ -285,8 +337,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             biased;
             () = self.stop.wait() => return Cause::Stop,
             exit = ended => exit,
-            () = any(states) => return Cause::News,
-            () = self.bell.told() => return Cause::News,
+            () = self.seat.news() => return Cause::News,
             Ok(()) = self.links.declaration.changed() => return Cause::News,
             () = seen => return Cause::Seen,
             () = tokio::time::sleep(delay) => return Cause::Time,
@@ -307,19 +358,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.repairs.hold_back(delay);
             return delay;
         }
+        self.full_look()
+    }
+
+    /// Returns how long to wait for a look without a reason.
+    fn full_look(&mut self) -> Duration {
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
         let spread = self.setting.backoff.clone().initial(every).max(every);
         spread.delay(1, || self.random.random_range(-1.0..=1.0))
     }
-}
-
-/// Why a round did not come to its end.
-enum Failure {
-    /// It is tried again.
-    Again(String),
-    /// The engine decides.
-    Ended(Exit),
 }
 
 /// What a resource is declared by.

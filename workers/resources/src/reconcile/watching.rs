@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use crankcase_engine::{EngineGone, Latest, Live, Stop};
+use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::resource::Watch;
@@ -17,7 +17,7 @@ pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// It subscribes anew when the watcher was started anew. While there is none, the periodic full
 /// look is all there is.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub struct Watching {
     paths: BTreeSet<PathBuf>,
     /// How often to look, if that is the only way.
     pub(super) poll: Option<Duration>,
@@ -38,7 +38,8 @@ enum Missing {
 }
 
 impl Watching {
-    pub(crate) fn new(watch: Watch, watches: Live<Watches>) -> Self {
+    /// Returns what watches nothing yet: [`renew`](Self::renew) begins.
+    pub fn new(watch: Watch, watches: Live<Watches>) -> Self {
         let (paths, poll) = parts(watch);
         Self { paths, poll, watches, subscriptions: BTreeMap::new(), missing: Missing::All }
     }
@@ -46,7 +47,7 @@ impl Watching {
     /// Watches something else, from the next renewal on.
     ///
     /// A path that was watched before stays so: what has changed and was not looked at yet is told.
-    pub(crate) fn exchange(&mut self, watch: Watch) {
+    pub fn exchange(&mut self, watch: Watch) {
         let (paths, poll) = parts(watch);
         if paths != self.paths {
             self.subscriptions.retain(|path, _| paths.contains(path));
@@ -58,7 +59,7 @@ impl Watching {
     }
 
     /// Subscribes, if that is still to be done. What is looked at afterwards is watched.
-    pub(crate) async fn renew(&mut self, stop: &Stop) {
+    pub async fn renew(&mut self, stop: &Stop) {
         match std::mem::replace(&mut self.missing, Missing::Nothing) {
             Missing::Nothing => return,
             // What is there may be of a watcher that has ended meanwhile: who is told of the next one
@@ -83,6 +84,15 @@ impl Watching {
             Ok(Err(err)) => tracing::debug!(%err, "cannot watch; a new watcher will"),
             Err(panicked) => tracing::warn!(%panicked, "cannot watch"),
         }
+    }
+
+    /// Waits until something that is watched may have changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn changed(&mut self) {
+        any(self.signals()).await;
     }
 
     /// Returns a signal for each thing that is watched.
@@ -120,13 +130,6 @@ fn subscribe(watches: &Watches, path: &Path) -> Result<Subscription, WatchError>
     // A manifest that was named by a relative path has relative files beside it.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     watches.watch(&absolute)
-}
-
-/// Waits until an input has a new value.
-pub(super) async fn renewed<T: Clone + 'static>(latest: &mut Latest<T>) {
-    if let Err(EngineGone) = latest.changed().await {
-        pending::<()>().await;
-    }
 }
 
 /// Waits until a live input has a new value; that it is gone for a while means nothing.

@@ -1,15 +1,12 @@
 use std::error::Error;
-use std::fs::File;
 use std::num::NonZeroUsize;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Kinds, Outcome, apply};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Outcome, apply};
 use serde_json::json;
-use tempfile::tempdir;
 
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, declare, declare_with, failure, names, uses};
+use crate::support::{TestResult, apply_with, declare, declare_with, failure, uses};
 
 async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &probes().0, &ApplyOptions::default()).await
@@ -165,39 +162,6 @@ async fn a_stop_between_two_actions_says_what_is_left() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_file_of_any_size_does_not_hold_up_the_end() -> TestResult {
-    let folder = tempdir()?;
-    let large = folder.path().join("large");
-    File::create(&large)?.set_len(1 << 40)?;
-    let begun = folder.path().join("begun");
-    mknodat(CWD, &begun, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    let declarations = [
-        declare("large", "file", json!({"path": large, "content": "x"})),
-        declare("copy", "file", json!({"path": folder.path().join("copy"), "source": large})),
-        declare("begun", "exec", json!({"command": ["sh", "-c", ": > \"$0\"", begun]})),
-    ];
-    let (stopper, stop) = Stop::pair();
-
-    let (kinds, options) = (Kinds::builtin(), ApplyOptions::default());
-    // A pipe is open when both sides want it to be.
-    let opened = tokio::task::spawn_blocking(move || File::open(begun));
-    let (account, opened) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
-        let opened = opened.await;
-        stopper.stop();
-        opened
-    });
-
-    opened??;
-    let account = account?;
-    for name in ["large", "copy"] {
-        let expected = &Outcome::Halted { at: None, by: Halt::Stop };
-        assert_eq!(outcome(&account, name), expected, "{account}");
-    }
-    assert_eq!(names(folder.path())?, ["begun", "large"]);
-    Ok(())
-}
-
-#[tokio::test]
 async fn shutdown_actions_come_before_all_others_and_dependents_first() -> TestResult {
     let (kinds, journal) = probes();
     let declarations = [
@@ -261,7 +225,7 @@ async fn what_could_not_be_shut_down_keeps_what_it_uses_running() -> TestResult 
 async fn a_noop_resource_is_looked_at_and_left_alone() -> TestResult {
     let mut left = probe("left", "");
     left.noop = true;
-    let user = declare_with("user", "noop", json!({}), ("seen", "left", "name"));
+    let user = declare_with("user", "probe", json!({}), ("name", "left", "name"));
     let declarations = [left, uses(probe("other", ""), &["left"]), user];
 
     let account = apply_probes(&declarations).await?;
@@ -275,11 +239,12 @@ async fn a_noop_resource_is_looked_at_and_left_alone() -> TestResult {
 
 #[tokio::test]
 async fn a_config_is_rendered_with_the_state_after_the_change() -> TestResult {
-    let user = declare_with("user", "print", json!({}), ("message", "made", "name"));
-    let declarations = [probe("made", ""), user];
+    let made = declare("made", "probe", json!({"name": "fails"}));
+    let user = declare_with("user", "probe", json!({"name": "user"}), ("fault", "made", "name"));
+    let declarations = [made, user];
 
     let account = apply_probes(&declarations).await?;
 
-    assert_eq!(account.get("user").unwrap().done[0].log, ["made"]);
+    assert!(failure(&account, "user").contains("out of luck"));
     Ok(())
 }

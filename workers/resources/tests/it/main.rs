@@ -1,21 +1,6 @@
 //! Tests of the public API.
 mod apply;
-mod bad_manifests;
-mod bounds;
-mod exec;
-mod file;
-mod file_attacks;
-mod file_reading;
-mod file_rights;
-mod kinds;
-mod loading;
-mod manifest_order;
-mod mutations;
-mod needs_root;
 mod notify;
 mod order;
-mod plan;
 mod probe;
-mod rendering;
-mod site;
 mod support;

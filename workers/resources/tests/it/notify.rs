@@ -1,10 +1,9 @@
 use crankcase_resources::{
     ApplyOptions, Declaration, OnChange, Outcome, PlanOptions, Verdict, plan,
 };
-use serde_json::json;
 
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, declare, uses};
+use crate::support::{TestResult, apply_with, uses};
 
 fn notifying(mut source: Declaration, target: &str) -> Declaration {
     source.notify.push(target.to_owned());
@@ -62,23 +61,5 @@ async fn a_source_that_changed_before_it_failed_notifies() -> TestResult {
     drop(apply_with(&declarations, &kinds, &ApplyOptions::default()).await?);
 
     assert!(journal.events().contains(&Event::Refreshed("server".to_owned())));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_notified_command_runs_again_and_a_fresh_one_does_not() -> TestResult {
-    let guarded = json!({"command": ["true"], "creates": "/"});
-    let declarations = [
-        notifying(notifying(declare("hello", "print", json!({"message": "x"})), "guarded"), "free"),
-        declare("guarded", "exec", guarded),
-        declare("free", "exec", json!({"command": ["true"]})),
-    ];
-
-    let account = apply_with(&declarations, &probes().0, &ApplyOptions::default()).await?;
-
-    for name in ["guarded", "free"] {
-        let done = &account.get(name).unwrap().done;
-        assert_eq!(done.iter().filter(|done| done.action.name == "run").count(), 1, "{name}");
-    }
     Ok(())
 }

@@ -147,7 +147,7 @@ proptest! {
 }
 
 async fn refused(declarations: &[Declaration]) -> GraphError {
-    plan(declarations, &Kinds::builtin(), &PlanOptions::default()).await.expect_err("it is refused")
+    plan(declarations, &Kinds::default(), &PlanOptions::default()).await.expect_err("it is refused")
 }
 
 #[tokio::test]

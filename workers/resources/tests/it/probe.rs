@@ -13,11 +13,11 @@ use tokio::sync::Notify;
 
 use crate::support::declare;
 
-/// Returns the built-in kinds with a probe, and what happens to it.
+/// Returns a probe as the only kind, and what happens to it.
 pub(crate) fn probes() -> (Kinds, Arc<Journal>) {
     let probe = Probe::default();
     let journal = Arc::clone(&probe.journal);
-    (Kinds::builtin().with(Arc::new(probe)), journal)
+    (Kinds::default().with(Arc::new(probe)), journal)
 }
 
 /// Returns a declaration of a probe that fails in a way.

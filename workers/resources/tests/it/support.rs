@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 use crankcase_resources::{
     Account, ApplyOptions, Config, Declaration, Dependency, DependencyState, Kinds, OnChange,
-    Place, Plan, PlanOptions, Render, RenderError, Rendered, Scope, States, apply, plan,
+    Place, Render, RenderError, Rendered, Scope, States, apply,
 };
 use serde_json::Value;
 
@@ -72,7 +72,7 @@ fn with_expressions(
     let Value::Object(config) = config else { panic!("{config} is not a map") };
     let place = Place { file: folder.join("site.yaml"), line: 1, column: 1 };
     let config = Arc::new(Literal { config, expressions });
-    Declaration::new(name.to_owned(), kind.to_owned(), place, config)
+    Declaration::new(name.to_owned(), kind.to_owned(), folder.to_owned(), place, config)
 }
 
 /// Returns a declaration one attribute of which is `{{ deps.USED.state.OF }}`.
@@ -96,16 +96,6 @@ pub(crate) fn uses(mut declaration: Declaration, used: &[&str]) -> Declaration {
     declaration
 }
 
-/// Plans with the built-in kinds.
-pub(crate) async fn plan_builtin(declarations: &[Declaration]) -> Result<Plan, Box<dyn Error>> {
-    Ok(plan(declarations, &Kinds::builtin(), &PlanOptions::default()).await?)
-}
-
-/// Applies with the built-in kinds.
-pub(crate) async fn apply_builtin(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
-    apply_with(declarations, &Kinds::builtin(), &ApplyOptions::default()).await
-}
-
 /// Applies without an end.
 pub(crate) async fn apply_with(
     declarations: &[Declaration],
@@ -122,14 +112,4 @@ pub(crate) fn failure(account: &Account, name: &str) -> String {
     let is_failed = matches!(accounted.outcome, crankcase_resources::Outcome::Failed { .. });
     assert!(is_failed, "{name} has not failed: {accounted}");
     accounted.to_string()
-}
-
-/// Returns the names in a folder, in order.
-pub(crate) fn names(folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder)? {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    Ok(names)
 }

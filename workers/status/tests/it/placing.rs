@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use crankcase_engine::Engine;
 use crankcase_status::{Client, ClientError, Control, ControlConfig, SocketError, StateDir};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::world::{Error, TestResult, World};
+use crate::world::{Error, TestResult, World, guarded};
 
 /// Returns a folder as an earlier agent has left it.
 fn used() -> Result<tempfile::TempDir, Error> {
@@ -122,6 +123,34 @@ async fn why_no_agent_is_reachable_is_told_in_words() -> TestResult {
         assert_eq!(source.to_string(), expected, "{path:?}");
         // So it is printed by a `main` that returns it.
         assert_eq!(format!("{error:?}"), format!("{error}: {expected}"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pointer_that_is_not_a_small_regular_file_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    // Too long for the address of a socket, so that the pointer is read.
+    let state_dir = folder.path().join("d".repeat(120));
+    fs::create_dir(&state_dir)?;
+    let pointer = state_dir.join("control.path");
+    let target = folder.path().join("target");
+    fs::write(&target, "/nowhere")?;
+    type Place<'a> = &'a dyn Fn() -> std::io::Result<()>;
+    let cases: [(Place<'_>, &str); 4] = [
+        (&|| symlink(&target, &pointer), "is not a regular file"),
+        (&|| Ok(mknodat(CWD, &pointer, FileType::Fifo, Mode::RUSR, 0)?), "is not a regular file"),
+        (&|| fs::write(&pointer, "/x".repeat(54)), "is longer than the address of a socket"),
+        (&|| fs::write(&pointer, "/nowhere"), "no agent runs with this state folder"),
+    ];
+    for (place, expected) in cases {
+        place()?;
+
+        let error = guarded(Client::connect(&state_dir)).await.unwrap_err();
+
+        let source = error.source().ok_or("no source")?.to_string();
+        assert!(source.ends_with(expected), "{source}, expected {expected}");
+        fs::remove_file(&pointer)?;
     }
     Ok(())
 }

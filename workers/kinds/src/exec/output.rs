@@ -1,0 +1,77 @@
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much of each end of an output is kept, in bytes: 64 KiB in all.
+const HALF: usize = 32 * 1024;
+
+/// How often to read what is left in a pipe; a command that was left behind may write for ever.
+const LAST_READS: usize = 16;
+
+const BUFFER: usize = 64 * 1024;
+
+/// One output of a command: its beginning and its end are kept.
+#[derive(Debug)]
+pub(super) struct Output<P> {
+    /// None once it has ended.
+    pipe: Option<P>,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    left_out: u64,
+}
+
+impl<P: AsyncRead + AsFd + Unpin> Output<P> {
+    pub(super) fn new(pipe: Option<P>) -> Self {
+        Self { pipe, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+    }
+
+    /// Reads until the pipe ends. Cancel safe.
+    pub(super) async fn fill(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER];
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut buffer).await? {
+                0 => self.pipe = None,
+                count => self.keep(&buffer[..count]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there without waiting for those who still hold the pipe.
+    pub(super) fn drain(&mut self) -> io::Result<()> {
+        let mut buffer = vec![0; BUFFER];
+        for _ in 0..LAST_READS {
+            let Some(pipe) = &self.pipe else { break };
+            // Past tokio, which knows of new bytes only after its next look at the pipe.
+            match rustix::io::read(pipe, &mut buffer) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(count) => self.keep(&buffer[..count]),
+                Err(Errno::INTR) => {}
+                Err(err) => return Err(err.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(HALF - self.head.len()));
+        self.head.extend_from_slice(first);
+        self.tail.extend(rest);
+        let excess = self.tail.len().saturating_sub(HALF);
+        self.tail.drain(..excess);
+        self.left_out += excess as u64;
+    }
+
+    /// Returns the text; what is not UTF-8 is replaced.
+    pub(super) fn text(&self) -> String {
+        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        if self.left_out == 0 {
+            return String::from_utf8_lossy(&[&self.head[..], &tail].concat()).into_owned();
+        }
+        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
+        format!("{head}\n... {} bytes are left out ...\n{tail}", self.left_out)
+    }
+}

@@ -1,0 +1,199 @@
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crankcase_engine::Stop;
+use crankcase_resources::CheckContext;
+use crankcase_workers::{FileError, open_file, read_file};
+use sha2::{Digest as _, Sha256};
+
+use crate::file::error::EntryError;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// How large a template may be, in bytes.
+const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// How much of a file is read at a time, in bytes.
+const PIECE: usize = 64 * 1024;
+
+/// How much of a file is kept to show a difference line by line, in bytes.
+pub(super) const KEPT: u64 = 64 * 1024;
+
+/// Where a file's content comes from.
+#[derive(Debug)]
+pub(super) enum ContentFrom {
+    Text(String),
+    Source(PathBuf),
+    Template(PathBuf),
+}
+
+impl ContentFrom {
+    /// Returns the file that the content is read from.
+    pub(super) fn path(&self, context: &CheckContext) -> Option<PathBuf> {
+        match self {
+            Self::Text(_) => None,
+            Self::Source(path) | Self::Template(path) => Some(context.folder.join(path)),
+        }
+    }
+
+    /// Makes the content.
+    pub(super) fn load(&self, context: &CheckContext) -> Result<Content, EntryError> {
+        match self {
+            Self::Text(text) => Ok(Content::from(text.as_str())),
+            Self::Source(path) => Content::at(context.folder.join(path), &context.stop),
+            Self::Template(path) => {
+                let path = context.folder.join(path);
+                let text = read_template(&path)?;
+                let aliases = context.scope.unknown_in(&text);
+                if !aliases.is_empty() {
+                    return Err(EntryError::Unknown { aliases });
+                }
+                let rendered = context
+                    .scope
+                    .render_text(&path, &text)
+                    .map_err(|source| EntryError::Render { path, source })?;
+                Ok(Content::from(rendered.as_str()))
+            }
+        }
+    }
+}
+
+fn read_template(path: &Path) -> Result<String, EntryError> {
+    let bytes = read_file(path, TEMPLATE_LIMIT).map_err(|error| match error {
+        FileError::TooLarge { path, limit } => EntryError::LargeTemplate { path, limit },
+        other => other.into(),
+    })?;
+    let text = String::from_utf8(bytes);
+    let mut text = text.map_err(|_| EntryError::NotText { path: path.to_owned() })?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        // It says how the template is written, and is no part of it; so it is at load.
+        text.remove(0);
+    }
+    Ok(text)
+}
+
+/// Reads a file piece by piece to its end, however large it is, or until the run is to end.
+fn pieces(
+    mut file: impl Read,
+    (path, stop): (&Path, &Stop),
+    mut each: impl FnMut(&[u8]) -> Result<(), EntryError>,
+) -> Result<(), EntryError> {
+    let mut buffer = vec![0; PIECE];
+    loop {
+        if stop.is_stopped() {
+            return Err(EntryError::Stopped);
+        }
+        match file.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => each(&buffer[..count])?,
+            Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(EntryError::io("read", path)(err)),
+        }
+    }
+}
+
+/// A content that is known, and where its bytes are.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub(super) digest: Digest,
+    bytes: Bytes,
+}
+
+#[derive(Debug, Clone)]
+enum Bytes {
+    Here(Arc<[u8]>),
+    At(PathBuf),
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        let digest = Digest {
+            size: text.len() as u64,
+            sha256: Sha256::digest(text).into(),
+            kept: (text.len() as u64 <= KEPT).then(|| text.as_bytes().into()),
+        };
+        Self { digest, bytes: Bytes::Here(text.as_bytes().into()) }
+    }
+}
+
+impl Content {
+    fn at(path: PathBuf, stop: &Stop) -> Result<Self, EntryError> {
+        let (file, _) = open_file(&path)?;
+        let digest = Digest::new(file, (&path, stop))?;
+        Ok(Self { digest, bytes: Bytes::At(path) })
+    }
+
+    /// Writes the bytes to `file`; an error names `path`, which the file is for.
+    pub(super) fn write(
+        &self,
+        file: &mut File,
+        path: &Path,
+        stop: &Stop,
+    ) -> Result<(), EntryError> {
+        let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(EntryError::io("write", path));
+        match &self.bytes {
+            Bytes::Here(bytes) => write(bytes),
+            Bytes::At(source) => pieces(open_file(source)?.0, (source, stop), write),
+        }
+    }
+}
+
+/// What tells one content from another.
+#[derive(Debug, Clone)]
+pub(super) struct Digest {
+    pub(super) size: u64,
+    pub(super) sha256: [u8; 32],
+    /// The bytes themselves, if they are few.
+    pub(super) kept: Option<Arc<[u8]>>,
+}
+
+impl Digest {
+    /// Reads a file, which errors call `path`, to its end; `None` if that is beyond `limit` bytes.
+    pub(super) fn read(
+        file: File,
+        limit: u64,
+        (path, stop): (&Path, &Stop),
+    ) -> Result<Option<Self>, EntryError> {
+        let digest = Self::new(file.take(limit.saturating_add(1)), (path, stop))?;
+        Ok((digest.size <= limit).then_some(digest))
+    }
+
+    fn new(file: impl Read, (path, stop): (&Path, &Stop)) -> Result<Self, EntryError> {
+        let (mut size, mut hasher) = (0, Sha256::new());
+        let mut kept = Vec::new();
+        pieces(file, (path, stop), |bytes| {
+            size += bytes.len() as u64;
+            hasher.update(bytes);
+            if size <= KEPT {
+                kept.extend_from_slice(bytes);
+            }
+            Ok(())
+        })?;
+        let kept = (size <= KEPT).then(|| kept.into());
+        Ok(Self { size, sha256: hasher.finalize().into(), kept })
+    }
+
+    /// Returns whether both are of the same content.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.size == other.size && self.sha256 == other.sha256
+    }
+
+    /// Returns the digest in hexadecimal.
+    pub(super) fn hex(&self) -> String {
+        base16ct::lower::encode_string(&self.sha256)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, sha256 {}", in_bytes(self.size), &self.hex()[..12])
+    }
+}
+
+/// Says a size.
+pub(super) fn in_bytes(size: u64) -> String {
+    format!("{size} {}", if size == 1 { "byte" } else { "bytes" })
+}

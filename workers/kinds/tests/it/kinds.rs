@@ -1,0 +1,296 @@
+use std::fs::File;
+
+use crankcase_engine::Stop;
+use crankcase_kinds::builtin;
+use crankcase_resources::{ApplyOptions, Config, Halt, Outcome, apply};
+use crankcase_workers::StopSignal;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::support::{TestResult, apply_builtin, declare, names, plan_builtin};
+
+fn errors(kind: &str, config: Value) -> Vec<String> {
+    let config: Config = serde_json::from_value(config).expect("a config is a map");
+    match builtin().get(kind).expect("it is built in").validate(&config) {
+        Ok(resource) => panic!("{resource:?} is valid"),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn builtin_kinds_are_listed_in_order() {
+    let kinds = builtin();
+
+    assert_eq!(kinds.names().collect::<Vec<_>>(), ["exec", "file", "noop", "print", "process"]);
+}
+
+#[test]
+fn only_a_process_is_supervised() {
+    let kinds = builtin();
+
+    let is_supervised = |name: &&str| kinds.get(name).is_ok_and(|kind| kind.is_supervised());
+    assert_eq!(kinds.names().filter(is_supervised).collect::<Vec<_>>(), ["process"]);
+}
+
+#[test]
+fn an_unknown_kind_is_answered_with_the_nearest() {
+    let error = builtin().get("fiel").unwrap_err();
+
+    assert_eq!(error.to_string(), r#"there is no type "fiel"; did you mean "file"?"#);
+}
+
+#[test]
+fn all_errors_of_a_config_come_at_once() {
+    let config =
+        json!({"path": "srv", "mode": 420, "contend": "x", "owner": true, "state": "absend"});
+
+    assert_eq!(
+        errors("file", config),
+        [
+            r#"contend: there is no such attribute; did you mean "content"?"#,
+            r#"path: "srv" is not absolute; begin it with /"#,
+            r#"mode: 420 is a number; quote it and write it in octal, as "0644""#,
+            "owner: true is neither a name nor an id",
+            r#"state: "absend" is not known; did you mean "absent"?"#,
+        ]
+    );
+}
+
+#[test]
+fn a_file_has_at_most_one_source_of_content_and_a_folder_none() {
+    let twice = json!({"path": "/x", "content": "", "template": "x.j2"});
+    let folder = json!({"path": "/x/", "source": "x"});
+
+    assert_eq!(errors("file", twice), ["template: only one of content, template can be given"]);
+    assert_eq!(
+        errors("file", folder),
+        ["source: a folder has none; take the / from the end of the path for a file"]
+    );
+}
+
+#[test]
+fn a_line_for_a_shell_is_answered_with_what_the_kind_takes() {
+    let line = json!({"command": "sleep 1"});
+
+    assert_eq!(
+        errors("process", line.clone()),
+        [r#"command: "sleep 1" is a line for a shell; write a list as ["sh", "-c", "the line"]"#]
+    );
+    let list = r#"write a list as ["program", "argument"], or set shell: true"#;
+    assert_eq!(
+        errors("exec", line),
+        [format!(r#"command: "sleep 1" is a line for a shell; {list}"#)]
+    );
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_named() {
+    let env = json!({"A": "x", "PORT": 8080, "ON": true});
+
+    let help = "is not a text; quote it, or add `| string` to an expression";
+    let expected =
+        [format!(r#"env: 8080 of "PORT" {help}"#), format!(r#"env: true of "ON" {help}"#)];
+    let mut said = errors("process", json!({"command": ["x"], "env": env}));
+    said.sort();
+    assert_eq!(said, expected);
+    assert_eq!(
+        errors("process", json!({"command": ["x"], "env": ["A=x"]})),
+        [r#"env: ["A=x"] is not a map from names to texts"#]
+    );
+}
+
+#[test]
+fn a_signal_may_be_meant_by_its_long_name() {
+    assert_eq!(
+        errors("process", json!({"command": ["x"], "stop_signal": "SIGTERM"})),
+        [r#"stop_signal: "SIGTERM" is not known; did you mean "TERM"?"#]
+    );
+}
+
+#[test]
+fn bad_paths_and_modes_are_refused() {
+    for path in ["", "x", "/x/../y", "/./x", "/", "/a\0b"] {
+        let errors = errors("file", json!({"path": path}));
+        assert!(errors[0].starts_with("path: "), "{path:?}: {errors:?}");
+    }
+    assert!(errors("file", json!({"path": format!("/{}", "x".repeat(256))}))[0].contains("255"));
+    for mode in ["", "8", "+644", "64", "00644", "u=rw", "17777", "0o644"] {
+        let errors = errors("file", json!({"path": "/x", "mode": mode}));
+        assert!(errors[0].starts_with("mode: "), "{mode:?}: {errors:?}");
+    }
+}
+
+#[test]
+fn what_holds_a_nul_can_be_no_command_and_no_path() {
+    let config = json!({
+        "shell": true, "command": "a\0b", "unless": "c\0", "creates": "/d\0", "cwd": "/e\0"
+    });
+    let wrong = |attribute| format!("{attribute}: contains a NUL character");
+
+    let found = errors("exec", config);
+
+    assert_eq!(found, ["command", "unless", "creates", "cwd"].map(wrong));
+    assert_eq!(errors("process", json!({"command": ["a", "b\0"]})), [wrong("command")]);
+}
+
+#[test]
+fn a_command_that_is_a_line_asks_for_a_shell() {
+    assert_eq!(
+        errors("exec", json!({"command": "echo a"})),
+        [
+            r#"command: "echo a" is a line for a shell; write a list as ["program", "argument"], or set shell: true"#
+        ]
+    );
+    assert_eq!(errors("exec", json!({"command": []})), ["command: names no program"]);
+    assert_eq!(
+        errors("exec", json!({"command": ["a"], "timeout": 5})),
+        [r#"timeout: 5 is not a duration; write one as "30s""#]
+    );
+    assert_eq!(
+        errors("exec", json!({"command": ["a"], "cwd": "x"})),
+        [r#"cwd: "x" is not absolute; begin it with /"#]
+    );
+}
+
+#[test]
+fn a_process_is_read_with_its_defaults() -> TestResult {
+    let config: Config = serde_json::from_value(json!({"command": ["httpd", "-f"]}))?;
+
+    let resource =
+        builtin().get("process")?.validate(&config).map_err(|errors| errors[0].to_string())?;
+    let process = resource.program().ok_or("it is no program")?;
+
+    assert_eq!(process.command, ["httpd", "-f"]);
+    assert_eq!((process.stop_signal, process.grace.as_secs()), (StopSignal::Terminate, 10));
+    assert_eq!(
+        errors("process", json!({"command": ["a"], "stop_signal": "TREM"})),
+        [r#"stop_signal: "TREM" is not known; did you mean "TERM"?"#]
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_is_left_to_run() -> TestResult {
+    let declarations = [declare("server", "process", json!({"command": ["false"]}))];
+
+    let plan = plan_builtin(&declarations).await?;
+    let account = apply_builtin(&declarations).await?;
+
+    assert_eq!(plan.changes() + account.changes() + account.failures(), 0);
+    assert!(plan.to_string().contains("server (process) is supervised by run only"));
+    assert!(account.to_string().contains("server (process) is supervised by run only"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_is_printed_once_per_apply() -> TestResult {
+    let declarations = [declare("hello", "print", json!({"message": "hello\u{1b}[31m"}))];
+
+    for _ in 0..2 {
+        let account = apply_builtin(&declarations).await?;
+        assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
+        assert_eq!(account.get("hello").unwrap().done[0].log, ["hello\\u{1b}[31m"]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notified_command_runs_again_and_a_fresh_one_does_not() -> TestResult {
+    let mut hello = declare("hello", "print", json!({"message": "x"}));
+    hello.notify = ["guarded", "free"].map(str::to_owned).into();
+    let guarded = json!({"command": ["true"], "creates": "/"});
+    let declarations = [
+        hello,
+        declare("guarded", "exec", guarded),
+        declare("free", "exec", json!({"command": ["true"]})),
+    ];
+
+    let account = apply_builtin(&declarations).await?;
+
+    for name in ["guarded", "free"] {
+        let done = &account.get(name).unwrap().done;
+        assert_eq!(done.iter().filter(|done| done.action.name == "run").count(), 1, "{name}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_of_any_size_does_not_hold_up_the_end() -> TestResult {
+    let folder = tempdir()?;
+    let large = folder.path().join("large");
+    File::create(&large)?.set_len(1 << 40)?;
+    let begun = folder.path().join("begun");
+    mknodat(CWD, &begun, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    let declarations = [
+        declare("large", "file", json!({"path": large, "content": "x"})),
+        declare("copy", "file", json!({"path": folder.path().join("copy"), "source": large})),
+        declare("begun", "exec", json!({"command": ["sh", "-c", ": > \"$0\"", begun]})),
+    ];
+    let (stopper, stop) = Stop::pair();
+
+    let (kinds, options) = (builtin(), ApplyOptions::default());
+    // A pipe is open when both sides want it to be.
+    let opened = tokio::task::spawn_blocking(move || File::open(begun));
+    let (account, opened) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
+        let opened = opened.await;
+        stopper.stop();
+        opened
+    });
+
+    opened??;
+    let account = account?;
+    for name in ["large", "copy"] {
+        let expected = &Outcome::Halted { at: None, by: Halt::Stop };
+        assert_eq!(&account.get(name).unwrap().outcome, expected, "{account}");
+    }
+    assert_eq!(names(folder.path())?, ["begun", "large"]);
+    Ok(())
+}
+
+#[test]
+fn exec_and_process_name_what_is_wrong_with_rights() {
+    let all = "as, core, cpu, data, fsize, memlock, msgqueue, nice, nofile, nproc, rtprio, rttime, \
+               sigpending, stack";
+    for kind in ["exec", "process"] {
+        for (attribute, value, message) in [
+            ("user", json!(""), r#""" is neither a name nor an id"#.to_owned()),
+            ("user", json!(4_294_967_295_u64), "4294967295 is neither a name nor an id".to_owned()),
+            (
+                "group",
+                json!("99999999999"),
+                r#""99999999999" is neither a name nor an id"#.to_owned(),
+            ),
+            ("umask", json!(22), r#"22 is not a umask; write one in octal, as "022""#.to_owned()),
+            (
+                "umask",
+                json!("1022"),
+                r#""1022" is not a umask; write one in octal, as "022""#.to_owned(),
+            ),
+            (
+                "umask",
+                json!("089"),
+                r#""089" is not a umask; write one in octal, as "022""#.to_owned(),
+            ),
+            ("limits", json!(3), "3 is not a map from names to numbers".to_owned()),
+            (
+                "limits",
+                json!({"nofiles": 3}),
+                r#"there is no limit "nofiles"; did you mean "nofile"?"#.to_owned(),
+            ),
+            (
+                "limits",
+                json!({"frobnicate": 3}),
+                format!(r#"there is no limit "frobnicate"; there are {all}"#),
+            ),
+            (
+                "limits",
+                json!({"core": "none"}),
+                r#""none" of core is no number, nor "unlimited""#.to_owned(),
+            ),
+        ] {
+            let errors = errors(kind, json!({"command": ["true"], attribute: value}));
+            assert_eq!(errors, [format!("{attribute}: {message}")], "{kind}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Tests of the public API.
+mod exec;
+mod file;
+mod file_attacks;
+mod file_reading;
+mod file_rights;
+mod kinds;
+mod needs_root;
+mod plan;
+mod support;

@@ -1,0 +1,10 @@
+//! The manifest that declares resources: YAML files with expressions.
+//!
+//! It is a front of `crankcase-resources`: it makes a [`Site`](crankcase_resources::Site) of files,
+//! and knows no kind. [`SiteFiles`] loads it once, [`SiteSource`] is the worker that loads it again
+//! when it changes.
+mod manifest;
+mod source;
+
+pub use manifest::{Manifest, ManifestError, Overrides, Problem};
+pub use source::{SiteFiles, SiteSource};

@@ -1,0 +1,134 @@
+//! What is wrong with the files that resources keep and read, as far as a look can tell.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_resources::{
+    Claimed, Declaration, FileRead, Graph, PATH, Wanted, already_kept, conflicts,
+};
+
+use crate::manifest::config::Template;
+use crate::manifest::expression::{Budget, is_template};
+use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::source;
+use crate::manifest::vars::KnownVars;
+
+/// How many bytes of a template are one step of the work at load.
+const BYTES_PER_STEP: usize = 16;
+
+/// Where a resource was declared, and what is known of it.
+pub(crate) struct Placed {
+    pub(crate) template: Arc<Template>,
+    /// Where the resource's name stands.
+    pub(crate) offset: usize,
+    /// What it uses of the states of its dependencies, by alias.
+    pub(crate) used: BTreeMap<String, Wanted>,
+    pub(crate) claimed: Claimed,
+}
+
+/// Finds things that several resources keep.
+pub(crate) fn check_kept(
+    declarations: &[Declaration],
+    resources: &[Placed],
+    problems: &mut Problems,
+) {
+    for conflict in conflicts(declarations) {
+        let (claim, first) = (&conflict.claim, &resources[conflict.first]);
+        let attribute = claim.space.as_ref();
+        let place = first.template.source.place(first.template.offset_of(attribute, first.offset));
+        let message = already_kept(claim, &declarations[conflict.first].name, &place);
+        let hint = Hint::of(&claim.name).or("make one resource of the two");
+        let second = &resources[conflict.second];
+        let offset = second.template.offset_of(attribute, second.offset);
+        problems.with_hint(&second.template.source, offset, message, hint);
+    }
+}
+
+/// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
+/// work. One that another resource may make first is not missed.
+pub(crate) fn check_read(
+    (declarations, placed): (&[Declaration], &[Placed]),
+    graph: &Graph,
+    (vars, mut left): (&KnownVars<'_>, usize),
+    problems: &mut Problems,
+) {
+    let makers = Makers::new((declarations, placed), graph);
+    for (node, resource) in placed.iter().enumerate() {
+        for read in &resource.claimed.reads {
+            let path = declarations[node].folder.join(&read.path);
+            let before = problems.count();
+            match look(read, &path) {
+                Ok(None) => {}
+                Ok(Some(bytes)) => {
+                    let cost = bytes.len() / BYTES_PER_STEP;
+                    let Some(rest) = left.checked_sub(cost) else { continue };
+                    let mut budget = Budget::new();
+                    check_template(
+                        &resource.template,
+                        (&path, bytes),
+                        (vars, &mut budget),
+                        problems,
+                    );
+                    left = rest.saturating_sub(budget.spent());
+                }
+                Err(error) if error.is_missing && makers.may_make(node, &path) => {}
+                Err(error) => {
+                    let message = format!("{}: {path:?}: {error}", read.attribute);
+                    let hint = Hint::of(read.path.to_string_lossy());
+                    let offset = resource.template.offset_of(read.attribute, resource.offset);
+                    problems.with_hint(&resource.template.source, offset, message, hint);
+                }
+            }
+            if problems.count() > before {
+                problems.blame_file(path);
+            }
+        }
+    }
+}
+
+/// Looks whether a file can be read, and returns its bytes if it is a template.
+fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreadable> {
+    if read.is_template {
+        return source::read_bytes(path).map(Some);
+    }
+    source::probe(path).map(|()| None)
+}
+
+fn check_template(
+    template: &Template,
+    (path, bytes): (&Path, Vec<u8>),
+    (vars, budget): (&KnownVars<'_>, &mut Budget),
+    problems: &mut Problems,
+) {
+    let Some(source) = source::decode(path, bytes, problems) else { return };
+    if is_template(source.text()) {
+        template.rehearse_file(&source, vars, budget, problems);
+    }
+}
+
+/// Which files may be made before a resource reads them.
+struct Makers<'a> {
+    kept: HashSet<&'a Path>,
+    /// Whether any that comes before a resource may make files that nobody can name.
+    follows_any: Vec<bool>,
+}
+
+impl<'a> Makers<'a> {
+    fn new((declarations, placed): (&'a [Declaration], &[Placed]), graph: &Graph) -> Self {
+        let claims = declarations.iter().flat_map(|declaration| &declaration.claims);
+        let kept = claims.filter(|claim| claim.space == PATH && claim.is_made());
+        // Without an order, because of a circle, nothing is known of who comes before.
+        let mut follows_any = vec![graph.order().len() < placed.len(); placed.len()];
+        for node in graph.order() {
+            let mut inputs = graph.inputs(*node).iter();
+            follows_any[*node] =
+                inputs.any(|input| follows_any[*input] || placed[*input].claimed.may_make_any);
+        }
+        Self { kept: kept.map(|claim| Path::new(&claim.name)).collect(), follows_any }
+    }
+
+    fn may_make(&self, node: usize, path: &Path) -> bool {
+        self.follows_any[node] || self.kept.contains(path)
+    }
+}

@@ -1,0 +1,218 @@
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+
+use crankcase_resources::Wanted;
+
+use crate::manifest::expression::{
+    FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,
+};
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Entry, Map, Node};
+use crate::manifest::problem::{Hint, Problems, quoted};
+
+/// The names at the begin of an expression that are no variables.
+pub(crate) const RESERVED: &[&str] =
+    &["vars", "deps", "facts", "host", "item", "loop", "self", "true", "false", "none"];
+
+/// What the expressions of one place may use.
+pub(crate) struct Usable<'a> {
+    pub(crate) vars: &'a HashSet<&'a str>,
+    /// The aliases; none where there are no dependencies.
+    pub(crate) aliases: Option<BTreeSet<&'a str>>,
+}
+
+/// What the expressions of one place use.
+#[derive(Default)]
+pub(crate) struct Used {
+    /// The variables, each by its name.
+    pub(crate) vars: BTreeSet<String>,
+    /// Whether all variables are used as one value.
+    pub(crate) all_vars: bool,
+    /// What of the dependencies' states is used, by alias.
+    pub(crate) states: BTreeMap<String, Wanted>,
+}
+
+impl Used {
+    /// Returns whether any of these variables is used.
+    pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
+        (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))
+    }
+}
+
+/// Checks all expressions of a value before anything is evaluated.
+pub(crate) fn check(
+    source: &Source,
+    node: &Node,
+    usable: &Usable<'_>,
+    problems: &mut Problems,
+) -> Used {
+    let mut checker = Checker { source, usable, problems, used: Used::default() };
+    checker.node(node);
+    checker.used
+}
+
+/// Checks all expressions of one entry of a map.
+pub(crate) fn check_entry(
+    source: &Source,
+    entry: (&str, &Entry),
+    usable: &Usable<'_>,
+    problems: &mut Problems,
+) -> Used {
+    let mut checker = Checker { source, usable, problems, used: Used::default() };
+    checker.entry(entry.0, entry.1);
+    checker.used
+}
+
+/// Checks all expressions of a file that is a text as a whole.
+pub(crate) fn check_file(source: &Source, usable: &Usable<'_>, problems: &mut Problems) -> Used {
+    let mut checker = Checker { source, usable, problems, used: Used::default() };
+    checker.text(source.text(), &(0..source.text().len()));
+    checker.used
+}
+
+struct Checker<'a> {
+    source: &'a Source,
+    usable: &'a Usable<'a>,
+    problems: &'a mut Problems,
+    used: Used,
+}
+
+impl Checker<'_> {
+    fn node(&mut self, node: &Node) {
+        match &node.data {
+            Data::String(text) if is_template(text) => self.text(text, &node.span),
+            Data::List(items) => items.iter().for_each(|item| self.node(item)),
+            Data::Map(map) => self.map(map),
+            _ => {}
+        }
+    }
+
+    fn map(&mut self, map: &Map) {
+        map.iter().for_each(|(key, entry)| self.entry(key, entry));
+    }
+
+    fn entry(&mut self, key: &str, entry: &Entry) {
+        if is_template(key) {
+            let message = "a key of a map holds no expressions";
+            self.problems.with_hint(self.source, entry.key.start, message, Hint::of(key));
+        }
+        self.node(&entry.value);
+    }
+
+    fn text(&mut self, text: &str, span: &Range<usize>) {
+        match Parsed::new(text).and_then(|parsed| uses(&parsed)) {
+            Ok(uses) => {
+                for used in uses {
+                    if let Some(failure) = self.used(&used) {
+                        report(self.source, (text, span), failure, self.problems);
+                    }
+                }
+            }
+            Err(failure) => report(self.source, (text, span), failure, self.problems),
+        }
+    }
+
+    fn used(&mut self, used: &Use) -> Option<Failure> {
+        match used {
+            Use::Name { offset, path } => self.name(*offset, path),
+            Use::Filter { offset, name } => self.one_of(*offset, name, "filter", FILTERS),
+            Use::Test { offset, name } => self.one_of(*offset, name, "test", TESTS),
+            Use::Function { offset, name } => self.one_of(*offset, name, "function", FUNCTIONS),
+        }
+    }
+
+    fn one_of(&self, offset: usize, name: &str, what: &str, names: &[&str]) -> Option<Failure> {
+        if names.contains(&name) {
+            return None;
+        }
+        let hint = self.problems.nearest(name, names.iter().copied());
+        Some(Failure { offset, message: format!("unknown {what} {}", quoted(name)), hint })
+    }
+
+    fn name(&mut self, offset: usize, path: &[String]) -> Option<Failure> {
+        let vars = self.usable.vars.iter().copied();
+        let aliases = self.usable.aliases.iter().flatten().copied();
+        let first = path.first()?.as_str();
+        let (message, hint) = match (first, path.get(1)) {
+            ("vars", Some(name)) if self.usable.vars.contains(name.as_str()) => {
+                self.used.vars.insert(name.clone());
+                return None;
+            }
+            ("vars", Some(name)) => {
+                (format!("unknown variable {}", quoted(name)), self.problems.nearest(name, vars))
+            }
+            ("vars", None) if self.usable.aliases.is_none() => (
+                "a variable cannot use all variables, of which it is one".to_owned(),
+                Hint::of(first),
+            ),
+            ("vars", None) => {
+                self.used.all_vars = true;
+                return None;
+            }
+            ("deps", _) if self.usable.aliases.is_none() => {
+                ("a variable cannot use dependencies".to_owned(), Hint::of(first))
+            }
+            ("deps", None) => {
+                let whole = aliases.map(|alias| (alias.to_owned(), Wanted::Whole));
+                self.used.states.extend(whole);
+                return None;
+            }
+            ("deps", Some(alias)) => {
+                if self.has_alias(alias) {
+                    return self.state(offset, alias, &path[2..]);
+                }
+                let message = format!("unknown dependency {}", quoted(alias));
+                (message, self.problems.nearest(alias, aliases))
+            }
+            ("facts" | "host" | "item", _) => {
+                (format!("{} is not yet supported", quoted(first)), Hint::of(first))
+            }
+            (name, _) if self.usable.vars.contains(name) => {
+                self.used.vars.insert(name.to_owned());
+                return None;
+            }
+            (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
+            (name, _) => {
+                let names = vars.chain(aliases).chain(["vars", "deps"]);
+                (format!("unknown name {}", quoted(name)), self.problems.nearest(name, names))
+            }
+        };
+        Some(Failure { offset, message, hint })
+    }
+
+    /// A dependency has a `state` and nothing else.
+    fn state(&mut self, offset: usize, alias: &str, rest: &[String]) -> Option<Failure> {
+        let wanted = match rest.get(1) {
+            Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),
+            None => Wanted::Whole,
+        };
+        let states = self.used.states.entry(alias.to_owned());
+        states.or_insert_with(Wanted::nothing).add(wanted);
+        let attribute = rest.first().filter(|attribute| *attribute != "state")?;
+        let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
+        let right = format!("deps.{alias}.state.{attribute}");
+        let mut hint = Hint::of(attribute);
+        if right.len() < 200 {
+            hint = hint.or(format!("it has a \"state\": {right}")).suggest(Some(&right));
+        }
+        Some(Failure { offset, message, hint })
+    }
+
+    fn has_alias(&self, name: &str) -> bool {
+        self.usable.aliases.as_ref().is_some_and(|aliases| aliases.contains(name))
+    }
+}
+
+/// Notes what is wrong with an expression at its place in the file.
+pub(crate) fn report(
+    source: &Source,
+    (text, span): (&str, &Range<usize>),
+    failure: Failure,
+    problems: &mut Problems,
+) {
+    if problems.only_counts() {
+        return;
+    }
+    let offset = source.locate(span, text, failure.offset);
+    problems.with_hint(source, offset, failure.message, failure.hint);
+}

@@ -1,0 +1,198 @@
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_resources::{
+    AttributeError, Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
+};
+use serde_json::Value;
+
+use crate::manifest::check::{self, Usable};
+use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Map, Node};
+use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::text::{self, Texts, Trouble};
+use crate::manifest::vars::{KnownVars, Vars};
+
+/// The config of one resource, with its expressions.
+#[derive(Debug)]
+pub(crate) struct Template {
+    pub(crate) source: Arc<Source>,
+    pub(crate) config: Map,
+    pub(crate) vars: Vars,
+    /// All variables as JSON, which tells 1 from 1.0 and true; none if they have no such form.
+    pub(crate) vars_text: Option<Arc<str>>,
+    pub(crate) aliases: Vec<String>,
+}
+
+impl Template {
+    /// Evaluates what needs no dependency, to find at load what would fail later.
+    ///
+    /// Returns the config, and the names of its attributes that are not known: those that need a
+    /// dependency, those that are wrong, and those of `left_out`.
+    pub(crate) fn rehearse(
+        &self,
+        left_out: &BTreeSet<String>,
+        budget: &mut Budget,
+        problems: &mut Problems,
+    ) -> (Config, BTreeSet<String>) {
+        let names = self.first_names();
+        let (mut config, mut unknown) = (Config::new(), left_out.clone());
+        for (attribute, entry) in &self.config {
+            let mut value = Value::Null;
+            if !left_out.contains(attribute) {
+                let mut texts = Texts::new(&names, budget);
+                value = texts.node(&entry.value);
+                let findings = texts.finish();
+                if !findings.unknown.is_empty() || !findings.troubles.is_empty() {
+                    unknown.insert(attribute.clone());
+                    value = Value::Null;
+                }
+                for Trouble { span, text, failure } in findings.troubles {
+                    check::report(&self.source, (&text, &span), failure, problems);
+                }
+            }
+            config.insert(attribute.clone(), value);
+        }
+        (config, unknown)
+    }
+
+    /// Returns the names of the attributes that hold expressions.
+    pub(crate) fn with_expressions(&self) -> impl Iterator<Item = String> {
+        let entries = self.config.iter().filter(|(_, entry)| has_expressions(&entry.value));
+        entries.map(|(attribute, _)| attribute.clone())
+    }
+
+    /// Evaluates a template file that the config names as far as it needs no dependency.
+    pub(crate) fn rehearse_file(
+        &self,
+        file: &Source,
+        vars: &KnownVars<'_>,
+        budget: &mut Budget,
+        problems: &mut Problems,
+    ) {
+        let aliases = Some(self.aliases.iter().map(String::as_str).collect());
+        let before = problems.count();
+        let usable = Usable { vars: &vars.names, aliases };
+        let used = check::check_file(file, &usable, problems);
+        if problems.count() > before || used.uses_any(vars.wrong) {
+            return;
+        }
+        if let Err(Stop::Failed(failure)) =
+            text::render_text(file.text(), &self.first_names(), budget)
+        {
+            check::report(file, (file.text(), &(0..file.text().len())), failure, problems);
+        }
+    }
+
+    /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
+    pub(crate) fn blame(&self, resource: usize, error: AttributeError, problems: &mut Problems) {
+        let offset = self.offset_of(&error.attribute, resource);
+        let message = error.to_string();
+        let AttributeError { value, suggestion, .. } = error;
+        problems.with_hint(&self.source, offset, message, Hint { help: None, value, suggestion });
+    }
+
+    /// Returns where an attribute is written, or where its resource is if it is not.
+    pub(crate) fn offset_of(&self, attribute: &str, resource: usize) -> usize {
+        self.config.get(attribute).map_or(resource, |entry| entry.key.start)
+    }
+
+    /// Returns what is known before any dependency is.
+    fn first_names(&self) -> Names {
+        let deps = self.aliases.iter().map(|alias| (alias.clone(), None)).collect();
+        Names { vars: Arc::clone(&self.vars), deps }
+    }
+
+    fn names(&self, states: &States) -> Names {
+        let state = |alias: &String| match states.get(alias) {
+            Some(DependencyState::Known(state)) => Some(from_json(state)),
+            Some(DependencyState::Unknown) | None => None,
+        };
+        let deps: BTreeMap<_, _> =
+            self.aliases.iter().map(|alias| (alias.clone(), state(alias))).collect();
+        Names { vars: Arc::clone(&self.vars), deps }
+    }
+}
+
+impl Render for Template {
+    fn render(&self, states: &States) -> Result<Rendered, RenderError> {
+        let names = self.names(states);
+        let mut budget = Budget::new();
+        let mut texts = Texts::new(&names, &mut budget);
+        let config = texts.map(&self.config);
+        let findings = texts.finish();
+        if let Some(Trouble { span, text, failure }) = findings.troubles.into_iter().next() {
+            let offset = self.source.locate(&span, &text, failure.offset);
+            return Err(render_error(self.source.place(offset), failure));
+        }
+        if !findings.unknown.is_empty() {
+            return Ok(Rendered::Unknown { because: findings.unknown.into_iter().collect() });
+        }
+        Ok(Rendered::Known { config, scope: Arc::new(Seen(names)) })
+    }
+
+    fn is_equal(&self, other: &dyn Render) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| {
+            self.vars_text.is_some()
+                && self.vars_text == other.vars_text
+                && self.aliases == other.aliases
+                && self.config == other.config
+        })
+    }
+
+    fn place_of(&self, attribute: &str) -> Option<Place> {
+        self.config.get(attribute).map(|entry| self.source.place(entry.key.start))
+    }
+}
+
+/// What the expressions of a rendered config saw.
+#[derive(Debug)]
+struct Seen(Names);
+
+impl Scope for Seen {
+    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError> {
+        if !is_template(text) {
+            return Ok(text.to_owned());
+        }
+        let failure = match text::render_text(text, &self.0, &mut Budget::new()) {
+            Ok(rendered) => return Ok(rendered),
+            Err(Stop::Failed(failure)) => failure,
+            Err(Stop::Unknown(aliases)) => {
+                let aliases: Vec<String> = aliases.into_iter().collect();
+                let message = format!("not known before it was applied: {}", aliases.join(", "));
+                Failure::new(0, message)
+            }
+        };
+        let place = Source::new(path.to_owned(), text.to_owned()).place(failure.offset);
+        Err(render_error(place, failure))
+    }
+
+    fn unknown_in(&self, text: &str) -> Vec<String> {
+        match text::render_text(text, &self.0, &mut Budget::new()) {
+            Err(Stop::Unknown(aliases)) => aliases.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn has_expressions(node: &Node) -> bool {
+    match &node.data {
+        Data::String(text) => is_template(text),
+        Data::List(items) => items.iter().any(has_expressions),
+        Data::Map(map) => map.values().any(|entry| has_expressions(&entry.value)),
+        _ => false,
+    }
+}
+
+fn render_error(place: Place, failure: Failure) -> RenderError {
+    let Failure { message, hint, .. } = failure;
+    let message = match hint.help {
+        Some(help) => format!("{message}; {help}"),
+        None => message,
+    };
+    RenderError { place, message }
+}

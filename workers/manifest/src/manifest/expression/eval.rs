@@ -1,0 +1,353 @@
+mod lookup;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
+use minijinja::value::{Kwargs, Value, ValueKind};
+
+use crate::manifest::expression::budget::Budget;
+use crate::manifest::expression::filters;
+use crate::manifest::expression::operators;
+use crate::manifest::expression::parsed::{Failure, Parsed};
+use crate::manifest::expression::uses::{offset, start};
+
+/// How deep an expression, and statements in statements, may nest.
+const MAX_DEPTH: usize = 100;
+
+/// What free names mean.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// The variables.
+    pub(crate) vars: Arc<BTreeMap<String, Value>>,
+    /// The dependencies by alias; none is a state that is not known yet.
+    pub(crate) deps: BTreeMap<String, Option<Value>>,
+}
+
+/// Why an evaluation has no result.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It is wrong.
+    Failed(Failure),
+    /// It uses dependencies whose state is not known yet: these aliases.
+    Unknown(BTreeSet<String>),
+}
+
+/// Evaluates a text: a text that is exactly one `{{ }}` keeps its type.
+pub(crate) fn evaluate(
+    parsed: &Parsed<'_>,
+    names: &Names,
+    budget: &mut Budget,
+) -> Result<Value, Stop> {
+    if let [Stmt::EmitExpr(emit)] = parsed.statements() {
+        let mut eval = Eval::new(names, budget);
+        let value = eval.expr(&emit.expr)?;
+        eval.not_forgotten(&emit.expr, &value)?;
+        return Ok(value);
+    }
+    evaluate_text(parsed, names, budget).map(Value::from)
+}
+
+/// Evaluates a text whose result is a text.
+pub(crate) fn evaluate_text(
+    parsed: &Parsed<'_>,
+    names: &Names,
+    budget: &mut Budget,
+) -> Result<String, Stop> {
+    let mut out = String::new();
+    Eval::new(names, budget).statements(parsed.statements(), &mut out)?;
+    Ok(out)
+}
+
+struct Eval<'n, 'b, 'a> {
+    names: &'n Names,
+    budget: &'b mut Budget,
+    locals: Vec<Vec<(&'a str, Value)>>,
+    depth: usize,
+}
+
+impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
+    fn new(names: &'n Names, budget: &'b mut Budget) -> Self {
+        Self { names, budget, locals: vec![Vec::new()], depth: 0 }
+    }
+
+    fn statements(&mut self, statements: &'a [Stmt<'a>], out: &mut String) -> Result<(), Stop> {
+        self.nest(0)?;
+        for statement in statements {
+            self.statement(statement, out)?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &'a Stmt<'a>, out: &mut String) -> Result<(), Stop> {
+        self.budget.steps(1).map_err(|why| failed(0, why))?;
+        match statement {
+            Stmt::EmitRaw(raw) => {
+                self.budget.text(raw.raw.len()).map_err(|why| failed(0, why))?;
+                out.push_str(raw.raw);
+                Ok(())
+            }
+            Stmt::EmitExpr(emit) => {
+                let value = self.expr(&emit.expr)?;
+                self.not_null(&emit.expr, &value)?;
+                let written = operators::write(out, &value, self.budget);
+                written.map_err(|why| failed(start(&emit.expr), why))
+            }
+            Stmt::IfCond(cond) => {
+                let holds = self.expr(&cond.expr)?.is_true();
+                self.statements(if holds { &cond.true_body } else { &cond.false_body }, out)
+            }
+            Stmt::ForLoop(each) => self.each(each, out),
+            Stmt::Set(set) => {
+                let value = self.expr(&set.expr)?;
+                self.assign(&set.target, value)
+            }
+            Stmt::WithBlock(with) => {
+                self.locals.push(Vec::new());
+                for (target, expr) in &with.assignments {
+                    let value = self.expr(expr)?;
+                    self.assign(target, value)?;
+                }
+                self.statements(&with.body, out)?;
+                self.locals.pop();
+                Ok(())
+            }
+            _ => Err(failed(0, "this statement is not supported")),
+        }
+    }
+
+    fn each(&mut self, each: &'a ForLoop<'a>, out: &mut String) -> Result<(), Stop> {
+        let iterated = self.expr(&each.iter)?;
+        let place = start(&each.iter);
+        let is_iterable =
+            matches!(iterated.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map);
+        if !is_iterable {
+            return Err(failed(place, format!("cannot loop over a {}", iterated.kind())));
+        }
+        let mut items = Vec::new();
+        for item in iterated.try_iter().map_err(|err| failed(place, err.to_string()))? {
+            self.budget.steps(1).map_err(|why| failed(place, why))?;
+            if let Some(filter) = &each.filter_expr {
+                self.locals.push(Vec::new());
+                self.assign(&each.target, item.clone())?;
+                let keeps = self.expr(filter)?.is_true();
+                self.locals.pop();
+                if !keeps {
+                    continue;
+                }
+            }
+            items.push(item);
+        }
+        let length = items.len();
+        if length == 0 {
+            return self.statements(&each.else_body, out);
+        }
+        for (index, item) in items.into_iter().enumerate() {
+            self.locals.push(vec![("loop", position(index, length))]);
+            self.assign(&each.target, item)?;
+            self.statements(&each.body, out)?;
+            self.locals.pop();
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, target: &'a Expr<'a>, value: Value) -> Result<(), Stop> {
+        let targets = match target {
+            Expr::Var(var) => {
+                if let Some(frame) = self.locals.last_mut() {
+                    frame.retain(|(name, _)| *name != var.id);
+                    frame.push((var.id, value));
+                }
+                return Ok(());
+            }
+            Expr::List(list) => &list.items,
+            Expr::Tuple(tuple) => &tuple.items,
+            other => return Err(failed(offset(other), "only a name can be set")),
+        };
+        let items: Vec<Value> = match value.try_iter() {
+            Ok(items) => items.take(targets.len() + 1).collect(),
+            Err(err) => return Err(failed(offset(target), err.to_string())),
+        };
+        if items.len() != targets.len() {
+            let message = format!("{} names for another number of values", targets.len());
+            return Err(failed(offset(target), message));
+        }
+        targets.iter().zip(items).try_for_each(|(target, item)| self.assign(target, item))
+    }
+
+    /// Evaluates an expression. An undefined value is an error.
+    fn expr(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
+        let value = self.maybe(expr)?;
+        if value.is_undefined() {
+            return Err(self.undefined(expr));
+        }
+        Ok(value)
+    }
+
+    /// Evaluates an expression that may be undefined: what `default` and `is defined` ask for.
+    fn maybe(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
+        self.nest(offset(expr))?;
+        let value = self.maybe_at(expr);
+        self.depth -= 1;
+        value
+    }
+
+    fn maybe_at(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
+        let place = offset(expr);
+        match expr {
+            Expr::Const(constant) => Ok(constant.value.clone()),
+            Expr::Var(var) => self.name(var.id),
+            Expr::GetAttr(attr) => self.attribute(&attr.expr, &attr.name.into()),
+            Expr::GetItem(item) => {
+                let key = self.expr(&item.subscript_expr)?;
+                self.attribute(&item.expr, &key)
+            }
+            Expr::Slice(slice) => self.slice(slice),
+            Expr::UnaryOp(unary) => {
+                let value = self.expr(&unary.expr)?;
+                match unary.op {
+                    UnaryOpKind::Not => Ok((!value.is_true()).into()),
+                    UnaryOpKind::Neg => operators::negate(&value).map_err(|why| failed(place, why)),
+                }
+            }
+            Expr::BinOp(binary) => self.binary(binary),
+            Expr::Compare(compare) => {
+                let mut left = self.expr(&compare.expr)?;
+                for op in &compare.ops {
+                    let right = self.expr(&op.expr)?;
+                    let holds = operators::compare(op.op, &left, &right, self.budget)
+                        .map_err(|why| failed(start(&compare.expr), why))?;
+                    if !holds.is_true() {
+                        return Ok(false.into());
+                    }
+                    left = right;
+                }
+                Ok(true.into())
+            }
+            Expr::IfExpr(cond) => match (self.expr(&cond.test_expr)?.is_true(), &cond.false_expr) {
+                (true, _) => self.maybe(&cond.true_expr),
+                (false, Some(other)) => self.maybe(other),
+                (false, None) => Err(failed(place, "an \"if\" without \"else\" has no value")),
+            },
+            Expr::Filter(_) | Expr::Test(_) | Expr::Call(_) => self.applied(expr),
+            Expr::List(list) => self.list(&list.items, place),
+            Expr::Tuple(tuple) => self.list(&tuple.items, place),
+            Expr::Map(map) => {
+                let mut pairs = Vec::new();
+                for (key, value) in map.keys.iter().zip(&map.values) {
+                    pairs.push((self.expr(key)?, self.expr(value)?));
+                }
+                let value = pairs.into_iter().collect::<BTreeMap<_, _>>().into();
+                self.admit(value, place)
+            }
+        }
+    }
+
+    fn binary(&mut self, binary: &'a BinOp<'a>) -> Result<Value, Stop> {
+        let left = self.expr(&binary.left)?;
+        match binary.op {
+            BinOpKind::ScAnd if !left.is_true() => return Ok(left),
+            BinOpKind::ScOr if left.is_true() => return Ok(left),
+            _ => {}
+        }
+        let right = self.expr(&binary.right)?;
+        if matches!(binary.op, BinOpKind::Concat) {
+            self.not_null(&binary.left, &left)?;
+            self.not_null(&binary.right, &right)?;
+        }
+        let result = operators::binary(binary.op, &left, &right, self.budget);
+        result.map_err(|why| failed(start(&binary.left), why))
+    }
+
+    /// Applies a filter, a test or a function.
+    fn applied(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
+        let place = offset(expr);
+        let (result, args);
+        match expr {
+            Expr::Filter(filter) => {
+                let Some(inner) = &filter.expr else {
+                    return Err(failed(place, "a filter without a value"));
+                };
+                let is_default = matches!(filter.name, "default" | "d");
+                let value = if is_default { self.maybe(inner)? } else { self.expr(inner)? };
+                args = self.args(Some(value), &filter.args)?;
+                result = filters::filter(filter.name, &args, self.budget);
+            }
+            Expr::Test(test) => {
+                let is_defined = matches!(test.name, "defined" | "undefined");
+                let value =
+                    if is_defined { self.maybe(&test.expr)? } else { self.expr(&test.expr)? };
+                args = self.args(Some(value), &test.args)?;
+                result = filters::test(test.name, &args, self.budget).map(Value::from);
+            }
+            Expr::Call(call) => {
+                let Expr::Var(function) = &call.expr else {
+                    return Err(failed(place, "a value has no methods"));
+                };
+                args = self.args(None, &call.args)?;
+                result = filters::function(function.id, &args, self.budget);
+            }
+            _ => return Err(failed(place, "not a call")),
+        }
+        result.map_err(|why| failed(place, why))
+    }
+
+    fn args(&mut self, first: Option<Value>, args: &'a [CallArg<'a>]) -> Result<Vec<Value>, Stop> {
+        let mut values: Vec<Value> = first.into_iter().collect();
+        let mut named = Vec::new();
+        for arg in args {
+            match arg {
+                CallArg::Pos(expr) => values.push(self.expr(expr)?),
+                CallArg::Kwarg(name, expr) => named.push(((*name).to_owned(), self.expr(expr)?)),
+                CallArg::PosSplat(expr) | CallArg::KwargSplat(expr) => {
+                    let message = "\"*\" and \"**\" arguments are not supported";
+                    return Err(failed(offset(expr), message));
+                }
+            }
+        }
+        if !named.is_empty() {
+            values.push(named.into_iter().collect::<Kwargs>().into());
+        }
+        Ok(values)
+    }
+
+    fn list(&mut self, items: &'a [Expr<'a>], place: usize) -> Result<Value, Stop> {
+        let items: Vec<Value> =
+            items.iter().map(|item| self.expr(item)).collect::<Result<_, _>>()?;
+        self.admit(items.into(), place)
+    }
+
+    /// Takes a new collection, so that none nests without end.
+    fn admit(&mut self, value: Value, place: usize) -> Result<Value, Stop> {
+        self.budget.walk(&value).map_err(|why| failed(place, why))?;
+        Ok(value)
+    }
+
+    fn nest(&mut self, place: usize) -> Result<(), Stop> {
+        self.budget.steps(1).map_err(|why| failed(place, why))?;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let message = format!("the expression nests deeper than {MAX_DEPTH} levels");
+            return Err(failed(place, message));
+        }
+        Ok(())
+    }
+}
+
+/// What `loop` is in a turn of a loop.
+fn position(index: usize, length: usize) -> Value {
+    BTreeMap::from([
+        ("index", Value::from(index + 1)),
+        ("index0", Value::from(index)),
+        ("first", Value::from(index == 0)),
+        ("last", Value::from(index + 1 == length)),
+        ("length", Value::from(length)),
+        ("revindex", Value::from(length - index)),
+    ])
+    .into()
+}
+
+fn failed(offset: usize, message: impl Into<String>) -> Stop {
+    Stop::Failed(Failure::new(offset, message))
+}

@@ -1,0 +1,299 @@
+use std::cell::Cell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crankcase_resources::Place;
+
+use crate::manifest::lines::Source;
+
+/// How many problems one error reports at most; what is beyond is counted.
+const MAX_PROBLEMS: usize = 1_000;
+/// How many of them are told where a manifest is not the only thing that is told of.
+const MAX_BRIEF: usize = 20;
+/// How many files beside the manifest are named as being at fault.
+const MAX_BESIDE: usize = 100;
+/// How many pairs of names are compared at most to find nearest right names, per load.
+const MAX_COMPARISONS: usize = 50_000;
+/// How long a name in a message may be, in characters.
+const MAX_QUOTED: usize = 80;
+/// How long a name may be that a nearest right one is looked for, in bytes.
+const MAX_COMPARED: usize = 64;
+
+/// Everything that is wrong with a manifest.
+///
+/// Nothing was executed when a caller meets it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", Listing(problems, *omitted))]
+pub struct ManifestError {
+    problems: Vec<Problem>,
+    omitted: usize,
+    beside: Vec<PathBuf>,
+}
+
+impl ManifestError {
+    /// Returns the problems, ordered by place; there is at least one.
+    ///
+    /// At most 1,000 are kept, and the text says how many more there are.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Returns the first problems, one on each line, and how many more there are.
+    pub fn brief(&self) -> String {
+        let mut lines: Vec<_> = self.problems.iter().take(MAX_BRIEF).map(Problem::brief).collect();
+        match self.problems.len() + self.omitted - lines.len() {
+            0 => {}
+            more => lines.push(format!("and {more} more problems; check lists them")),
+        }
+        lines.join("\n")
+    }
+
+    /// Returns the files beside the manifest that are missing or wrong, of many only some: once
+    /// they have changed the same manifest may be valid.
+    pub fn beside(&self) -> &[PathBuf] {
+        &self.beside
+    }
+
+    /// Returns how many more problems there are than were kept.
+    pub fn omitted(&self) -> usize {
+        self.omitted
+    }
+}
+
+/// One thing that is wrong with a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The file that it is about; none for what was not written in one.
+    pub file: Option<PathBuf>,
+    /// Where in it; none if it is about the file as a whole.
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right, in words.
+    pub help: Option<String>,
+    /// The line at the place, to be shown under the message.
+    pub line: Option<String>,
+    /// The value at fault, if it is one: as it was written if it is a text, else as JSON.
+    pub value: Option<String>,
+    /// What to write in place of the value, if something right is near.
+    pub suggestion: Option<String>,
+}
+
+/// What there is to say of a problem beside its message.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Hint {
+    pub(crate) help: Option<String>,
+    pub(crate) value: Option<String>,
+    pub(crate) suggestion: Option<String>,
+}
+
+impl Hint {
+    /// Names the value at fault.
+    pub(crate) fn of(value: impl Into<String>) -> Self {
+        Self { value: Some(value.into()), ..Self::default() }
+    }
+
+    /// Says what would be right, unless that was said.
+    pub(crate) fn or(mut self, help: impl Into<String>) -> Self {
+        if self.help.is_none() {
+            self.help = Some(help.into());
+        }
+        self
+    }
+
+    /// Sets what to write in place of the value.
+    pub(crate) fn suggest(mut self, suggestion: Option<&str>) -> Self {
+        self.suggestion = suggestion.map(str::to_owned);
+        self
+    }
+}
+
+impl Problem {
+    /// Returns the problem on one line, without the line that it stands on.
+    pub fn brief(&self) -> String {
+        let help = self.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
+        format!("{}{help}", Placed(self))
+    }
+}
+
+/// Writes the place and the message.
+struct Placed<'a>(&'a Problem);
+
+impl fmt::Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { file, place, message, .. } = self.0;
+        match (place, file) {
+            (Some(place), _) => write!(f, "{place}: {message}"),
+            (None, Some(file)) => write!(f, "{}: {message}", file.display()),
+            (None, None) => f.write_str(message),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Placed(self).fmt(f)?;
+        if let (Some(place), Some(line)) = (&self.place, &self.line) {
+            let blank: String = line
+                .chars()
+                .map(|character| if character == '\t' { '\t' } else { ' ' })
+                .chain(std::iter::repeat(' '))
+                .take(place.column.saturating_sub(1))
+                .collect();
+            write!(f, "\n  | {line}\n  | {blank}^")?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "\n  help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Listing<'a>(&'a [Problem], usize);
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{problem}")?;
+        }
+        match self.1 {
+            0 => Ok(()),
+            omitted => write!(f, "\nand {omitted} more problems"),
+        }
+    }
+}
+
+/// Collects problems, so that all are reported at once.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    problems: Vec<Problem>,
+    omitted: usize,
+    beside: Vec<PathBuf>,
+    comparisons: Cell<usize>,
+}
+
+impl Problems {
+    /// Notes a problem without a place in a file.
+    pub(crate) fn note(&mut self, message: impl fmt::Display) {
+        self.push((None, None), message, Hint::default(), None);
+    }
+
+    /// Notes a problem without a place in a file, with what else there is to say.
+    pub(crate) fn note_with_hint(&mut self, message: impl fmt::Display, hint: Hint) {
+        self.push((None, None), message, hint, None);
+    }
+
+    /// Notes a problem of a file as a whole.
+    pub(crate) fn of_file(&mut self, file: &Path, message: impl fmt::Display) {
+        self.push((Some(file.to_owned()), None), message, Hint::default(), None);
+    }
+
+    /// Notes that a file beside the manifest is at fault.
+    pub(crate) fn blame_file(&mut self, path: PathBuf) {
+        if self.beside.len() < MAX_BESIDE && !self.beside.contains(&path) {
+            self.beside.push(path);
+        }
+    }
+
+    /// Notes a problem at a byte of a source.
+    pub(crate) fn at(&mut self, source: &Source, offset: usize, message: impl fmt::Display) {
+        self.with_hint(source, offset, message, Hint::default());
+    }
+
+    /// Notes a problem at a byte of a source, with what else there is to say.
+    pub(crate) fn with_hint(
+        &mut self,
+        source: &Source,
+        offset: usize,
+        message: impl fmt::Display,
+        hint: Hint,
+    ) {
+        if self.only_counts() {
+            return;
+        }
+        let line = source.line_at(offset);
+        let place = source.place(offset);
+        let place = (Some(place.file.clone()), Some(place));
+        self.push(place, message, hint, line.map(str::to_owned));
+    }
+
+    /// Names a wrong name as the value at fault, and the candidate that is nearest to it.
+    pub(crate) fn nearest<'a>(
+        &self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Hint {
+        let hint = Hint::of(name);
+        if name.len() > MAX_COMPARED || self.is_full() {
+            return hint;
+        }
+        let furthest = (name.chars().count() + 1) / 3;
+        let nearest = candidates
+            .into_iter()
+            .take_while(|_| {
+                self.comparisons.set(self.comparisons.get() + 1);
+                self.comparisons.get() <= MAX_COMPARISONS
+            })
+            .filter(|candidate| candidate.len().abs_diff(name.len()) <= furthest * 4)
+            .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+            .filter(|(distance, _)| *distance <= furthest)
+            .min()
+            .map(|(_, candidate)| candidate);
+        let help = nearest.map(|nearest| format!("did you mean {}?", quoted(nearest)));
+        Hint { help, ..hint.suggest(nearest) }
+    }
+
+    /// Ends the collection: an error if there was a problem.
+    pub(crate) fn finish(self) -> Result<(), ManifestError> {
+        let Self { mut problems, omitted, beside, .. } = self;
+        if problems.is_empty() {
+            return Ok(());
+        }
+        problems.sort_by_cached_key(|problem| {
+            let at = problem.place.as_ref().map(|place| (place.line, place.column));
+            (problem.file.clone(), at)
+        });
+        problems.dedup();
+        Err(ManifestError { problems, omitted, beside })
+    }
+
+    /// Counts a problem of which nothing would be kept; returns whether that was so.
+    pub(crate) fn only_counts(&mut self) -> bool {
+        self.omitted += usize::from(self.is_full());
+        self.is_full()
+    }
+
+    /// Returns how many problems were noted.
+    pub(crate) fn count(&self) -> usize {
+        self.problems.len() + self.omitted
+    }
+
+    fn is_full(&self) -> bool {
+        self.problems.len() >= MAX_PROBLEMS
+    }
+
+    fn push(
+        &mut self,
+        (file, place): (Option<PathBuf>, Option<Place>),
+        message: impl fmt::Display,
+        hint: Hint,
+        line: Option<String>,
+    ) {
+        if self.only_counts() {
+            return;
+        }
+        let Hint { help, value, suggestion } = hint;
+        let message = message.to_string();
+        self.problems.push(Problem { file, place, message, help, line, value, suggestion });
+    }
+}
+
+/// Quotes a name for a message, at a bounded length.
+pub(crate) fn quoted(name: &str) -> String {
+    let mut characters = name.chars();
+    let start: String = characters.by_ref().take(MAX_QUOTED).collect();
+    let rest = if characters.next().is_some() { "..." } else { "" };
+    format!("\"{}{rest}\"", start.escape_debug())
+}

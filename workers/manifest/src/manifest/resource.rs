@@ -1,0 +1,236 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crankcase_resources::{Dependency, OnChange, Wanted};
+
+use crate::manifest::document::{Written, listed, map, map_or_nothing};
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Entry, Map, Node};
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::source::{bad_name, is_name};
+
+/// The keys of a resource, those that are reserved last.
+const KEYS: &[&str] =
+    &["type", "config", "dependencies", "notify", "meta", "for_each", "when", "tags", "readonly"];
+/// The keys of a dependency that is a map.
+const DEPENDENCY_KEYS: &[&str] = &["resource", "on_change"];
+
+/// A resource as it was written, with its references not looked up yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) source: Arc<Source>,
+    /// Where the name stands.
+    pub(crate) offset: usize,
+    pub(crate) config: Map,
+    /// Whether the config is what was written; else that is no map.
+    pub(crate) has_config: bool,
+    /// The attributes of the config whose expressions are wrong, or use a variable that is.
+    pub(crate) wrong: BTreeSet<String>,
+    /// What the expressions use of the states of dependencies, by alias.
+    pub(crate) used: BTreeMap<String, Wanted>,
+    pub(crate) dependencies: Vec<(usize, Dependency)>,
+    pub(crate) notify: Vec<(usize, String)>,
+    pub(crate) noop: bool,
+}
+
+/// Decodes one resource; says all that is wrong with it, and returns what is right.
+pub(crate) fn decode(
+    name: &str,
+    written: Written,
+    kinds: &[&str],
+    problems: &mut Problems,
+) -> Draft {
+    let Written { source, key, node } = written;
+    let mut draft = Draft {
+        name: name.to_owned(),
+        kind: String::new(),
+        offset: key.start,
+        config: Map::new(),
+        has_config: true,
+        wrong: BTreeSet::new(),
+        used: BTreeMap::new(),
+        dependencies: Vec::new(),
+        notify: Vec::new(),
+        noop: false,
+        source: Arc::clone(&source),
+    };
+    if !is_name(name) {
+        let message = bad_name("name of a resource", name);
+        problems.with_hint(&source, key.start, message, Hint::of(name));
+    }
+    let what = format!("resource {}", quoted(name));
+    let Some(mut map) = map(&source, node, &what, problems) else { return draft };
+    let mut decoder = Decoder { source: &source, problems };
+    match map.shift_remove("type") {
+        Some(kind) => draft.kind = decoder.kind(kind.value, kinds),
+        None => decoder.problems.at(&source, key.start, format!("{what} has no \"type\"")),
+    }
+    for (key, entry) in map {
+        match key.as_str() {
+            "config" => {
+                let config = map_or_nothing(&source, entry.value, &key, decoder.problems);
+                draft.has_config = config.is_some();
+                draft.config = config.unwrap_or_default();
+            }
+            "dependencies" => draft.dependencies = decoder.dependencies(entry.value),
+            "notify" => draft.notify = decoder.names(entry.value, "\"notify\" is a list of names"),
+            "meta" => draft.noop = decoder.meta(entry.value),
+            "for_each" | "when" | "tags" | "readonly" => {
+                let message = format!("{} is not yet supported", quoted(&key));
+                decoder.wrong(&entry.key, message, &key);
+            }
+            _ => decoder.unknown(&entry.key, &key, &what, KEYS),
+        }
+    }
+    draft
+}
+
+struct Decoder<'a> {
+    source: &'a Source,
+    problems: &'a mut Problems,
+}
+
+impl Decoder<'_> {
+    fn at(&mut self, span: &Range<usize>, message: String) {
+        self.problems.at(self.source, span.start, message);
+    }
+
+    fn wrong(&mut self, span: &Range<usize>, message: String, value: &str) {
+        self.problems.with_hint(self.source, span.start, message, Hint::of(value));
+    }
+
+    fn unknown(&mut self, span: &Range<usize>, key: &str, of: &str, keys: &[&str]) {
+        let hint = self.problems.nearest(key, keys.iter().copied()).or(listed(keys));
+        let message = format!("unknown key {} in {of}", quoted(key));
+        self.problems.with_hint(self.source, span.start, message, hint);
+    }
+
+    fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
+        map_or_nothing(self.source, node, key, self.problems).unwrap_or_default()
+    }
+
+    fn kind(&mut self, node: Node, kinds: &[&str]) -> String {
+        let span = node.span.clone();
+        let Some(kind) = self.text(node, "\"type\"") else { return String::new() };
+        if kind.contains(['/', ':']) {
+            let message =
+                format!("type {} is external, and those are not yet supported", quoted(&kind));
+            let hint = Hint::of(kind.as_str()).or(listed(kinds));
+            self.problems.with_hint(self.source, span.start, message, hint);
+        } else if !kinds.contains(&kind.as_str()) {
+            let hint = self.problems.nearest(&kind, kinds.iter().copied()).or(listed(kinds));
+            let message = format!("unknown type {}", quoted(&kind));
+            self.problems.with_hint(self.source, span.start, message, hint);
+        }
+        kind
+    }
+
+    fn text(&mut self, node: Node, what: &str) -> Option<String> {
+        let description = node.description();
+        match node.data {
+            Data::String(text) => Some(text),
+            _ => {
+                self.at(&node.span, format!("{what} is a string, not {description}"));
+                None
+            }
+        }
+    }
+
+    fn names(&mut self, node: Node, what: &str) -> Vec<(usize, String)> {
+        let description = node.description();
+        let mut names: Vec<(usize, String)> = Vec::new();
+        let items = match node.data {
+            Data::Null => Vec::new(),
+            Data::List(items) => items,
+            _ => {
+                self.at(&node.span, format!("{what}, not {description}"));
+                Vec::new()
+            }
+        };
+        let mut seen = std::collections::HashSet::new();
+        for item in items {
+            let span = item.span.clone();
+            let Some(name) = self.text(item, "the name of a resource") else { continue };
+            if !seen.insert(name.clone()) {
+                self.wrong(&span, format!("{} is there twice", quoted(&name)), &name);
+                continue;
+            }
+            names.push((span.start, name));
+        }
+        names
+    }
+
+    fn dependencies(&mut self, node: Node) -> Vec<(usize, Dependency)> {
+        if !matches!(node.data, Data::Map(_)) {
+            let names =
+                self.names(node, "\"dependencies\" is a list of names or a map").into_iter();
+            return names
+                .map(|(offset, resource)| {
+                    let alias = resource.clone();
+                    (offset, Dependency { alias, resource, on_change: OnChange::default() })
+                })
+                .collect();
+        }
+        let map = self.map_or_nothing(node, "dependencies");
+        map.into_iter().filter_map(|(alias, entry)| self.dependency(alias, entry)).collect()
+    }
+
+    fn dependency(&mut self, alias: String, entry: Entry) -> Option<(usize, Dependency)> {
+        if !is_name(&alias) {
+            self.wrong(&entry.key, bad_name("alias of a dependency", &alias), &alias);
+        }
+        let offset = entry.value.span.start;
+        let what = format!("dependency {}", quoted(&alias));
+        if !matches!(entry.value.data, Data::Map(_)) {
+            let resource = self.text(entry.value, &what)?;
+            return Some((offset, Dependency { alias, resource, on_change: OnChange::default() }));
+        }
+        let mut on_change = OnChange::default();
+        let mut resource = None;
+        for (key, entry) in self.map_or_nothing(entry.value, &alias) {
+            let span = entry.value.span.clone();
+            match key.as_str() {
+                "resource" => {
+                    resource =
+                        self.text(entry.value, "\"resource\"").map(|name| (span.start, name));
+                    resource.as_ref()?;
+                }
+                "on_change" => match self.text(entry.value, "\"on_change\"")?.as_str() {
+                    "check" => on_change = OnChange::Check,
+                    "notify" => on_change = OnChange::Notify,
+                    other => {
+                        let message = format!("unknown \"on_change\" {}", quoted(other));
+                        let words = ["check", "notify"];
+                        let hint = self.problems.nearest(other, words).or(listed(&words));
+                        self.problems.with_hint(self.source, span.start, message, hint);
+                    }
+                },
+                _ => self.unknown(&entry.key, &key, &what, DEPENDENCY_KEYS),
+            }
+        }
+        let Some((offset, resource)) = resource else {
+            self.at(&entry.key, format!("{what} has no \"resource\""));
+            return None;
+        };
+        Some((offset, Dependency { alias, resource, on_change }))
+    }
+
+    fn meta(&mut self, node: Node) -> bool {
+        let mut noop = false;
+        for (key, entry) in self.map_or_nothing(node, "meta") {
+            match (key.as_str(), &entry.value.data) {
+                ("noop", Data::Bool(value)) => noop = *value,
+                ("noop", _) => {
+                    let description = entry.value.description();
+                    let message = format!("\"noop\" is true or false, not {description}");
+                    self.at(&entry.value.span, message);
+                }
+                _ => self.unknown(&entry.key, &key, "\"meta\"", &["noop"]),
+            }
+        }
+        noop
+    }
+}

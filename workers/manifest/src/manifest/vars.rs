@@ -1,0 +1,207 @@
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crankcase_resources::{Edges, Graph, OnChange, circle};
+use indexmap::IndexMap;
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+use crate::manifest::check::{self, RESERVED, Usable, Used};
+use crate::manifest::document::{self, Written};
+use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::node::Data;
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::source::{bad_name, is_name};
+use crate::manifest::text::{Texts, Trouble};
+
+/// What is set from outside, over the `vars` of a manifest.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// Files that hold a map of variables; a later one counts more.
+    pub files: Vec<PathBuf>,
+    /// Names and values, which count more than the files. A value is a text that is taken as it is, but
+    /// one of a variable that is written as a boolean has to be one.
+    pub vars: Vec<(String, String)>,
+}
+
+/// The variables of a manifest, evaluated.
+pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
+
+enum Var {
+    /// A value whose expressions are evaluated.
+    Written(Written),
+    /// A value from outside.
+    Set(Value),
+}
+
+/// What came of the variables.
+pub(crate) struct Evaluated {
+    pub(crate) vars: Vars,
+    /// Those that are wrong or use one that is; they are null.
+    pub(crate) wrong: BTreeSet<String>,
+}
+
+impl Evaluated {
+    /// Returns what is known of them.
+    pub(crate) fn known(&self) -> KnownVars<'_> {
+        KnownVars { names: self.vars.keys().map(String::as_str).collect(), wrong: &self.wrong }
+    }
+}
+
+/// What is known of the variables.
+pub(crate) struct KnownVars<'a> {
+    pub(crate) names: HashSet<&'a str>,
+    /// Those that are wrong or use one that is.
+    pub(crate) wrong: &'a BTreeSet<String>,
+}
+
+/// Evaluates the variables. Those that are set from outside must be among the others, if these
+/// could be read as a whole.
+pub(crate) fn evaluate(
+    (written, is_whole): (IndexMap<String, Written>, bool),
+    overrides: &Overrides,
+    problems: &mut Problems,
+) -> Evaluated {
+    let vars = collect((written, is_whole), overrides, problems);
+    let known = vars.keys().map(String::as_str).collect();
+    let usable = Usable { vars: &known, aliases: None };
+    let mut edges = Edges::new(vars.len());
+    let mut checked = Vec::with_capacity(vars.len());
+    for (index, var) in vars.values().enumerate() {
+        let before = problems.count();
+        let used = match var {
+            Var::Written(written) => {
+                check::check(&written.source, &written.node, &usable, problems)
+            }
+            Var::Set(_) => Used::default(),
+        };
+        for used in used.vars.iter().filter_map(|name| vars.get_index_of(name.as_str())) {
+            edges.depends(index, used, OnChange::Check);
+        }
+        checked.push(Checked { used, is_wrong: problems.count() > before });
+    }
+    match Graph::from_edges(edges) {
+        Ok(graph) => in_order(&vars, &checked, graph.order(), problems),
+        Err(cycles) => {
+            report_cycles(&vars, &cycles, problems);
+            // Their names are enough to check what uses them.
+            let null = |name: &String| (name.clone(), Value::from(()));
+            let values = Arc::new(vars.keys().map(null).collect());
+            Evaluated { vars: values, wrong: vars.into_keys().collect() }
+        }
+    }
+}
+
+/// What the expressions of a variable were found to be.
+struct Checked {
+    used: Used,
+    is_wrong: bool,
+}
+
+fn collect(
+    (written, mut is_whole): (IndexMap<String, Written>, bool),
+    overrides: &Overrides,
+    problems: &mut Problems,
+) -> IndexMap<String, Var> {
+    let mut vars: IndexMap<String, Var> =
+        written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
+    for file in &overrides.files {
+        let read = document::read_vars(file, problems);
+        is_whole &= read.is_some();
+        for (name, written) in read.unwrap_or_default() {
+            vars.insert(name, Var::Written(written));
+        }
+    }
+    for (name, var) in &vars {
+        if let (Some(message), Var::Written(written)) = (refused(name), var) {
+            problems.with_hint(&written.source, written.key.start, message, Hint::of(name));
+        }
+    }
+    for (name, text) in &overrides.vars {
+        if let Some(message) = refused(name) {
+            problems.note_with_hint(message, Hint::of(name));
+        } else if is_whole && !vars.contains_key(name) {
+            let hint = problems.nearest(name, vars.keys().map(String::as_str));
+            let hint = hint.or(format!("declare it among the \"vars\" of the manifest: {name}:"));
+            let message = format!("--var: no manifest declares a variable {}", quoted(name));
+            problems.note_with_hint(message, hint);
+        }
+        let value = match (vars.get(name).is_some_and(is_boolean), text.as_str()) {
+            (true, "true") => Value::from(true),
+            (true, "false") => Value::from(false),
+            (true, _) => {
+                let help = Some("say true or false".to_owned());
+                let message = format!("--var: variable {} is a boolean", quoted(name));
+                problems.note_with_hint(message, Hint { help, ..Hint::default() });
+                continue;
+            }
+            (false, text) => Value::from(text),
+        };
+        vars.insert(name.clone(), Var::Set(value));
+    }
+    vars
+}
+
+fn is_boolean(var: &Var) -> bool {
+    match var {
+        Var::Written(Written { node, .. }) => matches!(node.data, Data::Bool(_)),
+        Var::Set(value) => value.kind() == ValueKind::Bool,
+    }
+}
+
+fn refused(name: &str) -> Option<String> {
+    if RESERVED.contains(&name) {
+        return Some(format!("{} cannot be a variable: the name is reserved", quoted(name)));
+    }
+    (!is_name(name)).then(|| bad_name("name of a variable", name))
+}
+
+fn in_order(
+    vars: &IndexMap<String, Var>,
+    checked: &[Checked],
+    order: &[usize],
+    problems: &mut Problems,
+) -> Evaluated {
+    let mut names = Names::default();
+    let mut wrong = BTreeSet::new();
+    let mut budget = Budget::new();
+    for index in order {
+        let Some((name, var)) = vars.get_index(*index) else { continue };
+        let Checked { used, is_wrong } = &checked[*index];
+        let mut is_wrong = *is_wrong || used.uses_any(&wrong);
+        let value = match var {
+            Var::Set(value) => value.clone(),
+            Var::Written(_) if is_wrong => Value::from(()),
+            Var::Written(written) => {
+                let mut texts = Texts::new(&names, &mut budget);
+                let value = texts.node(&written.node);
+                for Trouble { span, text, failure } in texts.finish().troubles {
+                    is_wrong = true;
+                    check::report(&written.source, (&text, &span), failure, problems);
+                }
+                from_json(&value)
+            }
+        };
+        if is_wrong {
+            wrong.insert(name.clone());
+        }
+        Arc::make_mut(&mut names.vars).insert(name.clone(), value);
+    }
+    Evaluated { vars: names.vars, wrong }
+}
+
+fn report_cycles(vars: &IndexMap<String, Var>, cycles: &[Vec<usize>], problems: &mut Problems) {
+    for cycle in cycles {
+        let names = cycle.iter().filter_map(|index| vars.get_index(*index));
+        let path: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+        let message = format!("circular variables: {}", circle(&path));
+        let first = cycle.first().and_then(|index| vars.get_index(*index));
+        match first {
+            Some((_, Var::Written(written))) => {
+                problems.at(&written.source, written.key.start, message);
+            }
+            _ => problems.note(message),
+        }
+    }
+}

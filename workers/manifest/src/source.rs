@@ -1,0 +1,252 @@
+//! The site that an agent keeps, loaded again when its manifest changes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Health, Live, Outcome, Stop};
+use crankcase_resources::{Kinds, KnownConfig, Site, Watch, Watching};
+use crankcase_workers::{Signal, SignalHandle, Watches};
+use tokio::sync::watch::Sender;
+use tokio::time::{Instant, sleep_until};
+
+use crate::manifest::{Manifest, ManifestError, Overrides};
+
+/// How long a manifest must have been left alone before it is loaded again.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How many times that a manifest that never rests may go on changing before it is loaded anyway.
+const PATIENCE: u32 = 20;
+
+const LOADED: &str = "the manifest was loaded again";
+const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in it";
+
+const PIPED: &str = "the manifest came from a pipe, which can be read only once; it stays as it is";
+
+const REFUSED_SAME: &str = "the manifest was loaded again; it is rejected for the same reasons";
+
+/// What loading a site again has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loaded {
+    Same,
+    Other,
+    Refused,
+}
+
+/// What a site is loaded from.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_manifest::SiteFiles;
+/// use crankcase_resources::PlanOptions;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let manifest = folder.path().join("site.yaml");
+/// std::fs::write(&manifest, "resources:\n  hello: {type: print, config: {message: hi}}\n")?;
+/// let site = SiteFiles::new(vec![manifest], crankcase_kinds::builtin()).load()?;
+/// let plan = site.plan(&PlanOptions::default()).await;
+/// assert_eq!(plan.changes(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct SiteFiles {
+    /// The manifests: files, or folders.
+    pub paths: Vec<PathBuf>,
+    /// What is set over their variables.
+    pub overrides: Overrides,
+    /// The kinds that resources may have.
+    pub kinds: Kinds,
+}
+
+impl SiteFiles {
+    /// Returns manifests whose variables nothing is set over.
+    pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
+        Self { paths, overrides: Overrides::default(), kinds }
+    }
+
+    /// Loads the site and has each kind judge its configs; nothing is executed.
+    ///
+    /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources
+    /// are judged later, when they are known.
+    ///
+    /// # Errors
+    ///
+    /// When anything is wrong, with all that is and its places: the manifest and the attributes
+    /// of its configs alike.
+    pub fn load(&self) -> Result<Site, ManifestError> {
+        let names: Vec<&str> = self.kinds.names().collect();
+        let judge = |kind: &str, known: &KnownConfig<'_>| self.kinds.judge(kind, known);
+        let manifest = Manifest::load_judged(&self.paths, &self.overrides, &names, judge)?;
+        Ok(manifest.into_site(self.kinds.clone()))
+    }
+}
+
+/// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
+/// changed and was left alone for 500 ms, or goes on changing for 10 s; and once at its start, as the
+/// site that it is given may be out of date by then.
+///
+/// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
+/// before stays on offer. If files beside the manifest are at fault, they are watched as well.
+///
+/// A site that came from a pipe stays as it is, also at SIGHUP.
+#[derive(Debug)]
+pub struct SiteSource {
+    files: SiteFiles,
+    signals: SignalHandle,
+    watching: Watching,
+    /// The files beside the manifest that are watched because it was refused for them.
+    beside: Vec<PathBuf>,
+    site: Sender<Arc<Site>>,
+    health: Health,
+    /// What was wrong with the manifest that was loaded last.
+    refused: Option<String>,
+}
+
+impl SiteSource {
+    /// Returns the worker; the site is what was loaded last.
+    pub fn new(
+        files: SiteFiles,
+        site: Sender<Arc<Site>>,
+        (signals, watches): (SignalHandle, Live<Watches>),
+        health: Health,
+    ) -> Self {
+        let watching = Watching::new(Watch::Never, watches);
+        let (beside, refused) = (Vec::new(), None);
+        Self { files, signals, watching, beside, site, health, refused }
+    }
+
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    ///
+    /// None: what is wrong with a manifest is reported, and the worker runs on.
+    pub async fn run(mut self, stop: Stop) -> Outcome {
+        let mut hangups = self.signals.counts().of(Signal::Hangup);
+        if self.site.borrow().is_piped() {
+            return self.keep(stop, hangups).await;
+        }
+        // What has changed between the load before and now was told to nobody.
+        if self.load(&stop).await == Loaded::Other {
+            tracing::info!("{LOADED}");
+        }
+        loop {
+            // Watched first, then looked at: what changes from here on is told.
+            self.watching.renew(&stop).await;
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+                () = self.watching.changed() => {
+                    if !self.is_left_alone(&stop, &mut hangups).await {
+                        return Ok(());
+                    }
+                }
+            }
+            let before = self.refused.clone();
+            match self.load(&stop).await {
+                Loaded::Other => tracing::info!("{LOADED}"),
+                Loaded::Same => tracing::info!("{LOADED_SAME}"),
+                Loaded::Refused if self.refused == before => tracing::info!("{REFUSED_SAME}"),
+                Loaded::Refused => {}
+            }
+        }
+    }
+
+    /// Keeps the site as it is, and says so at SIGHUP.
+    async fn keep(self, stop: Stop, mut hangups: u64) -> Outcome {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+            }
+            tracing::info!("{PIPED}");
+        }
+    }
+
+    /// Waits until nothing more has changed for a while, or it is not to be waited for any longer;
+    /// returns whether it may go on.
+    async fn is_left_alone(&mut self, stop: &Stop, hangups: &mut u64) -> bool {
+        let latest = Instant::now() + QUIET * PATIENCE;
+        loop {
+            self.watching.renew(stop).await;
+            let rested = (Instant::now() + QUIET).min(latest);
+            // Changes are last: in a folder that is always busy they must not hide all else.
+            tokio::select! {
+                biased;
+                () = stop.wait() => return false,
+                hangup = next_hangup(&self.signals, *hangups) => {
+                    *hangups = hangup;
+                    return true;
+                }
+                () = sleep_until(rested) => return true,
+                () = self.watching.changed() => {}
+            }
+        }
+    }
+
+    /// Loads the site, and watches the files for which it is refused.
+    async fn load(&mut self, stop: &Stop) -> Loaded {
+        // Watched first, as what is in a folder may have changed.
+        self.watch(stop).await;
+        loop {
+            let (loaded, beside) = self.load_once(stop).await;
+            let is_watched = beside.iter().all(|path| self.beside.contains(path));
+            self.beside = beside;
+            self.watch(stop).await;
+            if is_watched || stop.is_stopped() {
+                return loaded;
+            }
+            // What has changed in these files before they were watched was told to nobody.
+        }
+    }
+
+    /// Watches what the site is made of, and the files for which it is refused.
+    async fn watch(&mut self, stop: &Stop) {
+        let paths = self.files.paths.clone();
+        // A folder tells nothing of what is behind a symlink in it: its files are watched as well.
+        let listed = stop.blocking(move || Manifest::list(&paths)).await.unwrap_or_default();
+        let named = self.files.paths.iter().chain(&self.files.overrides.files);
+        let paths = named.chain(&self.beside).cloned().chain(listed);
+        self.watching.exchange(Watch::Paths(paths.collect()));
+        self.watching.renew(stop).await;
+    }
+
+    /// Returns the files beside the manifest that are at fault as well.
+    async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
+        let files = self.files.clone();
+        match stop.blocking(move || files.load()).await {
+            Ok(Ok(site)) => {
+                self.refused = None;
+                self.health.good();
+                let is_other = self.site.send_if_modified(|before| {
+                    let is_other = **before != site;
+                    if is_other {
+                        *before = Arc::new(site);
+                    }
+                    is_other
+                });
+                (if is_other { Loaded::Other } else { Loaded::Same }, Vec::new())
+            }
+            Ok(Err(error)) => (self.refuse(error.brief()), error.beside().to_vec()),
+            Err(panicked) => (self.refuse(panicked.to_string()), Vec::new()),
+        }
+    }
+
+    /// What is said of the health is logged by those who follow it, when it changes.
+    fn refuse(&mut self, error: String) -> Loaded {
+        self.health.degraded(format!("the new manifest is rejected, the old one runs on: {error}"));
+        self.refused = Some(error);
+        Loaded::Refused
+    }
+}
+
+/// Waits for the next SIGHUP. Without a worker that listens none will ever come.
+async fn next_hangup(signals: &SignalHandle, seen: u64) -> u64 {
+    match signals.next(Signal::Hangup, seen).await {
+        Ok(count) => count,
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests of the public API.
+mod bad_manifests;
+mod bounds;
+mod loading;
+mod manifest_order;
+mod mutations;
+mod rendering;
+mod site;
+mod wanted;

@@ -1,0 +1,183 @@
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Expr, Field, Fields, Ident, LitBool, LitStr, Result, Type};
+
+use crate::documented::summary;
+
+/// One parameter.
+struct Param<'a> {
+    ident: &'a Ident,
+    name: String,
+    ty: &'a Type,
+    doc: String,
+    default: Option<Expr>,
+    unit: Option<LitStr>,
+    is_declared: bool,
+    is_compared: bool,
+}
+
+impl<'a> Param<'a> {
+    fn new(field: &'a Field) -> Result<Self> {
+        let ident = field.ident.as_ref().expect("fields of a struct with names have names");
+        let name = ident.to_string();
+        let name = name.strip_prefix("r#").unwrap_or(&name).to_owned();
+        let doc = summary(&field.attrs);
+        if doc.is_empty() {
+            return Err(Error::new(field.span(), "a parameter needs a documentation comment"));
+        }
+        let mut param = Self {
+            ident,
+            name,
+            ty: &field.ty,
+            doc,
+            default: None,
+            unit: None,
+            is_declared: false,
+            is_compared: true,
+        };
+        for attribute in field.attrs.iter().filter(|it| it.path().is_ident("param")) {
+            attribute.parse_nested_meta(|meta| {
+                if meta.path.is_ident("default") {
+                    param.default = Some(meta.value()?.parse()?);
+                } else if meta.path.is_ident("unit") {
+                    param.unit = Some(meta.value()?.parse()?);
+                } else if meta.path.is_ident("declared") {
+                    param.is_declared = true;
+                } else if meta.path.is_ident("compare") {
+                    param.is_compared = meta.value()?.parse::<LitBool>()?.value;
+                } else if meta.path.is_ident("name") {
+                    param.name = meta.value()?.parse::<LitStr>()?.value();
+                } else {
+                    let options = "there are default, unit, declared, compare and name";
+                    return Err(meta.error(options));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(param)
+    }
+
+    /// Returns whether a constructor must be given it, as far as can be seen in the source.
+    fn is_required(&self) -> bool {
+        let is_option = match self.ty {
+            Type::Path(path) => path.path.segments.last().is_some_and(|it| it.ident == "Option"),
+            _ => false,
+        };
+        self.default.is_none() && !is_option
+    }
+
+    /// Returns its row of the table.
+    fn row(&self) -> TokenStream {
+        let Self { name, ty, doc, is_declared, .. } = self;
+        let default = self.default_value();
+        let unit = self.unit.as_ref().map_or(quote!(None), |unit| quote!(Some(#unit.into())));
+        quote! {
+            ::crankcase_resources::Parameter::of::<#ty>(#name, #doc)
+                .with(#default, #unit, #is_declared)
+        }
+    }
+
+    /// Returns its default, as an option of a value.
+    fn default_value(&self) -> TokenStream {
+        match &self.default {
+            Some(default) => quote! {
+                ::core::option::Option::Some(::crankcase_resources::json!(#default))
+            },
+            None => quote!(::core::option::Option::None),
+        }
+    }
+
+    /// Returns what a constructor sets it to that is not given it.
+    fn absent(&self) -> TokenStream {
+        let (ty, default) = (self.ty, self.default_value());
+        quote!(::crankcase_resources::absent::<#ty>(#default))
+    }
+}
+
+/// Derives `Params`, the struct of halves, and a constructor that takes what is required.
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    let fields = match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => fields.named.iter().collect(),
+            Fields::Unit => Vec::new(),
+            Fields::Unnamed(_) => return Err(unnamed(input.span())),
+        },
+        _ => return Err(unnamed(input.span())),
+    };
+    let params: Vec<_> = fields.into_iter().map(Param::new).collect::<Result<_>>()?;
+    let (name, visibility) = (&input.ident, &input.vis);
+    let half = format_ident!("{name}Half");
+    let half_doc = format!("A [`{name}`] of which not everything is known yet.");
+    let idents: Vec<_> = params.iter().map(|param| param.ident).collect();
+    let types: Vec<_> = params.iter().map(|param| param.ty).collect();
+    let docs: Vec<_> = params.iter().map(|param| &param.doc).collect();
+    let names: Vec<_> = params.iter().map(|param| &param.name).collect();
+    let rows = params.iter().map(Param::row);
+    let compared = params.iter().filter(|param| param.is_compared).map(|param| param.ident);
+    let new = constructor(input, &params);
+    Ok(quote! {
+        #[doc = #half_doc]
+        #[derive(Debug, Clone)]
+        #visibility struct #half {
+            #(#[doc = #docs] pub #idents: ::crankcase_resources::Half<#types>,)*
+        }
+
+        #new
+
+        impl ::core::convert::From<#name> for #half {
+            fn from(whole: #name) -> Self {
+                Self { #(#idents: ::crankcase_resources::Half::Given(whole.#idents),)* }
+            }
+        }
+
+        impl ::crankcase_resources::Params for #name {
+            type Half = #half;
+
+            fn table() -> ::crankcase_resources::Table {
+                ::crankcase_resources::Table::new(::std::vec![#(#rows),*])
+            }
+
+            fn read(reader: &mut ::crankcase_resources::Reader<'_>) -> Self::Half {
+                #half { #(#idents: reader.field(#names),)* }
+            }
+
+            fn whole(half: Self::Half) -> ::core::option::Option<Self> {
+                ::core::option::Option::Some(Self { #(#idents: half.#idents.given()?,)* })
+            }
+
+            fn write(half: &Self::Half, writer: &mut ::crankcase_resources::Writer) {
+                #(writer.field(#names, &half.#idents);)*
+            }
+
+            fn is_same(&self, other: &Self) -> bool {
+                true #(&& self.#compared == other.#compared)*
+            }
+        }
+    })
+}
+
+fn unnamed(span: Span) -> Error {
+    Error::new(span, "parameters are the fields of a struct with names")
+}
+
+fn constructor(input: &DeriveInput, params: &[Param<'_>]) -> TokenStream {
+    let name = &input.ident;
+    let doc = format!("Returns a [`{name}`] with defaults for all that is not required.");
+    let (required, absent): (Vec<_>, Vec<_>) = params.iter().partition(|param| param.is_required());
+    let arguments = required.iter().map(|param| {
+        let (ident, ty) = (param.ident, param.ty);
+        quote!(#ident: #ty)
+    });
+    let given = required.iter().map(|param| param.ident);
+    let others = absent.iter().map(|param| param.ident);
+    let values = absent.iter().map(|param| param.absent());
+    quote! {
+        impl #name {
+            #[doc = #doc]
+            pub fn new(#(#arguments),*) -> Self {
+                Self { #(#given,)* #(#others: #values,)* }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a kind declares of its configs and states, once: names, types, defaults, documentation.
+//!
+//! Reading, judging what is half known, JSON Schema, the reference of a kind, redaction and the check
+//! of `deps.x.state.y` all work from the [`Table`] that comes of it.
+
+use serde_json::Value;
+
+pub use self::field::{AbsPath, Field, Mode, Secret};
+pub use self::half::{Half, Reader, Writer};
+pub use self::table::{Parameter, Table};
+pub use self::ty::{Type, Wrong};
+
+mod field;
+mod half;
+mod schema;
+mod table;
+mod ty;
+
+/// A config, or a state, of a kind; made by `#[derive(Params)]` of a struct with named fields.
+///
+/// Each field is a parameter and needs a documentation comment. `#[param(default = ..)]` gives a
+/// default as a JSON literal, `unit = ".."` the unit of a number, and `name = ".."` another name. In a
+/// state, `declared` marks an attribute that is the config's attribute of the same name. With
+/// `compare = false`, configs that differ in it alone declare the same resource.
+///
+/// The derive also makes a function `new` that takes what is required, and a struct `..Half` of the
+/// same fields, of which each may not be known yet.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_resources::{AbsPath, Params, Table};
+///
+/// /// Keeps a lamp.
+/// #[derive(Debug, Clone, PartialEq, Params)]
+/// pub struct Lamp {
+///     /// where it is
+///     pub path: AbsPath,
+///     /// how bright it is
+///     #[param(default = 40, unit = "watts")]
+///     pub power: u32,
+///     /// its colour; left alone if not given
+///     pub colour: Option<String>,
+/// }
+///
+/// let lamp = Lamp { colour: Some("red".to_owned()), ..Lamp::new(AbsPath::parse("/dev/lamp")?) };
+/// assert_eq!(lamp.power, 40);
+/// assert_eq!(Lamp::table().get("power").map(|power| power.doc.as_str()), Some("how bright it is"));
+/// # Ok::<(), crankcase_resources::Wrong>(())
+/// ```
+pub trait Params: Sized + Send + Sync + 'static {
+    /// The same fields, of which each may not be known yet.
+    type Half: From<Self> + std::fmt::Debug + Send + Sync;
+
+    /// Returns the parameters.
+    fn table() -> Table;
+
+    /// Reads each parameter as far as it is known.
+    fn read(reader: &mut Reader<'_>) -> Self::Half;
+
+    /// Returns the whole, if all of it is known and right.
+    fn whole(half: Self::Half) -> Option<Self>;
+
+    /// Writes what is known.
+    fn write(half: &Self::Half, writer: &mut Writer);
+
+    /// Returns whether two configs declare the same resource.
+    fn is_same(&self, other: &Self) -> bool;
+}
+
+/// What can be done to a resource of a kind; made by `#[derive(Actions)]` of an enum.
+///
+/// Each variant is an action and needs a documentation comment; its fields are the arguments. The enum
+/// also derives `Serialize` and `Deserialize`, with `#[serde(rename_all = "snake_case")]`.
+pub trait Actions: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static {
+    /// The name and the documentation of each.
+    const NAMES: &'static [(&'static str, &'static str)];
+}
+
+/// Returns what a parameter is when it is not given; for the derive.
+///
+/// # Panics
+///
+/// When the default is no value of the type, which every use of the kind shows.
+#[doc(hidden)]
+pub fn absent<T: Field>(default: Option<Value>) -> T {
+    let default = default.map(|value| T::take(&value).map_err(|wrong| wrong.message));
+    match default {
+        Some(default) => default.expect("the default is a value of its type"),
+        None => T::absent().expect("the derive asks for what is required"),
+    }
+}

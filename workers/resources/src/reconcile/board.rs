@@ -1,0 +1,95 @@
+//! What the resources of one site tell each other.
+//!
+//! Invariants, each kept in one step under the board's lock:
+//! 1. A resource is at work from the moment at which it gets a reason to look, until it has looked.
+//!    So a resource that acts later knows of every look that has to come first.
+//! 2. A resource that comes to rest, or fails, wakes those that wait for it; they are at work then.
+//! 3. A worker that is not the last one of its resource changes nothing here.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::declaration::Declaration;
+use crate::reconcile::state::State;
+
+pub(super) use self::entries::{Blocker, Ended, Entries, Told};
+
+mod entries;
+
+/// What the resources of one site tell each other: their states, what notifies them, and which of
+/// them are not as declared. Cheap to clone; clones are the same board.
+///
+/// It outlives the workers of the resources: a notification is kept until the resource has done what
+/// it means, however often its worker is started meanwhile. Notifications that come before the first
+/// was answered are one. Nobody waits to tell something.
+#[derive(Clone, Default)]
+pub struct Board(Arc<Mutex<Entries>>);
+
+/// Which resources of a site are at work: those that have a reason to look and have not looked yet.
+/// Cheap to clone.
+///
+/// A resource that has failed, or is held back by one that has, is not at work.
+#[derive(Debug, Clone)]
+pub struct Activity(watch::Receiver<BTreeSet<Arc<str>>>);
+
+impl Activity {
+    /// Returns the names of those that are at work; counts them as seen.
+    pub fn names(&mut self) -> BTreeSet<Arc<str>> {
+        self.0.borrow_and_update().clone()
+    }
+
+    /// Returns whether any have begun or ended that were not seen.
+    pub fn has_changed(&self) -> bool {
+        self.0.has_changed().unwrap_or(false)
+    }
+
+    /// Waits until any have begun or ended that were not seen; for ever once the site is no longer
+    /// kept. Cancel safe.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Board {
+    /// Takes over which resources there are and who needs whom, and forgets all others.
+    pub fn connect(&self, declarations: &[Declaration]) {
+        self.0.lock().connect(declarations);
+    }
+
+    /// Runs `hand_over`, which hands something new to the resources with these names, and has them
+    /// look. None of the site's resources acts meanwhile.
+    pub fn renew<'a>(&self, names: impl IntoIterator<Item = &'a str>, hand_over: impl FnOnce()) {
+        let mut entries = self.0.lock();
+        hand_over();
+        for name in names {
+            entries.wake(name);
+        }
+    }
+
+    /// Returns which resources are at work.
+    pub fn activity(&self) -> Activity {
+        Activity(self.0.lock().at_work())
+    }
+
+    /// Returns the last state of the resource with this name.
+    pub(super) fn last_state(&self, name: &str) -> Option<State> {
+        self.0.lock().state(name)
+    }
+
+    /// Does something with all entries in one step.
+    pub(super) fn step<T>(&self, step: impl FnOnce(&mut Entries) -> T) -> T {
+        step(&mut self.0.lock())
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.lock().fmt(f)
+    }
+}

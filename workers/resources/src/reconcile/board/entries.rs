@@ -1,0 +1,406 @@
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crankcase_engine::Origin;
+use tokio::sync::{Notify, watch};
+
+use crate::declaration::{Declaration, OnChange};
+use crate::reconcile::state::State;
+
+/// The entries of a board, by the names of the resources.
+#[derive(Debug, Default)]
+pub(in crate::reconcile) struct Entries {
+    by_name: HashMap<Arc<str>, Entry>,
+    /// The names of those that are at work.
+    at_work: watch::Sender<BTreeSet<Arc<str>>>,
+    /// How many are not at rest.
+    unsettled: usize,
+    /// How many workers have had a seat.
+    workers: u64,
+}
+
+/// What is known of one resource.
+#[derive(Debug, Default)]
+struct Entry {
+    /// The resources that it depends on.
+    needs: Vec<Arc<str>>,
+    /// The resources that depend on it.
+    needed_by: Vec<Arc<str>>,
+    /// The resources that notify it.
+    notified_by: Vec<Arc<str>>,
+    /// The resources that it notifies.
+    notifies: Vec<Arc<str>>,
+    standing: Standing,
+    /// The resources that wait for this one.
+    awaited_by: BTreeSet<Arc<str>>,
+    /// The number of the worker that keeps it, if one does.
+    worker: Option<u64>,
+    wake: Arc<Notify>,
+    /// Whether it was woken and has not looked since.
+    has_news: bool,
+    /// How often it was notified.
+    told: u64,
+    /// How many of these notifications it has answered.
+    answered: u64,
+    /// The resources whose notifications it has not answered.
+    told_by: BTreeSet<Arc<str>>,
+    state: Option<State>,
+}
+
+/// How a resource stands, as far as is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Standing {
+    /// It was as declared, or left alone, when it was looked at last.
+    #[default]
+    AtRest,
+    /// It has a reason to look, and has not looked yet.
+    AtWork,
+    /// It waits for a resource that is at work.
+    Waiting,
+    /// It is not as declared.
+    Failed,
+    /// It must not act, because this resource has failed.
+    HeldBack(Arc<str>),
+}
+
+/// How a look at a resource has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::reconcile) enum Ended {
+    /// It is as declared.
+    Well {
+        /// Whether it had to be changed.
+        is_changed: bool,
+    },
+    /// It is not as declared.
+    Failed,
+}
+
+/// Why a resource must not act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::reconcile) struct Blocker {
+    name: Arc<str>,
+    /// The resource that has failed: the blocker, or one before it. None while the blocker is at
+    /// work.
+    pub(in crate::reconcile) failed: Option<Arc<str>>,
+}
+
+/// What a resource was notified of and has not answered.
+#[derive(Debug)]
+pub(in crate::reconcile) struct Told {
+    count: u64,
+    /// The names of the resources that notified it, in order.
+    by: Vec<Arc<str>>,
+}
+
+impl Blocker {
+    /// Returns the name of the resource.
+    pub(in crate::reconcile) fn name(&self) -> String {
+        self.name.to_string()
+    }
+}
+
+impl Told {
+    /// Returns at whose wish the resource does what it was told.
+    pub(in crate::reconcile) fn origin(&self) -> Origin {
+        Origin::new(self.by.join(", "), "a change notifies it")
+    }
+}
+
+impl Entries {
+    /// Takes over the resources of a site, and forgets all others.
+    pub(super) fn connect(&mut self, declarations: &[Declaration]) {
+        let mut before = std::mem::take(&mut self.by_name);
+        for declaration in declarations {
+            let known = before.remove_entry(declaration.name.as_str());
+            let (name, mut entry) =
+                known.unwrap_or_else(|| (declaration.name.as_str().into(), Entry::default()));
+            entry.unlink();
+            self.by_name.insert(name, entry);
+        }
+        for declaration in declarations {
+            for (used, on_change) in declaration.needs() {
+                self.link(used, &declaration.name);
+                if on_change == OnChange::Notify {
+                    self.link_notice(used, &declaration.name);
+                }
+            }
+            for notified in &declaration.notify {
+                self.link_notice(&declaration.name, notified);
+            }
+        }
+        let entries = self.by_name.values();
+        self.unsettled = entries.filter(|entry| entry.standing != Standing::AtRest).count();
+        let known = &self.by_name;
+        self.at_work.send_if_modified(|names| {
+            let count = names.len();
+            names.retain(|name| known.contains_key(name));
+            names.len() < count
+        });
+        for name in before.into_values().flat_map(|gone| gone.awaited_by) {
+            self.wake(&name);
+        }
+    }
+
+    /// Enters that `target` depends on `source`.
+    fn link(&mut self, source: &str, target: &str) {
+        if let Some((source, target)) = self.names(source, target) {
+            self.edit(&source, |entry| entry.needed_by.push(Arc::clone(&target)));
+            self.edit(&target, |entry| entry.needs.push(source));
+        }
+    }
+
+    /// Enters that `source` notifies `target`.
+    fn link_notice(&mut self, source: &str, target: &str) {
+        if let Some((source, target)) = self.names(source, target) {
+            self.edit(&source, |entry| entry.notifies.push(Arc::clone(&target)));
+            self.edit(&target, |entry| entry.notified_by.push(source));
+        }
+    }
+
+    fn names(&self, one: &str, other: &str) -> Option<(Arc<str>, Arc<str>)> {
+        let (one, _) = self.by_name.get_key_value(one)?;
+        let (other, _) = self.by_name.get_key_value(other)?;
+        Some((Arc::clone(one), Arc::clone(other)))
+    }
+
+    fn edit<T>(&mut self, name: &str, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.by_name.get_mut(name).map(change)
+    }
+
+    pub(super) fn at_work(&self) -> watch::Receiver<BTreeSet<Arc<str>>> {
+        self.at_work.subscribe()
+    }
+
+    /// Seats a worker at the entry of its resource; it is at work. Returns the worker's number and
+    /// what wakes it.
+    pub(in crate::reconcile) fn seat(&mut self, name: &str) -> (u64, Arc<Notify>) {
+        self.workers += 1;
+        let number = self.workers;
+        let wake = self.edit(name, |entry| {
+            entry.worker = Some(number);
+            Arc::clone(&entry.wake)
+        });
+        self.set(name, Standing::AtWork);
+        // A resource that is taken out at this moment has no entry any more.
+        (number, wake.unwrap_or_default())
+    }
+
+    /// Returns whether this worker is the one that keeps the resource.
+    pub(in crate::reconcile) fn is_kept_by(&self, name: &str, worker: u64) -> bool {
+        self.by_name.get(name).is_some_and(|entry| entry.worker == Some(worker))
+    }
+
+    /// Takes the worker from its resource, which is not as declared if it owes an answer.
+    pub(in crate::reconcile) fn leave(&mut self, name: &str) {
+        let standing = self.edit(name, |entry| {
+            entry.worker = None;
+            match entry.standing {
+                Standing::Failed => Standing::Failed,
+                _ if entry.told > entry.answered => Standing::Failed,
+                _ => Standing::AtRest,
+            }
+        });
+        self.set(name, standing.unwrap_or_default());
+    }
+
+    /// Says that a resource has a reason to look. One that has failed stays so until it has looked.
+    pub(in crate::reconcile) fn begin(&mut self, name: &str) {
+        let standing = self.by_name.get(name).map(|entry| &entry.standing);
+        if matches!(standing, Some(Standing::AtRest | Standing::Waiting)) {
+            self.set(name, Standing::AtWork);
+        }
+    }
+
+    /// Gives a resource a reason to look.
+    pub(super) fn wake(&mut self, name: &str) {
+        let has_worker = self.edit(name, |entry| {
+            entry.has_news = true;
+            entry.wake.notify_one();
+            entry.worker.is_some()
+        });
+        if has_worker == Some(true) {
+            self.begin(name);
+        }
+    }
+
+    fn wake_all(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+        names.into_iter().for_each(|name| self.wake(&name));
+    }
+
+    /// Returns what a resource was notified of and has not answered. It has seen all news then.
+    pub(in crate::reconcile) fn look(&mut self, name: &str) -> Option<Told> {
+        let told = self.edit(name, |entry| {
+            entry.has_news = false;
+            let by = || entry.told_by.iter().cloned().collect();
+            (entry.told > entry.answered).then(|| Told { count: entry.told, by: by() })
+        });
+        told.flatten()
+    }
+
+    /// Says that a resource has done what notifications meant.
+    pub(in crate::reconcile) fn answer(&mut self, name: &str, told: &Told) {
+        self.edit(name, |entry| {
+            entry.answered = told.count;
+            if entry.told == told.count {
+                entry.told_by.clear();
+            }
+        });
+    }
+
+    /// Notifies all that a changed resource notifies.
+    pub(in crate::reconcile) fn tell(&mut self, source: &str) {
+        let Some((source, entry)) = self.by_name.get_key_value(source) else { return };
+        let (source, targets) = (Arc::clone(source), entry.notifies.clone());
+        for target in targets {
+            let has_worker = self.edit(&target, |entry| {
+                entry.told += 1;
+                entry.told_by.insert(Arc::clone(&source));
+                entry.worker.is_some()
+            });
+            if has_worker == Some(false) {
+                self.set(&target, Standing::Failed);
+            }
+            self.wake(&target);
+        }
+    }
+
+    /// Takes over a resource's state. If it is another one, those that depend on it are to look.
+    pub(in crate::reconcile) fn publish(&mut self, name: &str, state: State) {
+        let Some(entry) = self.by_name.get_mut(name) else { return };
+        let is_other = entry.state.replace(state.clone()).is_none_or(|old| old != state);
+        if is_other {
+            let dependents = entry.needed_by.clone();
+            self.wake_all(dependents);
+        }
+    }
+
+    /// Returns a resource's last state.
+    pub(in crate::reconcile) fn state(&self, name: &str) -> Option<State> {
+        self.by_name.get(name)?.state.clone()
+    }
+
+    /// Says how a look has ended. A resource that has news stays at work, unless it has failed.
+    pub(in crate::reconcile) fn end(&mut self, name: &str, ended: Ended) {
+        let Some(entry) = self.by_name.get(name) else { return };
+        let mends = ended == Ended::Well { is_changed: true }
+            || ended != Ended::Failed && entry.standing == Standing::Failed;
+        let standing = match ended {
+            Ended::Failed => Standing::Failed,
+            Ended::Well { .. } if entry.has_news => Standing::AtWork,
+            Ended::Well { .. } => Standing::AtRest,
+        };
+        let dependents = if mends { entry.needed_by.clone() } else { Vec::new() };
+        self.set(name, standing);
+        for dependent in dependents {
+            if self.by_name.get(&dependent).is_some_and(|it| it.standing == Standing::Failed) {
+                self.wake(&dependent);
+            }
+        }
+    }
+
+    /// Has a resource wait for what keeps it from acting, if that is still so. If it is not, the
+    /// resource is woken.
+    pub(in crate::reconcile) fn hold(&mut self, name: &str) -> Option<Blocker> {
+        let Some(blocker) = self.blocker(name) else {
+            self.wake(name);
+            return None;
+        };
+        if let Some((waiting, awaited)) = self.names(name, &blocker.name) {
+            self.edit(&awaited, |entry| entry.awaited_by.insert(waiting));
+        }
+        let held_back = blocker.failed.clone().map(Standing::HeldBack);
+        self.set(name, held_back.unwrap_or(Standing::Waiting));
+        Some(blocker)
+    }
+
+    /// Has the resources that this one depends on look again, and returns whether there are any.
+    pub(in crate::reconcile) fn ask(&mut self, name: &str) -> bool {
+        let Some(entry) = self.by_name.get(name) else { return false };
+        let needs = entry.needs.clone();
+        let has_worker =
+            |name: &Arc<str>| self.by_name.get(name).is_some_and(|it| it.worker.is_some());
+        let asked: Vec<_> = needs.into_iter().filter(has_worker).collect();
+        let is_any = !asked.is_empty();
+        self.wake_all(asked);
+        is_any
+    }
+
+    /// Returns what keeps a resource from acting: a resource before it that is at work or, among those
+    /// that it depends on, one that has failed.
+    pub(in crate::reconcile) fn blocker(&self, name: &str) -> Option<Blocker> {
+        let own = self.by_name.get(name)?;
+        if self.unsettled == usize::from(own.standing != Standing::AtRest) {
+            return None;
+        }
+        let inputs = |entry: &Entry| [entry.needs.clone(), entry.notified_by.clone()].concat();
+        let at_work = self.nearest(own, inputs, |name, entry| {
+            let is_awaited = matches!(entry.standing, Standing::AtWork | Standing::Waiting);
+            is_awaited.then(|| Blocker { name: Arc::clone(name), failed: None })
+        });
+        let needs = |entry: &Entry| entry.needs.clone();
+        at_work.or_else(|| {
+            self.nearest(own, needs, |name, entry| {
+                let failed = match &entry.standing {
+                    Standing::Failed => name,
+                    Standing::HeldBack(by) => by,
+                    _ => return None,
+                };
+                Some(Blocker { name: Arc::clone(name), failed: Some(Arc::clone(failed)) })
+            })
+        })
+    }
+
+    /// Looks for something among the resources before one, the nearest first.
+    fn nearest<T>(
+        &self,
+        from: &Entry,
+        links: impl Fn(&Entry) -> Vec<Arc<str>>,
+        find: impl Fn(&Arc<str>, &Entry) -> Option<T>,
+    ) -> Option<T> {
+        let mut queue = VecDeque::from(links(from));
+        let mut seen: HashSet<Arc<str>> = queue.iter().cloned().collect();
+        while let Some(name) = queue.pop_front() {
+            let Some(entry) = self.by_name.get(&name) else { continue };
+            if let Some(found) = find(&name, entry) {
+                return Some(found);
+            }
+            queue.extend(links(entry).into_iter().filter(|name| seen.insert(Arc::clone(name))));
+        }
+        None
+    }
+
+    /// Changes how a resource stands. If others need not wait for it any more, they are woken.
+    fn set(&mut self, name: &str, standing: Standing) {
+        let Some((key, _)) = self.by_name.get_key_value(name) else { return };
+        let key = Arc::clone(key);
+        let Some(entry) = self.by_name.get_mut(name) else { return };
+        if entry.standing == standing {
+            return;
+        }
+        let before = std::mem::replace(&mut entry.standing, standing);
+        let now = &entry.standing;
+        self.unsettled -= usize::from(before != Standing::AtRest);
+        self.unsettled += usize::from(*now != Standing::AtRest);
+        let is_at_work = *now == Standing::AtWork;
+        let waiting = match now {
+            Standing::AtWork | Standing::Waiting => BTreeSet::new(),
+            _ => std::mem::take(&mut entry.awaited_by),
+        };
+        self.at_work.send_if_modified(|names| {
+            if is_at_work { names.insert(key) } else { names.remove(&key) }
+        });
+        self.wake_all(waiting);
+    }
+}
+
+impl Entry {
+    /// Forgets who needs whom.
+    fn unlink(&mut self) {
+        let links =
+            [&mut self.needs, &mut self.needed_by, &mut self.notified_by, &mut self.notifies];
+        links.into_iter().for_each(Vec::clear);
+    }
+}
+
+#[cfg(test)]
+mod tests;
