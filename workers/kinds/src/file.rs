@@ -15,10 +15,8 @@ mod config;
 mod content;
 mod diff;
 mod error;
-mod folder;
 mod observe;
 mod owner;
-mod temporary;
 
 /// The `file` kind: a file with its content, or a folder, with mode, owner and group.
 ///

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Claimed, Declaration, Edges, Graph, Judged, Kinds, KnownConfig, Place, Site, circle,
+    Claimed, Declaration, Edges, Graph, Judged, Kinds, KnownConfig, Place, Site, Wanted, circle,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -111,6 +111,7 @@ impl Manifest {
         let graph = Graph::new(&declarations).unwrap_or(graph);
         beside::check_read((&declarations, &placed), &graph, (&known, left), &mut problems);
         problems.finish()?;
+        tell_wanted(&mut declarations, &placed);
         let digest = digest(&placed);
         Ok(Self { declarations, graph, digest, is_piped })
     }
@@ -162,7 +163,25 @@ fn digest(resources: &[Placed]) -> String {
         }
         add(source.text());
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    base16ct::lower::encode_string(&hasher.finalize())
+}
+
+/// Tells each resource what its dependents use of its state.
+fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
+    let mut wanted: HashMap<String, Wanted> = HashMap::new();
+    for (declaration, Placed { used, claimed, .. }) in declarations.iter().zip(resources) {
+        for dependency in &declaration.dependencies {
+            let more = match used.get(&dependency.alias) {
+                _ if claimed.renders_any => Wanted::Whole,
+                Some(used) => used.clone(),
+                None => Wanted::nothing(),
+            };
+            wanted.entry(dependency.resource.clone()).or_insert_with(Wanted::nothing).add(more);
+        }
+    }
+    for declaration in declarations {
+        declaration.wanted = wanted.remove(&declaration.name).unwrap_or_else(Wanted::nothing);
+    }
 }
 
 /// Evaluates configs at load, as far as they are known.
@@ -187,6 +206,7 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
     ) -> (Declaration, Placed) {
         let (offset, has_config) = (draft.offset, draft.has_config);
         let mut unknown = std::mem::take(&mut draft.wrong);
+        let used = std::mem::take(&mut draft.used);
         let (mut declaration, template) = declare(draft, vars, vars_text);
         if self.left == 0 {
             // What is written out is judged all the same.
@@ -194,7 +214,7 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         }
         if !has_config {
             let claimed = Claimed::unknown();
-            return (declaration, Placed { template, offset, claimed });
+            return (declaration, Placed { template, offset, used, claimed });
         }
         let mut budget = Budget::new();
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
@@ -208,7 +228,7 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
             declaration.claims.clone_from(&claimed.claims);
             declaration.is_claimed = !claimed.is_open;
         }
-        (declaration, Placed { template, offset, claimed })
+        (declaration, Placed { template, offset, used, claimed })
     }
 }
 
@@ -234,6 +254,9 @@ fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Pro
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
+        }
+        for (alias, wanted) in used.states {
+            draft.used.entry(alias).or_insert_with(Wanted::nothing).add(wanted);
         }
     }
     draft.wrong = wrong;

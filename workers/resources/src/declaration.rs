@@ -4,7 +4,7 @@
 //! use them.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub struct Declaration {
     pub automatic: Vec<Automatic>,
     /// Those that it does not have, because each would close a cycle.
     pub left_out: Vec<Automatic>,
+    /// What the resource's dependents use of its state.
+    pub wanted: Wanted,
 }
 
 /// An edge that nobody has declared: a resource comes after one that makes what it needs.
@@ -64,7 +66,7 @@ pub struct Automatic {
 }
 
 impl Declaration {
-    /// Returns a declaration that uses and notifies nothing.
+    /// Returns a declaration that uses and notifies nothing, and whose state is wanted as a whole.
     pub fn new(
         name: String,
         kind: String,
@@ -86,6 +88,7 @@ impl Declaration {
             has_automatic_edges: true,
             automatic: Vec::new(),
             left_out: Vec::new(),
+            wanted: Wanted::Whole,
         }
     }
 
@@ -100,11 +103,47 @@ impl Declaration {
     /// Returns whether another declaration says the same of the resource itself: whom it notifies
     /// and where it is written aside.
     pub fn is_equal(&self, other: &Self) -> bool {
-        let is_alike = (&self.name, &self.kind, self.noop)
-            == (&other.name, &other.kind, other.noop)
+        let is_alike = (&self.name, &self.kind, self.noop, &self.wanted)
+            == (&other.name, &other.kind, other.noop, &other.wanted)
             && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
+    }
+}
+
+/// Which attributes of a resource's state its dependents use, as far as their declarations tell.
+///
+/// A kind may leave others out of the state if they cost something, or change more often than what
+/// the resource keeps; see [`CheckContext::wants`](crate::CheckContext::wants).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// These alone.
+    Attributes(BTreeSet<String>),
+    /// All of them: the state is used as one value, or in a way that nobody can foresee.
+    Whole,
+}
+
+impl Wanted {
+    /// Returns that nothing is used.
+    pub fn nothing() -> Self {
+        Self::Attributes(BTreeSet::new())
+    }
+
+    /// Returns whether an attribute is used.
+    pub fn has(&self, attribute: &str) -> bool {
+        match self {
+            Self::Attributes(attributes) => attributes.contains(attribute),
+            Self::Whole => true,
+        }
+    }
+
+    /// Adds what another dependent uses.
+    pub fn add(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Attributes(attributes), Self::Attributes(others)) => attributes.extend(others),
+            (_, Self::Whole) => *self = Self::Whole,
+            (Self::Whole, _) => {}
+        }
     }
 }
 

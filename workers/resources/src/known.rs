@@ -40,12 +40,15 @@ pub struct Claimed {
     pub reads: Vec<FileRead>,
     /// Whether it may make files that are not named here, such as those that others read.
     pub may_make_any: bool,
+    /// Whether it renders texts that are not in its config, such as files: what they use of the
+    /// dependencies' states nobody can foresee.
+    pub renders_any: bool,
 }
 
 impl Claimed {
     /// Returns what a resource claims of which nothing is known.
     pub fn unknown() -> Self {
-        Self { is_open: true, may_make_any: true, ..Self::default() }
+        Self { is_open: true, may_make_any: true, renders_any: true, ..Self::default() }
     }
 
     /// Returns these claims.

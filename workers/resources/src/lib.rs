@@ -40,7 +40,7 @@ pub use claims::{Claims, already_kept};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, OnChange, Place, Render,
-    RenderError, Rendered, Scope, States,
+    RenderError, Rendered, Scope, States, Wanted,
 };
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};

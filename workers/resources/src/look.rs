@@ -1,6 +1,5 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -165,8 +164,7 @@ pub(crate) fn make(
     };
     let resource = validate(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
-    let mut context = CheckContext::new(declaration.folder.clone(), scope, setting.stop.clone());
-    context.ledger.clone_from(&setting.ledger);
+    let context = context(declaration, scope, (setting.stop.clone(), setting.ledger.clone()));
     Ok(Made::Resource(resource, context))
 }
 
@@ -207,6 +205,16 @@ pub(crate) fn claim(
     claims.claim(declaration, claimed.map_err(|err| err.to_string())?.claims)
 }
 
+/// Returns what a resource may use to look.
+pub(crate) fn context(
+    declaration: &Declaration,
+    scope: Arc<dyn Scope>,
+    (stop, ledger): (Stop, Option<Ledger>),
+) -> CheckContext {
+    let (folder, wanted) = (declaration.folder.clone(), declaration.wanted.clone());
+    CheckContext { wanted, ledger, ..CheckContext::new(folder, scope, stop) }
+}
+
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -230,9 +238,9 @@ impl Opened {
         }
     }
 
-    /// Takes over what further checks render templates with.
-    pub(crate) fn see(&mut self, folder: PathBuf, scope: Arc<dyn Scope>) {
-        (self.context.folder, self.context.scope) = (folder, scope);
+    /// Takes over what further checks look with.
+    pub(crate) fn see(&mut self, context: CheckContext) {
+        self.context = context;
     }
 
     pub(crate) fn watch(&self) -> Result<Watch, String> {

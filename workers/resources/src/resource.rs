@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::action::{Action, Description};
 use crate::attribute::AttributeError;
-use crate::declaration::{Config, Scope};
+use crate::declaration::{Config, Scope, Wanted};
 use crate::known::{Claimed, KnownConfig};
 use crate::params::{Reader, Table};
 
@@ -202,15 +202,26 @@ pub struct CheckContext {
     pub scope: Arc<dyn Scope>,
     /// Told when the run is to end; a check that takes long ends itself then, with an error.
     pub stop: Stop,
+    /// What dependents use of the state.
+    pub wanted: Wanted,
     /// Where commands are put on record while they run, to be ended by the next agent if this one is
     /// killed. Default none.
     pub ledger: Option<Ledger>,
 }
 
 impl CheckContext {
-    /// Returns the context of a resource that is declared in `folder`.
+    /// Returns the context of a resource that is declared in `folder`, and whose state is wanted as
+    /// a whole.
     pub fn new(folder: PathBuf, scope: Arc<dyn Scope>, stop: Stop) -> Self {
-        Self { folder, scope, stop, ledger: None }
+        Self { folder, scope, stop, wanted: Wanted::Whole, ledger: None }
+    }
+
+    /// Returns whether dependents use an attribute of the state.
+    ///
+    /// An attribute that they do not use may be left out, if it is costly to know or changes more
+    /// often than what the resource keeps: a change of the state has all dependents look again.
+    pub fn wants(&self, attribute: &str) -> bool {
+        self.wanted.has(attribute)
     }
 }
 

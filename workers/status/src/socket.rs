@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
+use crankcase_workers::{EntryKind, Folder, replace_file};
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -111,8 +110,13 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
     let socket = if is_direct { direct } else { short_path(&folder)? };
     let listener = listen(&socket)?;
     let files = Files { socket, pointer, _lock: Arc::clone(lock) };
-    let text = (!is_direct).then(|| files.socket.as_os_str().as_encoded_bytes());
-    replace(&files.pointer, text).map_err(|source| failed(&files.pointer, source))?;
+    let pointed = if is_direct {
+        remove(&files.pointer)
+    } else {
+        let text = files.socket.as_os_str().as_encoded_bytes();
+        replace_file(&files.pointer, text, 0o600).map_err(io::Error::from)
+    };
+    pointed.map_err(|source| failed(&files.pointer, source))?;
     Ok((listener, files))
 }
 
@@ -130,18 +134,12 @@ pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
 /// waited for, and no more is read than the address of a socket has.
 fn read_pointer(folder: &Path) -> io::Result<PathBuf> {
     let wrong = |what: &str| io::Error::other(format!("{POINTER} in it {what}"));
-    let flags =
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(folder.join(POINTER), flags, Mode::empty());
-    let file = File::from(opened.map_err(|error| match error {
-        Errno::LOOP | Errno::NXIO => wrong("is not a regular file"),
-        error => error.into(),
-    })?);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
+    let folder = Folder::open(folder)?;
+    if folder.look(POINTER)?.is_some_and(|found| found.kind != EntryKind::File) {
         return Err(wrong("is not a regular file"));
     }
-    if !may_point(metadata.uid(), fs::metadata(folder)?.uid(), geteuid().as_raw()) {
+    let (file, found) = folder.open_file(POINTER)?;
+    if !may_point(found.user, folder.look_at_itself()?.user, geteuid().as_raw()) {
         return Err(wrong("belongs to someone else"));
     }
     let mut text = Vec::new();
@@ -170,7 +168,7 @@ fn failed(path: &Path, source: io::Error) -> SocketError {
 fn short_path(folder: &Path) -> Result<PathBuf, SocketError> {
     let metadata = fs::metadata(folder).map_err(|source| failed(folder, source))?;
     let runtime = runtime_folder();
-    state_dir::own(&runtime).map_err(SocketError::RuntimeFolder)?;
+    state_dir::own(&runtime).map(drop).map_err(SocketError::RuntimeFolder)?;
     let path = runtime.join(format!("{:x}-{:x}.sock", metadata.dev(), metadata.ino()));
     if fits(&path) { Ok(path) } else { Err(SocketError::TooLong { path }) }
 }
@@ -226,14 +224,6 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Puts a text into a file at once, or removes the file.
-fn replace(path: &Path, text: Option<&[u8]>) -> io::Result<()> {
-    let Some(text) = text else { return remove(path) };
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
 }
 
 #[cfg(test)]

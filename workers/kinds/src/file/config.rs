@@ -1,16 +1,13 @@
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use crankcase_resources::{
     AttributeError, Choice, Claim, Claimed, Field, FileRead, KnownConfig, Mode, PATH, Params,
     Rules, Type, Wrong, shown,
 };
+use crankcase_workers::EntryPath;
 use serde_json::Value;
 
 use crate::file::content::ContentFrom;
-
-/// The longest path and the longest name in it, in bytes.
-const PATH_LIMIT: usize = 4095;
-const NAME_LIMIT: usize = 255;
 
 /// The config of the `file` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
@@ -99,65 +96,6 @@ impl Field for Principal {
     }
 }
 
-/// An absolute path without links to itself or its parent, split at its last name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EntryPath {
-    /// The folder that holds the entry.
-    pub(super) parent: PathBuf,
-    /// The entry's name in it.
-    pub(super) name: String,
-    pub(super) is_folder: bool,
-}
-
-impl EntryPath {
-    fn parse(text: &str) -> Result<Self, String> {
-        if !text.starts_with('/') {
-            return Err(format!("{text:?} is not absolute; begin it with /"));
-        }
-        if text.contains('\0') {
-            return Err(format!("{text:?} contains a NUL character"));
-        }
-        if text.len() > PATH_LIMIT || text.split('/').any(|name| name.len() > NAME_LIMIT) {
-            return Err(format!(
-                "it is too long: a path has at most {PATH_LIMIT} bytes, a name {NAME_LIMIT}"
-            ));
-        }
-        let is_dotted = Path::new(text).components().any(|part| part == Component::ParentDir);
-        if is_dotted || text.split('/').any(|name| name == ".") {
-            return Err(format!("{text:?} contains . or ..; write the path without"));
-        }
-        let mut names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
-        let name = names.pop().ok_or("the root folder is always there; name one in it")?.to_owned();
-        let parent = PathBuf::from(format!("/{}", names.join("/")));
-        Ok(Self { parent, name, is_folder: text.ends_with('/') })
-    }
-
-    /// Returns the path without a slash at its end.
-    pub(super) fn full(&self) -> PathBuf {
-        self.parent.join(&self.name)
-    }
-
-    /// Returns the path as a manifest writes it: a folder ends in a slash.
-    pub(super) fn declared(&self) -> String {
-        let slash = if self.is_folder { "/" } else { "" };
-        format!("{}{slash}", self.full().display())
-    }
-}
-
-impl Field for EntryPath {
-    fn ty() -> Type {
-        Type::Path
-    }
-
-    fn take(value: &Value) -> Result<Self, Wrong> {
-        Self::parse(&String::take(value)?).map_err(Wrong::from)
-    }
-
-    fn give(&self) -> Value {
-        self.declared().into()
-    }
-}
-
 impl Rules for FileConfig {
     fn rules(half: &mut FileConfigHalf, errors: &mut Vec<AttributeError>) {
         let contents =
@@ -194,6 +132,7 @@ pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
         .iter()
         .any(|attribute| !known.is_known(attribute));
     claimed.may_make_any = !known.is_known("path");
+    claimed.renders_any = !known.is_known("template") || known.text("template").is_some();
     if let Some(path) = known.text("path").and_then(|path| EntryPath::parse(path).ok()) {
         claimed.claims = path_claims(known, &path);
     }

@@ -1,10 +1,12 @@
 //! What is wrong with the files that resources keep and read, as far as a look can tell.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, FileRead, Graph, PATH, already_kept, conflicts};
+use crankcase_resources::{
+    Claimed, Declaration, FileRead, Graph, PATH, Wanted, already_kept, conflicts,
+};
 
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
@@ -15,11 +17,13 @@ use crate::manifest::vars::KnownVars;
 /// How many bytes of a template are one step of the work at load.
 const BYTES_PER_STEP: usize = 16;
 
-/// Where a resource was declared, and what is known of its files.
+/// Where a resource was declared, and what is known of it.
 pub(crate) struct Placed {
     pub(crate) template: Arc<Template>,
     /// Where the resource's name stands.
     pub(crate) offset: usize,
+    /// What it uses of the states of its dependencies, by alias.
+    pub(crate) used: BTreeMap<String, Wanted>,
     pub(crate) claimed: Claimed,
 }
 
@@ -88,7 +92,7 @@ fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreada
     if read.is_template {
         return source::read_bytes(path).map(Some);
     }
-    source::open(path).map(|_| None)
+    source::probe(path).map(|()| None)
 }
 
 fn check_template(

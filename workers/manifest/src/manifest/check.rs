@@ -1,5 +1,7 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
+
+use crankcase_resources::Wanted;
 
 use crate::manifest::expression::{
     FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,
@@ -26,6 +28,8 @@ pub(crate) struct Used {
     pub(crate) vars: BTreeSet<String>,
     /// Whether all variables are used as one value.
     pub(crate) all_vars: bool,
+    /// What of the dependencies' states is used, by alias.
+    pub(crate) states: BTreeMap<String, Wanted>,
 }
 
 impl Used {
@@ -148,10 +152,14 @@ impl Checker<'_> {
             ("deps", _) if self.usable.aliases.is_none() => {
                 ("a variable cannot use dependencies".to_owned(), Hint::of(first))
             }
-            ("deps", None) => return None,
+            ("deps", None) => {
+                let whole = aliases.map(|alias| (alias.to_owned(), Wanted::Whole));
+                self.used.states.extend(whole);
+                return None;
+            }
             ("deps", Some(alias)) => {
                 if self.has_alias(alias) {
-                    return self.state(offset, alias, path.get(2));
+                    return self.state(offset, alias, &path[2..]);
                 }
                 let message = format!("unknown dependency {}", quoted(alias));
                 (message, self.problems.nearest(alias, aliases))
@@ -163,7 +171,7 @@ impl Checker<'_> {
                 self.used.vars.insert(name.to_owned());
                 return None;
             }
-            (name, next) if self.has_alias(name) => return self.state(offset, name, next),
+            (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
             (name, _) => {
                 let names = vars.chain(aliases).chain(["vars", "deps"]);
                 (format!("unknown name {}", quoted(name)), self.problems.nearest(name, names))
@@ -173,8 +181,14 @@ impl Checker<'_> {
     }
 
     /// A dependency has a `state` and nothing else.
-    fn state(&self, offset: usize, alias: &str, attribute: Option<&String>) -> Option<Failure> {
-        let attribute = attribute.filter(|attribute| *attribute != "state")?;
+    fn state(&mut self, offset: usize, alias: &str, rest: &[String]) -> Option<Failure> {
+        let wanted = match rest.get(1) {
+            Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),
+            None => Wanted::Whole,
+        };
+        let states = self.used.states.entry(alias.to_owned());
+        states.or_insert_with(Wanted::nothing).add(wanted);
+        let attribute = rest.first().filter(|attribute| *attribute != "state")?;
         let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
         let right = format!("deps.{alias}.state.{attribute}");
         let mut hint = Hint::of(attribute);

@@ -1,8 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, OnChange};
+use crankcase_resources::{Dependency, OnChange, Wanted};
 
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
@@ -29,6 +29,8 @@ pub(crate) struct Draft {
     pub(crate) has_config: bool,
     /// The attributes of the config whose expressions are wrong, or use a variable that is.
     pub(crate) wrong: BTreeSet<String>,
+    /// What the expressions use of the states of dependencies, by alias.
+    pub(crate) used: BTreeMap<String, Wanted>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
     pub(crate) noop: bool,
@@ -49,6 +51,7 @@ pub(crate) fn decode(
         config: Map::new(),
         has_config: true,
         wrong: BTreeSet::new(),
+        used: BTreeMap::new(),
         dependencies: Vec::new(),
         notify: Vec::new(),
         noop: false,

@@ -3,7 +3,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::{OpenRegularError, open_regular};
+use crankcase_workers::{FileError, open_file, read_file};
 
 use crate::manifest::lines::Source;
 use crate::manifest::problem::{Problems, quoted};
@@ -104,26 +104,15 @@ pub(crate) struct Unreadable {
     pub(crate) is_missing: bool,
 }
 
-impl From<String> for Unreadable {
-    fn from(message: String) -> Self {
-        Self { message, is_missing: false }
-    }
-}
-
 /// Reads a regular file, within the bounds.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let (file, size) = open(path)?;
-    if size > MAX_BYTES { Err(too_large()) } else { read_bounded(file) }
+    Ok(read_file(path, MAX_BYTES)?)
 }
 
-fn read_bounded(from: impl Read) -> Result<Vec<u8>, Unreadable> {
-    let mut bytes = Vec::new();
-    from.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| cannot(&err))?;
-    if bytes.len() as u64 > MAX_BYTES { Err(too_large()) } else { Ok(bytes) }
-}
-
-fn too_large() -> Unreadable {
-    format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)").into()
+/// Looks whether a regular file can be read.
+pub(crate) fn probe(path: &Path) -> Result<(), Unreadable> {
+    open_file(path)?;
+    Ok(())
 }
 
 /// A manifest that can be read only once: standard input, or a pipe with a name.
@@ -141,19 +130,29 @@ impl<'a> Pipe<'a> {
 
     /// Reads it to its end, within the bounds; waits for whoever writes to it.
     pub(crate) fn read(&self, problems: &mut Problems) -> Option<Source> {
-        let bytes = if is_stdin(self.path) {
-            read_bounded(std::io::stdin().lock())
-        } else {
-            File::open(self.path).map_err(|err| cannot(&err)).and_then(read_bounded)
-        };
         let name = self.name();
-        match bytes {
+        match self.read_bounded() {
             Ok(bytes) => decode(&name, bytes, problems),
             Err(error) => {
-                problems.of_file(&name, error);
+                problems.of_file(&name, Unreadable::from(error));
                 None
             }
         }
+    }
+
+    fn read_bounded(&self) -> Result<Vec<u8>, FileError> {
+        let mut bytes = Vec::new();
+        let mut read = |from: &mut dyn Read| from.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        let read = if is_stdin(self.path) {
+            read(&mut std::io::stdin().lock())
+        } else {
+            File::open(self.path).and_then(|mut file| read(&mut file))
+        };
+        read.map_err(FileError::io("read", self.path))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(FileError::TooLarge { path: self.path.to_owned(), limit: MAX_BYTES });
+        }
+        Ok(bytes)
     }
 
     /// Returns what it is called in messages. That is in no folder, and so relative paths in the
@@ -170,17 +169,19 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new("-") || path == Path::new("/dev/stdin")
 }
 
-/// Opens a regular file, and returns its size with it.
-pub(crate) fn open(path: &Path) -> Result<(File, u64), Unreadable> {
-    open_regular(path).map_err(|not_opened| match not_opened {
-        OpenRegularError::Other(_) => "not a regular file".to_owned().into(),
-        OpenRegularError::Refused(err) => cannot(&err),
-    })
-}
-
-fn cannot(err: &std::io::Error) -> Unreadable {
-    let is_missing = matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    Unreadable { message: format!("cannot read the file: {}", reason(err)), is_missing }
+impl From<FileError> for Unreadable {
+    fn from(error: FileError) -> Self {
+        let is_missing = error.is_missing();
+        let message = match error {
+            FileError::WrongKind { .. } => "not a regular file".to_owned(),
+            FileError::TooLarge { limit, .. } => {
+                format!("the file is larger than 16 MiB ({limit} bytes)")
+            }
+            FileError::Io { source, .. } => format!("cannot read the file: {}", reason(&source)),
+            other => other.to_string(),
+        };
+        Self { message, is_missing }
+    }
 }
 
 /// Says an I/O error as other messages are said.

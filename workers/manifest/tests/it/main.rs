@@ -6,3 +6,4 @@ mod manifest_order;
 mod mutations;
 mod rendering;
 mod site;
+mod wanted;

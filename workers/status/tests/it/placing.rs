@@ -10,6 +10,13 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::world::{Error, TestResult, World, guarded};
 
+/// Returns a folder as an earlier agent has left it.
+fn used() -> Result<tempfile::TempDir, Error> {
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o700))?;
+    Ok(folder)
+}
+
 fn listen(state_dir: &StateDir) -> Result<Result<Control, SocketError>, Error> {
     let engine = Engine::builder().seed(0).build()?;
     let lock = Arc::new(state_dir.lock()?);
@@ -31,7 +38,7 @@ async fn the_socket_is_for_its_owner_only_and_goes_with_the_worker() -> TestResu
 
 #[tokio::test]
 async fn a_socket_that_nobody_listens_on_is_taken_over() -> TestResult {
-    let folder = tempfile::tempdir()?;
+    let folder = used()?;
     drop(UnixListener::bind(folder.path().join("control.sock"))?);
 
     let world = World::start_in(folder, "", ControlConfig::default()).await?;
@@ -42,7 +49,7 @@ async fn a_socket_that_nobody_listens_on_is_taken_over() -> TestResult {
 
 #[tokio::test]
 async fn anything_but_a_socket_in_its_place_is_refused_and_left_alone() -> TestResult {
-    let folder = tempfile::tempdir()?;
+    let folder = used()?;
     let state_dir = StateDir::new(folder.path().to_owned());
     let socket = folder.path().join("control.sock");
     let target = folder.path().join("target");

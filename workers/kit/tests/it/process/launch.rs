@@ -1,5 +1,4 @@
 use crankcase_workers::{Process, ProcessError};
-use rustix::process::geteuid;
 
 use super::shell;
 use crate::alone::expect_alone;
@@ -14,14 +13,6 @@ async fn children_inherit_no_descriptor_and_no_ignored_signal() -> TestResult {
 #[tokio::test]
 async fn a_command_has_the_umask_and_the_limits_that_are_given() -> TestResult {
     expect_alone(&[], "bounded").await
-}
-
-#[tokio::test]
-async fn a_command_runs_as_the_user_and_the_group_that_are_given() -> TestResult {
-    if !geteuid().is_root() {
-        return Err("needs root".into());
-    }
-    expect_alone(&[], "another_user").await
 }
 
 #[tokio::test]
@@ -42,4 +33,15 @@ async fn a_program_that_is_no_launcher_is_told_what_it_lacks() -> TestResult {
     assert!(matches!(refused, ProcessError::NoLauncher { .. }), "{refused}");
     assert!(refused.to_string().ends_with("main calls crankcase_workers::launch() first"));
     Ok(())
+}
+
+/// Left out by its name where the tests do not run as root.
+mod needs_root {
+    use crate::alone::expect_alone;
+    use crate::running::TestResult;
+
+    #[tokio::test]
+    async fn a_command_runs_as_the_user_and_the_group_that_are_given() -> TestResult {
+        expect_alone(&[], "another_user").await
+    }
 }
