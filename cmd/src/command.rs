@@ -10,6 +10,7 @@ pub(crate) mod plan;
 mod progress;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod types;
 pub(crate) mod why;
 
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Apply(args) => work(apply::run(&global, args)),
         Command::Report(args) => runtime()?.block_on(report::run(&global, args)),
         Command::Why(args) => runtime()?.block_on(why::run(&global, args)),
+        Command::Types(args) => types::run(&global, args),
         Command::Graph(args) => runtime()?.block_on(graph::run(&global, args)),
         Command::Events(args) => runtime()?.block_on(events::run(&global, args)),
         Command::Bounce(args) => runtime()?.block_on(control::run(&global, Act::Bounce, args)),

@@ -16,4 +16,5 @@ mod reloading;
 mod saved_plans;
 mod site_files;
 mod state_folder;
+mod types;
 mod world;
