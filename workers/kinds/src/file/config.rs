@@ -158,7 +158,7 @@ fn path_claims(known: &KnownConfig<'_>, path: &EntryPath) -> Vec<Claim> {
     let parent = path.parent.to_string_lossy().into_owned();
     let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
     let is_given = |attribute: &&str| !known.is_known(attribute) || known.text(attribute).is_some();
-    let has_content = ["content", "source", "template"].iter().any(|it| is_given(it));
+    let has_content = ["content", "source", "template"].iter().any(is_given);
     let kept = match known.text("state") {
         Some("absent") => vec![Claim::removes(PATH, full)],
         _ if path.is_folder || has_content => vec![Claim::keeps(PATH, full)],
