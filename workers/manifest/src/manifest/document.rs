@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -33,15 +34,17 @@ pub(crate) struct Document {
 
 impl Document {
     /// Reads the files and folders.
-    pub(crate) fn read(paths: &[PathBuf], problems: &mut Problems) -> Self {
+    pub(crate) fn read(paths: &[PathBuf], bounds: &mut Bounds, problems: &mut Problems) -> Self {
         let (vars, resources) = (IndexMap::new(), IndexMap::new());
         let files = source::list(paths, problems);
         let mut document = Self { is_whole: problems.count() == 0, vars, resources };
         for path in files {
-            let source = source::read(&path, problems).map(Arc::new);
-            let parsed = source.and_then(|source| Some((yaml::parse(&source, problems)?, source)));
+            let parsed = parse(&path, bounds, problems);
             let added = parsed.and_then(|(node, source)| document.add(&source, node, problems));
             document.is_whole &= added.is_some();
+            if bounds.is_spent() {
+                break;
+            }
         }
         document
     }
@@ -80,10 +83,18 @@ impl Document {
     }
 }
 
+fn parse(path: &Path, bounds: &mut Bounds, problems: &mut Problems) -> Option<(Node, Arc<Source>)> {
+    let source = source::read(path, bounds, problems)?;
+    Some((yaml::parse(&source, bounds, problems)?, Arc::new(source)))
+}
+
 /// Reads a file of variables.
-pub(crate) fn read_vars(path: &Path, problems: &mut Problems) -> Option<Vec<(String, Written)>> {
-    let source = Arc::new(source::read(path, problems)?);
-    let node = yaml::parse(&source, problems)?;
+pub(crate) fn read_vars(
+    path: &Path,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> Option<Vec<(String, Written)>> {
+    let (node, source) = parse(path, bounds, problems)?;
     let map = map(&source, node, "a file of variables", problems)?;
     let written = map.into_iter().map(|(name, entry)| {
         (name, Written { source: Arc::clone(&source), key: entry.key, node: entry.value })

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crankcase_workers::{OpenRegularError, open_regular};
 
+use crate::manifest::bounds::{Bounds, MAX_BYTES};
 use crate::manifest::lines::Source;
 use crate::manifest::problem::{Problems, quoted};
 
 /// What says at the begin of a text how it is written; it is no part of it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// How large one input may be, in bytes.
-pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// How many files a folder or a call may name.
 const MAX_FILES: usize = 10_000;
 
@@ -64,9 +63,13 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Reads one file, within the bounds.
-pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
-    match read_bytes(path) {
+/// Reads one file of a manifest, within the manifest's bounds.
+pub(crate) fn read(path: &Path, bounds: &mut Bounds, problems: &mut Problems) -> Option<Source> {
+    let bytes = read_bytes(path).and_then(|bytes| {
+        bounds.file(bytes.len()).map_err(str::to_owned)?;
+        Ok(bytes)
+    });
+    match bytes {
         Ok(bytes) => decode(path, bytes, problems),
         Err(error) => {
             problems.of_file(path, error);
@@ -109,7 +112,7 @@ impl From<String> for Unreadable {
     }
 }
 
-/// Reads a regular file, within the bounds.
+/// Reads a regular file, of at most as many bytes as a manifest.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
     let (file, size) = open(path)?;
     let too_large = || format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)");

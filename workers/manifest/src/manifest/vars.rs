@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
@@ -61,9 +62,10 @@ pub(crate) struct KnownVars<'a> {
 pub(crate) fn evaluate(
     (written, is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let vars = collect((written, is_whole), overrides, problems);
+    let vars = collect((written, is_whole), overrides, bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
     let usable = Usable { vars: &known, aliases: None };
     let mut edges = Edges::new(vars.len());
@@ -82,7 +84,7 @@ pub(crate) fn evaluate(
         checked.push(Checked { used, is_wrong: problems.count() > before });
     }
     match Graph::from_edges(edges) {
-        Ok(graph) => in_order(&vars, &checked, graph.order(), problems),
+        Ok(graph) => in_order(&vars, (&checked, graph.order()), bounds, problems),
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
@@ -102,12 +104,13 @@ struct Checked {
 fn collect(
     (written, mut is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> IndexMap<String, Var> {
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
     for file in &overrides.files {
-        let read = document::read_vars(file, problems);
+        let read = document::read_vars(file, bounds, problems);
         is_whole &= read.is_some();
         for (name, written) in read.unwrap_or_default() {
             vars.insert(name, Var::Written(written));
@@ -159,17 +162,17 @@ fn refused(name: &str) -> Option<String> {
 
 fn in_order(
     vars: &IndexMap<String, Var>,
-    checked: &[Checked],
-    order: &[usize],
+    (checked, order): (&[Checked], &[usize]),
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
     let mut names = Names::default();
     let mut wrong = BTreeSet::new();
-    let mut budget = Budget::new();
+    let mut budget = Budget::of_values(bounds.values());
     for index in order {
         let Some((name, var)) = vars.get_index(*index) else { continue };
         let Checked { used, is_wrong } = &checked[*index];
-        let mut is_wrong = *is_wrong || used.uses_any(&wrong);
+        let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
         let value = match var {
             Var::Set(value) => value.clone(),
             Var::Written(_) if is_wrong => Value::from(()),
@@ -188,6 +191,7 @@ fn in_order(
         }
         Arc::make_mut(&mut names.vars).insert(name.clone(), value);
     }
+    bounds.made(budget.made(), budget.is_overdrawn());
     Evaluated { vars: names.vars, wrong }
 }
 
