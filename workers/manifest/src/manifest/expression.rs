@@ -6,6 +6,8 @@
 //! or filter only where it is evaluated.
 
 mod budget;
+#[cfg(test)]
+mod differential;
 mod eval;
 mod filters;
 mod operators;
