@@ -91,7 +91,8 @@ impl Manifest {
         let document = Document::read(paths, &mut bounds, &mut problems);
         let Document { is_whole, vars, resources } = document;
         let vars = vars::evaluate((vars, is_whole), overrides, &mut bounds, &mut problems);
-        let known = vars.known();
+        let names = resources.keys().cloned().collect();
+        let known = vars.known(&names);
         let mut drafts = Vec::with_capacity(resources.len());
         for (name, written) in resources {
             let mut draft = resource::decode(&name, written, kinds, &mut problems);
@@ -235,7 +236,7 @@ fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Pro
         }
         aliases.insert(alias);
     }
-    let usable = Usable { vars: &vars.names, aliases: Some(aliases) };
+    let usable = Usable { vars: &vars.names, aliases: Some(aliases), resources: vars.resources };
     let mut wrong = BTreeSet::new();
     for (attribute, entry) in &draft.config {
         let before = problems.count();

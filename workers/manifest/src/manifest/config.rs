@@ -80,7 +80,7 @@ impl Template {
     ) {
         let aliases = Some(self.aliases.iter().map(String::as_str).collect());
         let before = problems.count();
-        let usable = Usable { vars: &vars.names, aliases };
+        let usable = Usable { vars: &vars.names, aliases, resources: vars.resources };
         let used = check::check_file(file, &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             return;

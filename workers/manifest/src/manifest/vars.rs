@@ -44,9 +44,10 @@ pub(crate) struct Evaluated {
 }
 
 impl Evaluated {
-    /// Returns what is known of them.
-    pub(crate) fn known(&self) -> KnownVars<'_> {
-        KnownVars { names: self.vars.keys().map(String::as_str).collect(), wrong: &self.wrong }
+    /// Returns what is known of them, beside the names of the resources.
+    pub(crate) fn known<'a>(&'a self, resources: &'a HashSet<String>) -> KnownVars<'a> {
+        let names = self.vars.keys().map(String::as_str).collect();
+        KnownVars { names, wrong: &self.wrong, resources }
     }
 }
 
@@ -55,6 +56,8 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
     /// Those that are wrong or use one that is.
     pub(crate) wrong: &'a BTreeSet<String>,
+    /// The names of the resources, which expressions may take for variables.
+    pub(crate) resources: &'a HashSet<String>,
 }
 
 /// Evaluates the variables. Those that are set from outside must be among the others, if these
@@ -67,7 +70,8 @@ pub(crate) fn evaluate(
 ) -> Evaluated {
     let vars = collect((written, is_whole), overrides, bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
-    let usable = Usable { vars: &known, aliases: None };
+    let resources = HashSet::new();
+    let usable = Usable { vars: &known, aliases: None, resources: &resources };
     let mut edges = Edges::new(vars.len());
     let mut checked = Vec::with_capacity(vars.len());
     for (index, var) in vars.values().enumerate() {
