@@ -327,7 +327,7 @@ fn the_configs_of_a_site_are_bounded_together_when_they_are_rendered() -> Result
 
         // A state is kept with the config that uses it.
         assert_eq!(rendered.iter().filter(|rendered| rendered.is_ok()).count(), 33);
-        let err = rendered.into_iter().find_map(|rendered| rendered.err()).ok_or("no error")?;
+        let err = rendered.into_iter().find_map(std::result::Result::err).ok_or("no error")?;
         assert_eq!(err.message, "the configs of all resources take more than 64 MiB of values");
         assert_eq!(err.place.line, 36);
     }

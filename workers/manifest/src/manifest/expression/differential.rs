@@ -39,6 +39,7 @@ const OURS: &[&str] = &[
     "not a finite number",
     // minijinja keeps an error as a value until it is used.
     "the result is invalid value",
+    "in what is no list",
 ];
 
 /// Why minijinja refuses what we evaluate: parts of its messages.

@@ -117,7 +117,15 @@ fn contains(container: &Value, item: &Value) -> Result<bool, String> {
             None => Err(format!("a text holds texts only, not a {}", item.kind())),
         },
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
-            Ok(container.try_iter().is_ok_and(|mut items| items.any(|other| other == *item)))
+            for other in container.try_iter().map_err(|err| err.to_string())? {
+                if other.kind() == ValueKind::Invalid {
+                    return Err("cannot look for something in what is no list".to_owned());
+                }
+                if other == *item {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         }
         other => Err(format!("cannot look for something in a {other}")),
     }
