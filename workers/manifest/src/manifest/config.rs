@@ -13,7 +13,7 @@ use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template, size};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
-use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::problem::{Hint, Problems, escaped};
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::vars::{KnownVars, Vars};
 
@@ -207,5 +207,5 @@ fn render_error(place: Place, failure: Failure) -> RenderError {
         Some(help) => format!("{message}; {help}"),
         None => message,
     };
-    RenderError { place, message }
+    RenderError { place, message: escaped(&message) }
 }
