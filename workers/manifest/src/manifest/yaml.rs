@@ -1,9 +1,11 @@
-//! Text into nodes: the only place that knows which parser is used.
+//! Text, YAML or JSON, into nodes: the only place that knows which parser is used.
 //!
 //! It works on the parser's events. A deserialiser would lose what later messages need: the place
 //! of every value, whether a scalar was quoted, and the digits of a number.
 
 mod failure;
+mod json;
+mod plain;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,8 +16,8 @@ use crate::manifest::bounds::Bounds;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::scalar::{self, Scalar};
 use failure::{Failure, MAX_DEPTH, not_a_key, scan_failure, too_deep};
+use plain::{duplicate, plain};
 
 /// The types of YAML's core schema, by the names of their tags.
 const CORE_TYPES: [&str; 7] = ["null", "bool", "int", "float", "str", "seq", "map"];
@@ -23,8 +25,11 @@ const CORE_TYPES: [&str; 7] = ["null", "bool", "int", "float", "str", "seq", "ma
 /// Parses the one document of a source, within the bounds of its manifest. Says what is wrong, and
 /// returns none if that leaves no document.
 pub(crate) fn parse(source: &Source, bounds: &mut Bounds, problems: &mut Problems) -> Option<Node> {
-    let mut builder = Builder::new(source, bounds);
-    let parsed = builder.run(problems);
+    let parsed = if json::is_json(source) {
+        json::parse(source, bounds, problems)
+    } else {
+        Builder::new(source, bounds).run(problems)
+    };
     match parsed {
         Ok(Some(node)) => Some(node),
         Ok(None) => {
@@ -170,7 +175,7 @@ impl<'a> Builder<'a> {
         let is_string = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
         let data = if is_plain && !is_string {
             let before = problems.count();
-            let data = self.plain(text, &span, problems);
+            let data = plain(self.source, text, &span, problems);
             if problems.count() == before {
                 self.check_tag(tag, core_type(&data), &span, problems);
             }
@@ -183,22 +188,6 @@ impl<'a> Builder<'a> {
         self.keep(anchor, &node, size, 0)?;
         self.value(node, 0, problems);
         Ok(())
-    }
-
-    fn plain(&self, text: &str, span: &Range<usize>, problems: &mut Problems) -> Data {
-        match scalar::resolve(text) {
-            Scalar::Null => Data::Null,
-            Scalar::Bool(value) => Data::Bool(value),
-            Scalar::Number(value) => Data::Number(value),
-            Scalar::String => Data::String(text.to_owned()),
-            Scalar::Refused(why) => {
-                let message = format!("{} {why}", quoted(text));
-                let help = format!("quote it if it is a text: {}", quoted(text));
-                let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
-                problems.with_hint(self.source, span.start, message, hint);
-                Data::String(text.to_owned())
-            }
-        }
     }
 
     fn begin(&mut self, data: Data, anchor: usize, span: Range<usize>) -> Result<(), Failure> {
@@ -246,10 +235,8 @@ impl<'a> Builder<'a> {
         };
         let (map, key) = map;
         if let Some(first) = map.get(&key.text) {
-            let line = self.source.place(first.key.start).line;
-            let message = format!("duplicate key {}, first on line {line}", quoted(&key.text));
-            problems.with_hint(self.source, key.span.start, message, Hint::of(key.text));
-            return;
+            let key = (key.text.as_str(), key.span.start);
+            return duplicate(self.source, key, &first.key, problems);
         }
         map.insert(key.text, Entry { key: key.span, value: node });
     }

@@ -2,6 +2,7 @@
 mod bad_manifests;
 mod bounds;
 mod hidden;
+mod json;
 mod loading;
 mod manifest_order;
 mod mutations;
