@@ -199,8 +199,8 @@ impl Checker<'_> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
         let before = text.as_bytes().get(..offset)?.iter().rev().take_while(|byte| is_name(byte));
         let start = offset - before.count();
-        let rest = &text[start..];
-        let run = &rest[..rest.bytes().take_while(|byte| is_name(&byte)).count()];
+        let rest = text.get(start..)?;
+        let run = &rest[..rest.bytes().take_while(|byte| is_name(byte)).count()];
         let of = ["deps.", "vars."].into_iter().find(|of| run.starts_with(of)).unwrap_or_default();
         let ends = (of.len()..=run.len()).rev();
         let mut names = ends.map(|end| &run[of.len()..end]).filter(|name| name.contains('-'));

@@ -1,4 +1,4 @@
-//! JSON into nodes: its own rules, with the places that serde_json does not keep.
+//! JSON into nodes: its own rules, with the places that `serde_json` does not keep.
 
 use std::ops::Range;
 
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a text in quotes; what its escapes mean is left to serde_json.
+    /// Reads a text in quotes; what its escapes mean is left to `serde_json`.
     fn text(&mut self) -> Result<String, Failure> {
         let (start, bytes) = (self.place, self.source.text().as_bytes());
         let mut end = start + 1;
