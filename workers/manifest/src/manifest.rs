@@ -1,6 +1,7 @@
 //! From files to declarations.
 
 mod beside;
+mod bounds;
 mod check;
 mod config;
 mod document;
@@ -26,6 +27,7 @@ use crankcase_resources::{
 use sha2::{Digest as _, Sha256};
 
 use beside::Placed;
+use bounds::{Bounds, Room, Share};
 use check::Usable;
 use config::Template;
 use document::Document;
@@ -61,8 +63,9 @@ impl Manifest {
     /// its end, which waits for whoever writes to it. Relative paths in it start at the working
     /// directory.
     ///
-    /// Nothing is executed. Each file has at most 16 MiB, a million values (those that aliases
-    /// stand for included) and 64 levels. A text with expressions has at most 1 MiB, 60,000 bytes
+    /// Nothing is executed. All files together have at most 16 MiB and a million values (those that
+    /// aliases stand for included), and each has 64 levels. The values of the files, the variables
+    /// and the configs take at most 64 MiB in all. A text with expressions has at most 1 MiB, 60,000 bytes
     /// in a line and 1,000 tokens in an expression. All variables together, and each config at
     /// each rendering, take at most a million steps, of which 64 bytes of text made are one.
     ///
@@ -90,9 +93,12 @@ impl Manifest {
         judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
-        let Document { is_whole, is_piped, vars, resources } = Document::read(paths, &mut problems);
-        let vars = vars::evaluate((vars, is_whole), overrides, &mut problems);
-        let known = vars.known();
+        let mut bounds = Bounds::new();
+        let document = Document::read(paths, &mut bounds, &mut problems);
+        let Document { is_whole, is_piped, vars, resources } = document;
+        let vars = vars::evaluate((vars, is_whole), overrides, &mut bounds, &mut problems);
+        let names = resources.keys().cloned().collect();
+        let known = vars.known(&names);
         let mut drafts = Vec::with_capacity(resources.len());
         for (name, written) in resources {
             let mut draft = resource::decode(&name, written, kinds, &mut problems);
@@ -100,7 +106,7 @@ impl Manifest {
             drafts.push(draft);
         }
         let graph = connect(&drafts, &mut problems);
-        let mut rehearsal = Rehearsal { left: REHEARSAL, judge, problems };
+        let mut rehearsal = Rehearsal { left: REHEARSAL, bounds, judge, problems };
         let (mut declarations, placed) = rehearsal.run(drafts, &vars.vars);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::check_kept(&declarations, &placed, &mut problems);
@@ -188,6 +194,7 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
 struct Rehearsal<F> {
     /// How many steps of work are left.
     left: usize,
+    bounds: Bounds,
     judge: F,
     problems: Problems,
 }
@@ -195,20 +202,23 @@ struct Rehearsal<F> {
 impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
     fn run(&mut self, drafts: Vec<Draft>, vars: &Vars) -> (Vec<Declaration>, Vec<Placed>) {
         let vars_text: Option<Arc<str>> = serde_json::to_string(&**vars).ok().map(Into::into);
-        drafts.into_iter().map(|draft| self.rehearse(draft, vars, vars_text.clone())).collect()
+        let room = Arc::default();
+        let declare = |draft| declare(draft, vars, vars_text.clone(), &room);
+        drafts.into_iter().map(|draft| self.rehearse(draft, declare)).collect()
     }
 
     fn rehearse(
         &mut self,
         mut draft: Draft,
-        vars: &Vars,
-        vars_text: Option<Arc<str>>,
+        declare: impl FnOnce(Draft) -> (Declaration, Arc<Template>),
     ) -> (Declaration, Placed) {
         let (offset, has_config) = (draft.offset, draft.has_config);
         let mut unknown = std::mem::take(&mut draft.wrong);
         let used = std::mem::take(&mut draft.used);
-        let (mut declaration, template) = declare(draft, vars, vars_text);
-        if self.left == 0 {
+        let (mut declaration, template) = declare(draft);
+        if self.bounds.is_spent() {
+            unknown.extend(template.config.keys().cloned());
+        } else if self.left == 0 {
             // What is written out is judged all the same.
             unknown.extend(template.with_expressions());
         }
@@ -216,9 +226,10 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
             let claimed = Claimed::unknown();
             return (declaration, Placed { template, offset, used, claimed });
         }
-        let mut budget = Budget::new();
+        let mut budget = Budget::of_config(self.bounds.values());
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
         self.left = self.left.saturating_sub(budget.spent());
+        self.bounds.made(budget.made(), budget.is_overdrawn());
         let known = KnownConfig { config: &config, unknown: &unknown };
         let Judged { errors, claimed } = (self.judge)(&declaration.kind, &known);
         for error in errors {
@@ -247,7 +258,7 @@ fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Pro
         }
         aliases.insert(alias);
     }
-    let usable = Usable { vars: &vars.names, aliases: Some(aliases) };
+    let usable = Usable { vars: &vars.names, aliases: Some(aliases), resources: vars.resources };
     let mut wrong = BTreeSet::new();
     for (attribute, entry) in &draft.config {
         let before = problems.count();
@@ -318,7 +329,12 @@ fn look_up(
     found
 }
 
-fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declaration, Arc<Template>) {
+fn declare(
+    draft: Draft,
+    vars: &Vars,
+    vars_text: Option<Arc<str>>,
+    room: &Arc<Room>,
+) -> (Declaration, Arc<Template>) {
     let dependencies: Vec<_> = draft.dependencies.into_iter().map(|(_, edge)| edge).collect();
     let template = Arc::new(Template {
         config: draft.config,
@@ -326,6 +342,7 @@ fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declarati
         vars_text,
         aliases: dependencies.iter().map(|edge| edge.alias.clone()).collect(),
         source: Arc::clone(&draft.source),
+        share: Share::new(room),
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);

@@ -19,6 +19,8 @@ pub(crate) struct Usable<'a> {
     pub(crate) vars: &'a HashSet<&'a str>,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
+    /// The resources of the manifest, to say of one that it is no dependency.
+    pub(crate) resources: &'a HashSet<String>,
 }
 
 /// What the expressions of one place use.
@@ -102,10 +104,18 @@ impl Checker<'_> {
     fn text(&mut self, text: &str, span: &Range<usize>) {
         match Parsed::new(text).and_then(|parsed| uses(&parsed)) {
             Ok(uses) => {
+                let mut minuses = BTreeSet::new();
                 for used in uses {
-                    if let Some(failure) = self.used(&used) {
-                        report(self.source, (text, span), failure, self.problems);
+                    let Some(mut failure) = self.used(&used) else { continue };
+                    if let Use::Name { offset, .. } = used
+                        && let Some((start, minus)) = self.minus(text, offset)
+                    {
+                        if !minuses.insert(start) {
+                            continue;
+                        }
+                        failure = minus;
                     }
+                    report(self.source, (text, span), failure, self.problems);
                 }
             }
             Err(failure) => report(self.source, (text, span), failure, self.problems),
@@ -162,7 +172,10 @@ impl Checker<'_> {
                     return self.state(offset, alias, &path[2..]);
                 }
                 let message = format!("unknown dependency {}", quoted(alias));
-                (message, self.problems.nearest(alias, aliases))
+                (
+                    message,
+                    self.undeclared(alias).unwrap_or_else(|| self.problems.nearest(alias, aliases)),
+                )
             }
             ("facts" | "host" | "item", _) => {
                 (format!("{} is not yet supported", quoted(first)), Hint::of(first))
@@ -174,10 +187,45 @@ impl Checker<'_> {
             (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
             (name, _) => {
                 let names = vars.chain(aliases).chain(["vars", "deps"]);
-                (format!("unknown name {}", quoted(name)), self.problems.nearest(name, names))
+                let nearest = || self.problems.nearest(name, names);
+                let hint = self.undeclared(name).unwrap_or_else(nearest);
+                (format!("unknown name {}", quoted(name)), hint)
             }
         };
         Some(Failure { offset, message, hint })
+    }
+
+    /// Says of a resource that it is no dependency yet.
+    fn undeclared(&self, name: &str) -> Option<Hint> {
+        let is_resource = self.usable.aliases.is_some() && self.usable.resources.contains(name);
+        let help = "it is a resource, and no dependency of this one: add it to \"dependencies\"";
+        is_resource.then(|| Hint::of(name).or(help))
+    }
+
+    /// Finds a name with a "-" around an unknown one: an expression takes it for a subtraction.
+    fn minus(&self, text: &str, offset: usize) -> Option<(usize, Failure)> {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+        let before = text.as_bytes().get(..offset)?.iter().rev().take_while(|byte| is_name(byte));
+        let start = offset - before.count();
+        let rest = text.get(start..)?;
+        let run = &rest[..rest.bytes().take_while(|byte| is_name(byte)).count()];
+        let of = ["deps.", "vars."].into_iter().find(|of| run.starts_with(of)).unwrap_or_default();
+        let ends = (of.len()..=run.len()).rev();
+        let mut names = ends.map(|end| &run[of.len()..end]).filter(|name| name.contains('-'));
+        let (name, scope, undeclared) = names.find_map(|name| {
+            let is_var = of != "deps." && self.usable.vars.contains(name);
+            let is_state = of != "vars.";
+            let undeclared = self.undeclared(name).filter(|_| is_state);
+            let scope = if is_var { "vars" } else { "deps" };
+            let is_known = is_var || (is_state && self.has_alias(name)) || undeclared.is_some();
+            is_known.then_some((name, scope, undeclared.is_some() && !self.has_alias(name)))
+        })?;
+        let message = format!("{} is taken for a subtraction here", quoted(name));
+        let right = format!("{scope}['{name}']");
+        let add =
+            if undeclared && scope == "deps" { ", and add it to \"dependencies\"" } else { "" };
+        let hint = Hint::of(format!("{of}{name}")).or(format!("write {right}{add}"));
+        Some((start, Failure { offset: start, message, hint: hint.suggest(Some(&right)) }))
     }
 
     /// A dependency has a `state` and nothing else.

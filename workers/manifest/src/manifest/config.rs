@@ -8,11 +8,12 @@ use crankcase_resources::{
 };
 use serde_json::Value;
 
+use crate::manifest::bounds::Share;
 use crate::manifest::check::{self, Usable};
-use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
+use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template, size};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
-use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::problem::{Hint, Problems, escaped};
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::vars::{KnownVars, Vars};
 
@@ -25,6 +26,8 @@ pub(crate) struct Template {
     /// All variables as JSON, which tells 1 from 1.0 and true; none if they have no such form.
     pub(crate) vars_text: Option<Arc<str>>,
     pub(crate) aliases: Vec<String>,
+    /// What it holds of the values of its site.
+    pub(crate) share: Share,
 }
 
 impl Template {
@@ -42,7 +45,9 @@ impl Template {
         let (mut config, mut unknown) = (Config::new(), left_out.clone());
         for (attribute, entry) in &self.config {
             let mut value = Value::Null;
-            if !left_out.contains(attribute) {
+            if budget.is_overdrawn() {
+                unknown.insert(attribute.clone());
+            } else if !left_out.contains(attribute) {
                 let mut texts = Texts::new(&names, budget);
                 value = texts.node(&entry.value);
                 let findings = texts.finish();
@@ -75,7 +80,7 @@ impl Template {
     ) {
         let aliases = Some(self.aliases.iter().map(String::as_str).collect());
         let before = problems.count();
-        let usable = Usable { vars: &vars.names, aliases };
+        let usable = Usable { vars: &vars.names, aliases, resources: vars.resources };
         let used = check::check_file(file, &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             return;
@@ -131,6 +136,14 @@ impl Render for Template {
         if !findings.unknown.is_empty() {
             return Ok(Rendered::Unknown { because: findings.unknown.into_iter().collect() });
         }
+        let states = states.values().map(|state| match state {
+            DependencyState::Known(state) => size(state),
+            DependencyState::Unknown => 0,
+        });
+        self.share.hold(budget.made() + states.sum::<usize>()).map_err(|why| {
+            let offset = self.config.first().map_or(0, |(_, entry)| entry.key.start);
+            render_error(self.source.place(offset), Failure::new(offset, why))
+        })?;
         Ok(Rendered::Known { config, scope: Arc::new(Seen(names)) })
     }
 
@@ -194,5 +207,5 @@ fn render_error(place: Place, failure: Failure) -> RenderError {
         Some(help) => format!("{message}; {help}"),
         None => message,
     };
-    RenderError { place, message }
+    RenderError { place, message: escaped(&message) }
 }

@@ -10,9 +10,10 @@ use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 
-/// The keys of a resource, those that are reserved last.
-const KEYS: &[&str] =
-    &["type", "config", "dependencies", "notify", "meta", "for_each", "when", "tags", "readonly"];
+/// The keys of a resource.
+const KEYS: &[&str] = &["type", "config", "dependencies", "notify", "meta"];
+/// What other formats call dependencies.
+const DEPENDENCIES: &[&str] = &["depends", "depends_on", "require", "requires", "needs"];
 /// The keys of a dependency that is a map.
 const DEPENDENCY_KEYS: &[&str] = &["resource", "on_change"];
 
@@ -81,6 +82,12 @@ pub(crate) fn decode(
             "for_each" | "when" | "tags" | "readonly" => {
                 let message = format!("{} is not yet supported", quoted(&key));
                 decoder.wrong(&entry.key, message, &key);
+            }
+            key if DEPENDENCIES.contains(&key) => {
+                let hint = Hint::of(key).or("did you mean \"dependencies\"?");
+                let message = format!("unknown key {} in {what}", quoted(key));
+                let hint = hint.suggest(Some("dependencies"));
+                decoder.problems.with_hint(&source, entry.key.start, message, hint);
             }
             _ => decoder.unknown(&entry.key, &key, &what, KEYS),
         }

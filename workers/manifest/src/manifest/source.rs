@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crankcase_workers::{FileError, open_file, read_file};
 
+use crate::manifest::bounds::{Bounds, MAX_BYTES};
 use crate::manifest::lines::Source;
 use crate::manifest::problem::{Problems, quoted};
 
 /// What says at the begin of a text how it is written; it is no part of it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// How large one input may be, in bytes.
-pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// How many files a folder or a call may name.
 const MAX_FILES: usize = 10_000;
 
@@ -65,9 +64,23 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Reads one file, within the bounds.
-pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
-    match read_bytes(path) {
+/// Reads one file of a manifest, within the manifest's bounds.
+pub(crate) fn read(path: &Path, bounds: &mut Bounds, problems: &mut Problems) -> Option<Source> {
+    take(path, read_bytes(path), bounds, problems)
+}
+
+/// Takes what was read of a file, within the manifest's bounds.
+fn take(
+    path: &Path,
+    bytes: Result<Vec<u8>, Unreadable>,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> Option<Source> {
+    let bytes = bytes.and_then(|bytes| {
+        bounds.file(bytes.len()).map_err(str::to_owned)?;
+        Ok(bytes)
+    });
+    match bytes {
         Ok(bytes) => decode(path, bytes, problems),
         Err(error) => {
             problems.of_file(path, error);
@@ -104,7 +117,13 @@ pub(crate) struct Unreadable {
     pub(crate) is_missing: bool,
 }
 
-/// Reads a regular file, within the bounds.
+impl From<String> for Unreadable {
+    fn from(message: String) -> Self {
+        Self { message, is_missing: false }
+    }
+}
+
+/// Reads a regular file, of at most as many bytes as a manifest.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
     Ok(read_file(path, MAX_BYTES)?)
 }
@@ -128,16 +147,10 @@ impl<'a> Pipe<'a> {
         (is_stdin(path) || is_fifo()).then_some(Self { path })
     }
 
-    /// Reads it to its end, within the bounds; waits for whoever writes to it.
-    pub(crate) fn read(&self, problems: &mut Problems) -> Option<Source> {
-        let name = self.name();
-        match self.read_bounded() {
-            Ok(bytes) => decode(&name, bytes, problems),
-            Err(error) => {
-                problems.of_file(&name, Unreadable::from(error));
-                None
-            }
-        }
+    /// Reads it to its end, within the manifest's bounds; waits for whoever writes to it.
+    pub(crate) fn read(&self, bounds: &mut Bounds, problems: &mut Problems) -> Option<Source> {
+        let bytes = self.read_bounded().map_err(Unreadable::from);
+        take(&self.name(), bytes, bounds, problems)
     }
 
     fn read_bounded(&self) -> Result<Vec<u8>, FileError> {

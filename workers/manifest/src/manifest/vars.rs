@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
@@ -45,9 +46,10 @@ pub(crate) struct Evaluated {
 }
 
 impl Evaluated {
-    /// Returns what is known of them.
-    pub(crate) fn known(&self) -> KnownVars<'_> {
-        KnownVars { names: self.vars.keys().map(String::as_str).collect(), wrong: &self.wrong }
+    /// Returns what is known of them, beside the names of the resources.
+    pub(crate) fn known<'a>(&'a self, resources: &'a HashSet<String>) -> KnownVars<'a> {
+        let names = self.vars.keys().map(String::as_str).collect();
+        KnownVars { names, wrong: &self.wrong, resources }
     }
 }
 
@@ -56,6 +58,8 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
     /// Those that are wrong or use one that is.
     pub(crate) wrong: &'a BTreeSet<String>,
+    /// The names of the resources, which expressions may take for variables.
+    pub(crate) resources: &'a HashSet<String>,
 }
 
 /// Evaluates the variables. Those that are set from outside must be among the others, if these
@@ -63,11 +67,13 @@ pub(crate) struct KnownVars<'a> {
 pub(crate) fn evaluate(
     (written, is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let vars = collect((written, is_whole), overrides, problems);
+    let vars = collect((written, is_whole), overrides, bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
-    let usable = Usable { vars: &known, aliases: None };
+    let resources = HashSet::new();
+    let usable = Usable { vars: &known, aliases: None, resources: &resources };
     let mut edges = Edges::new(vars.len());
     let mut checked = Vec::with_capacity(vars.len());
     for (index, var) in vars.values().enumerate() {
@@ -84,7 +90,7 @@ pub(crate) fn evaluate(
         checked.push(Checked { used, is_wrong: problems.count() > before });
     }
     match Graph::from_edges(edges) {
-        Ok(graph) => in_order(&vars, &checked, graph.order(), problems),
+        Ok(graph) => in_order(&vars, (&checked, graph.order()), bounds, problems),
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
@@ -104,12 +110,13 @@ struct Checked {
 fn collect(
     (written, mut is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> IndexMap<String, Var> {
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
     for file in &overrides.files {
-        let read = document::read_vars(file, problems);
+        let read = document::read_vars(file, bounds, problems);
         is_whole &= read.is_some();
         for (name, written) in read.unwrap_or_default() {
             vars.insert(name, Var::Written(written));
@@ -161,17 +168,17 @@ fn refused(name: &str) -> Option<String> {
 
 fn in_order(
     vars: &IndexMap<String, Var>,
-    checked: &[Checked],
-    order: &[usize],
+    (checked, order): (&[Checked], &[usize]),
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
     let mut names = Names::default();
     let mut wrong = BTreeSet::new();
-    let mut budget = Budget::new();
+    let mut budget = Budget::of_values(bounds.values());
     for index in order {
         let Some((name, var)) = vars.get_index(*index) else { continue };
         let Checked { used, is_wrong } = &checked[*index];
-        let mut is_wrong = *is_wrong || used.uses_any(&wrong);
+        let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
         let value = match var {
             Var::Set(value) => value.clone(),
             Var::Written(_) if is_wrong => Value::from(()),
@@ -190,6 +197,7 @@ fn in_order(
         }
         Arc::make_mut(&mut names.vars).insert(name.clone(), value);
     }
+    bounds.made(budget.made(), budget.is_overdrawn());
     Evaluated { vars: names.vars, wrong }
 }
 

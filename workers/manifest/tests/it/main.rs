@@ -1,6 +1,8 @@
 //! Tests of the public API.
 mod bad_manifests;
 mod bounds;
+mod hidden;
+mod json;
 mod loading;
 mod manifest_order;
 mod mutations;
