@@ -82,7 +82,7 @@ impl<'a> Param<'a> {
     }
 
     /// Returns what puts it into a half when it is known.
-    fn into_half(&self) -> TokenStream {
+    fn given(&self) -> TokenStream {
         let ident = self.ident;
         if self.is_flat {
             return quote!(#ident: whole.#ident.into());
@@ -182,7 +182,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let rows = params.iter().map(Param::rows);
     let (reads, wholes) = (params.iter().map(Param::read), params.iter().map(Param::whole));
     let writes = params.iter().map(Param::write);
-    let into_halves = params.iter().map(Param::into_half);
+    let into_halves = params.iter().map(Param::given);
     let same = params.iter().filter(|param| param.is_compared).map(Param::is_same);
     let new = constructor(input, &params);
     Ok(quote! {

@@ -45,7 +45,8 @@ impl Table {
     /// The first that is wrong.
     pub fn accept(&self, map: &Map<String, Value>) -> Result<(), Wrong> {
         let given = |name: &str| map.get(name).filter(|value| !value.is_null());
-        for name in map.keys().filter(|name| !self.is_open && self.get(name).is_none()) {
+        let mut strange = map.keys().filter(|name| !self.is_open && self.get(name).is_none());
+        if let Some(name) = strange.next() {
             return Err(self.refuse(name));
         }
         for parameter in &self.parameters {

@@ -37,12 +37,12 @@ pub enum Type {
     /// A list of values of one type.
     List {
         /// The type of its items.
-        of: Box<Type>,
+        of: Box<Self>,
     },
     /// A map from names to values of one type.
     Map {
         /// The type of its values.
-        of: Box<Type>,
+        of: Box<Self>,
     },
     /// A map with parameters of its own.
     Object {
@@ -52,7 +52,7 @@ pub enum Type {
     /// A value of any of some types.
     Either {
         /// The types.
-        of: Vec<Type>,
+        of: Vec<Self>,
     },
     /// Any value.
     Any,
@@ -70,7 +70,7 @@ pub struct Wrong {
     /// What to write in its place, if something right is near.
     pub suggestion: Option<String>,
     /// What else is wrong with it.
-    pub also: Vec<Wrong>,
+    pub also: Vec<Self>,
 }
 
 impl From<String> for Wrong {

@@ -57,7 +57,7 @@ impl Seat {
 
     /// Notifies all that the resource notifies, for it has changed.
     pub(super) fn tell(&self) {
-        self.step(|entries, name| entries.tell(name));
+        self.step(Entries::tell);
     }
 
     /// Offers a new state to those that depend on the resource.
@@ -78,7 +78,7 @@ impl Seat {
 
     /// Has the resources that this one depends on look again; returns whether there are any.
     pub(super) fn ask(&self) -> bool {
-        self.step(|entries, name| entries.ask(name)).unwrap_or(false)
+        self.step(Entries::ask).unwrap_or(false)
     }
 
     /// Waits for news. Cancel safe.
