@@ -5,12 +5,11 @@ use crankcase_engine::WithCauses;
 use crankcase_resources::{
     Action, ActionContext, AttributeError, BoxError, Check, CheckContext, Claim, Claimed, Config,
     Description, Field, Kind, KnownConfig, PATH, Params, Resource, Stale, Table, Unfinished, Watch,
-    judge, read, state,
+    blocking, judge, read, state,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::blocking::blocking;
 use crate::exec::config::{ExecConfig, ExecState};
 use crate::exec::run::{Finished, RunError, run};
 

@@ -3,10 +3,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_resources::{
     AttributeError, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig, Params,
-    Resource, Table, Watch, judge, read,
+    Resource, Table, Watch, blocking, judge, read,
 };
 
-use crate::blocking::blocking;
 use crate::file::config::{FileConfig, FileState};
 
 mod change;

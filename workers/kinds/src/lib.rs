@@ -2,7 +2,6 @@
 //!
 //! Each keeps to the contract of [`Kind`](crankcase_resources::Kind) and needs nothing else of the
 //! core: a kind of a user's own is written in the same way.
-mod blocking;
 mod builtin;
 mod command;
 mod exec;

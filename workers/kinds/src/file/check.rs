@@ -1,10 +1,9 @@
 use std::sync::Arc;
 
-use crankcase_resources::{Action, Check, CheckContext, Description, Stale, Unfinished};
+use crankcase_resources::{Action, Check, CheckContext, Description, Stale, Unfinished, blocking};
 use crankcase_workers::{FileError, Folder, Found, group_name, user_name};
 use serde_json::{Value, json};
 
-use crate::blocking::blocking;
 use crate::file::change::{Change, is_foreign, require_own};
 use crate::file::config::{FileConfig, Presence};
 use crate::file::content::Content;

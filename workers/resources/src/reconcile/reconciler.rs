@@ -95,7 +95,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut is_seen = false;
         loop {
             let began = Instant::now();
-            let round = self.round().await;
+            // Boxed, so that a resource at rest does not hold the memory of a look.
+            let round = Box::pin(self.round()).await;
             if self.stop.is_stopped() {
                 return Ok(());
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
+use crate::blocking::thread;
 use crate::resource::Watch;
 
 pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -77,6 +78,7 @@ impl Watching {
             let each = missing.into_iter();
             each.map(|path| Ok((subscribe(&watches, &path)?, path))).collect()
         };
+        let _thread = thread().await;
         match stop.blocking::<Result<Vec<_>, WatchError>, _>(subscribe).await {
             Ok(Ok(had)) => {
                 self.subscriptions.extend(had.into_iter().map(|(told, path)| (path, told)));
