@@ -1,0 +1,52 @@
+//! An agent that keeps many files.
+
+use std::time::Duration;
+
+use crate::bare;
+use crate::files::Files;
+use crate::process::{MIB, run};
+use crate::rounds::{ROUNDS, time};
+use crate::running::{Running, until_settled};
+use crate::table::{Bound, Table};
+
+/// For how long an agent is watched that has nothing to do.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Which part of a processor it may use meanwhile.
+const LOAD: f64 = 0.001;
+
+/// How much memory an agent that keeps 10,000 files may have at rest.
+const MEMORY: f64 = 100.0 * MIB;
+
+pub(crate) fn measure(table: &Table, count: usize) {
+    let name = format!("run --until-settled of {count} files, until it says so");
+    if table.wants(&name) {
+        let files = Files::make(count);
+        let turn = |_| {
+            let bare = run(bare::command("look", files.root(), count)).wall;
+            (bare, until_settled(files.root()))
+        };
+        let rounds: Vec<(f64, f64)> = (0..=ROUNDS).map(turn).skip(1).collect();
+        table.running(&name, Bound::None, &rounds);
+    }
+    let name = format!("run of {count} files at rest");
+    if table.wants(&name) {
+        rest(table, &name, count);
+    }
+}
+
+fn rest(table: &Table, name: &str, count: usize) {
+    let files = Files::make(count);
+    let agent = Running::start(files.root());
+    let (used, load) = (agent.used(), agent.load(IDLE));
+    // Before it is asked for anything, which would take memory too.
+    let (resident, peak) = (agent.memory("VmRSS"), agent.memory("VmHWM"));
+    agent.check();
+    let bound = (count == 10_000).then_some(MEMORY);
+    let show = |bytes: f64| format!("{:.1} MiB", bytes / MIB);
+    let show_load = |load: f64| format!("{:.2} %", load * 100.0);
+    table.figure(&format!("{name}, memory"), resident, bound, show);
+    table.figure(&format!("{name}, peak memory until then"), peak, None, show);
+    table.figure(&format!("{name}, processor time until then"), used, None, time);
+    table.figure(&format!("{name}, processor"), load, Some(LOAD), show_load);
+}
