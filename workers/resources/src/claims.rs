@@ -66,7 +66,8 @@ impl Claims {
             let Declaration { name, place, claims, .. } = declaration;
             for claim in claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
                 let (name, place, claim) = (name.clone(), place.clone(), claim.clone());
-                kept.declared.entry(thing(&claim)).or_default().push(Keeper { name, place, claim });
+                let keepers = kept.declared.entry(thing(&claim)).or_insert_with(one);
+                keepers.push(Keeper { name, place, claim });
             }
         }
         let may_find = declarations.iter().filter(|declaration| may_find(declaration));
@@ -101,10 +102,15 @@ impl Claims {
             let thing = thing(&claim);
             kept.found_by.entry(name.clone()).or_default().push(thing.clone());
             let keeper = Keeper { name: name.clone(), place: place.clone(), claim };
-            kept.found.entry(thing).or_default().push(keeper);
+            kept.found.entry(thing).or_insert_with(one).push(keeper);
         }
         Ok(())
     }
+}
+
+/// Returns room for one keeper: a thing seldom has more.
+fn one() -> Vec<Keeper> {
+    Vec::with_capacity(1)
 }
 
 fn thing(claim: &Claim) -> Thing {

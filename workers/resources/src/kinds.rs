@@ -7,17 +7,17 @@ use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;
 use crate::text::nearest;
 
-/// The kinds that a manifest may use, by name. Without any at first.
+/// The kinds that a manifest may use, by name. Without any at first. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Kinds {
-    kinds: BTreeMap<String, Arc<dyn Kind>>,
+    kinds: Arc<BTreeMap<String, Arc<dyn Kind>>>,
 }
 
 impl Kinds {
     /// Adds a kind, in place of one with the same name.
     #[must_use]
     pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {
-        self.kinds.insert(kind.name().to_owned(), kind);
+        Arc::make_mut(&mut self.kinds).insert(kind.name().to_owned(), kind);
         self
     }
 

@@ -175,6 +175,6 @@ where
 {
     let mut reconciler = Reconciler::new(setting, links, offer, stop);
     let outcome = reconciler.run().await;
-    reconciler.close().await;
+    Box::pin(reconciler.close()).await;
     outcome
 }

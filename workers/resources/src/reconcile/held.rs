@@ -21,8 +21,9 @@ pub(super) struct Held {
     pub(super) opened: Opened,
     pub(super) watching: Watching,
     pub(super) program: Option<Supervised>,
-    /// What the program was started by; it may be left to run when the config is another.
-    started_by: Config,
+    /// What the program was started by, if there is one; it may be left to run when the config is
+    /// another.
+    started_by: Option<Config>,
 }
 
 /// Why a round did not come to its end.
@@ -122,12 +123,11 @@ impl Held {
             Ok(resource) => resource,
             Err(failure) => return (old, Some(failure)),
         };
-        let mut program = None;
-        let mut started_by = config.clone();
+        let (mut program, mut started_by) = (None, None);
         if let Some(mut old) = old {
             if declaration.noop {
                 program = old.program.take();
-                started_by = std::mem::take(&mut old.started_by);
+                started_by = old.started_by.take();
             }
             old.close().await;
         }
@@ -153,8 +153,12 @@ impl Held {
 
     /// Returns whether the resource is a program that is to be started, or started anew.
     pub(super) fn is_to_start(&self, is_notified: bool) -> bool {
-        let is_started = self.program.is_some() && self.started_by == self.config;
+        let is_started = self.program.is_some() && self.is_started_by_config();
         self.opened.program().is_some() && (!is_started || is_notified)
+    }
+
+    fn is_started_by_config(&self) -> bool {
+        self.started_by.as_ref() == Some(&self.config)
     }
 
     /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
@@ -177,7 +181,7 @@ impl Held {
         if worker.is_stopped() {
             return Ok(None);
         }
-        self.started_by.clone_from(&self.config);
+        self.started_by = Some(self.config.clone());
         let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
         Ok(Some(program.handle()))
     }
@@ -187,7 +191,7 @@ impl Held {
         self.opened.program()?;
         match &self.program {
             None => Some("it does not run"),
-            Some(_) if self.started_by != self.config => Some("it runs with the config before"),
+            Some(_) if !self.is_started_by_config() => Some("it runs with the config before"),
             Some(_) => None,
         }
     }

@@ -36,7 +36,8 @@ pub(super) struct Reconciler<F> {
     stop: Stop,
     halting: Halting,
     seat: Arc<Seat>,
-    random: StdRng,
+    /// Seeds the next draw of jitter.
+    seed: u64,
     /// How many rounds in a row have failed.
     failures: u32,
     /// Whether what it depends on was asked to look again, because a look has failed.
@@ -72,7 +73,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let gate = move || gate.blocker().map(|blocker| blocker.name());
         Self {
             seat,
-            random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
+            seed: setting.seed ^ seed_of(&name),
             halting: Halting::new(stop.clone(), false, setting.ledger.clone()).gated(gate),
             failures: 0,
             has_asked: false,
@@ -354,8 +355,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn delay(&mut self) -> Duration {
         let setbacks = self.setbacks();
         if setbacks > 0 {
-            let delay =
-                self.setting.backoff.delay(setbacks, || self.random.random_range(-1.0..=1.0));
+            let jitter = self.jitter();
+            let delay = self.setting.backoff.delay(setbacks, || jitter);
             self.repairs.hold_back(delay);
             return delay;
         }
@@ -367,7 +368,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
         let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
         let spread = self.setting.backoff.clone().initial(every).max(every);
-        spread.delay(1, || self.random.random_range(-1.0..=1.0))
+        let jitter = self.jitter();
+        spread.delay(1, || jitter)
+    }
+
+    /// Returns another number from -1 to 1 each time. The generator is made anew for it: its state
+    /// takes more memory than a resource has for a number every five minutes.
+    fn jitter(&mut self) -> f64 {
+        let mut random = StdRng::seed_from_u64(self.seed);
+        self.seed = random.random();
+        random.random_range(-1.0..=1.0)
     }
 }
 

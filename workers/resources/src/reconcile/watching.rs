@@ -1,4 +1,3 @@
-use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -19,11 +18,11 @@ pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// look is all there is.
 #[derive(Debug)]
 pub struct Watching {
-    paths: BTreeSet<PathBuf>,
+    /// The paths, in order, each with what tells of it.
+    paths: Vec<(PathBuf, Option<Subscription>)>,
     /// How often to look, if that is the only way.
     pub(super) poll: Option<Duration>,
     watches: Live<Watches>,
-    subscriptions: BTreeMap<PathBuf, Subscription>,
     missing: Missing,
 }
 
@@ -42,21 +41,26 @@ impl Watching {
     /// Returns what watches nothing yet: [`renew`](Self::renew) begins.
     pub fn new(watch: Watch, watches: Live<Watches>) -> Self {
         let (paths, poll) = parts(watch);
-        Self { paths, poll, watches, subscriptions: BTreeMap::new(), missing: Missing::All }
+        Self { paths, poll, watches, missing: Missing::All }
     }
 
     /// Watches something else, from the next renewal on.
     ///
     /// A path that was watched before stays so: what has changed and was not looked at yet is told.
     pub fn exchange(&mut self, watch: Watch) {
-        let (paths, poll) = parts(watch);
-        if paths != self.paths {
-            self.subscriptions.retain(|path, _| paths.contains(path));
-            if self.missing == Missing::Nothing {
-                self.missing = Missing::Some;
-            }
+        let (mut paths, poll) = parts(watch);
+        self.poll = poll;
+        if paths.iter().map(|(path, _)| path).eq(self.paths.iter().map(|(path, _)| path)) {
+            return;
         }
-        (self.paths, self.poll) = (paths, poll);
+        for (path, subscription) in &mut paths {
+            let before = self.paths.iter_mut().find(|(before, _)| before == path);
+            *subscription = before.and_then(|(_, subscription)| subscription.take());
+        }
+        self.paths = paths;
+        if self.missing == Missing::Nothing {
+            self.missing = Missing::Some;
+        }
     }
 
     /// Subscribes, if that is still to be done. What is looked at afterwards is watched.
@@ -66,22 +70,23 @@ impl Watching {
             // What is there may be of a watcher that has ended meanwhile: who is told of the next one
             // here is told of it nowhere else.
             Missing::Some if !has_changed(&mut self.watches).await => {}
-            Missing::Some | Missing::All => self.subscriptions.clear(),
+            Missing::Some | Missing::All => {
+                self.paths.iter_mut().for_each(|(_, subscription)| *subscription = None);
+            }
         }
         let Some(watches) = self.watches.get() else { return };
-        let missing = self.paths.iter().filter(|path| !self.subscriptions.contains_key(*path));
-        let missing: Vec<PathBuf> = missing.cloned().collect();
-        if missing.is_empty() {
+        let mut missing = self.paths.iter_mut().filter(|(_, told)| told.is_none());
+        let (paths, told): (Vec<_>, Vec<_>) =
+            missing.by_ref().map(|(path, told)| (path.clone(), told)).unzip();
+        if paths.is_empty() {
             return;
         }
-        let subscribe = move || {
-            let each = missing.into_iter();
-            each.map(|path| Ok((subscribe(&watches, &path)?, path))).collect()
-        };
+        let subscribe =
+            move || paths.iter().map(|path| subscribe(&watches, path)).collect::<Result<_, _>>();
         let _thread = thread().await;
         match stop.blocking::<Result<Vec<_>, WatchError>, _>(subscribe).await {
             Ok(Ok(had)) => {
-                self.subscriptions.extend(had.into_iter().map(|(told, path)| (path, told)));
+                told.into_iter().zip(had).for_each(|(told, had)| *told = Some(had));
             }
             Ok(Err(err)) => tracing::debug!(%err, "cannot watch; a new watcher will"),
             Err(panicked) => tracing::warn!(%panicked, "cannot watch"),
@@ -108,7 +113,8 @@ impl Watching {
             changed(watches).await;
             *missing = Missing::All;
         });
-        let told = self.subscriptions.values_mut().map(|subscription| -> Signal<'_> {
+        let subscriptions = self.paths.iter_mut().filter_map(|(_, told)| told.as_mut());
+        let told = subscriptions.map(|subscription| -> Signal<'_> {
             Box::pin(async move {
                 if subscription.changed().await.is_err() {
                     pending::<()>().await;
@@ -120,11 +126,15 @@ impl Watching {
 }
 
 /// Returns the paths that are watched, and how often to look.
-fn parts(watch: Watch) -> (BTreeSet<PathBuf>, Option<Duration>) {
+fn parts(watch: Watch) -> (Vec<(PathBuf, Option<Subscription>)>, Option<Duration>) {
     match watch {
-        Watch::Never => (BTreeSet::new(), None),
-        Watch::Poll(interval) => (BTreeSet::new(), Some(interval)),
-        Watch::Paths(paths) => (paths.into_iter().collect(), None),
+        Watch::Never => (Vec::new(), None),
+        Watch::Poll(interval) => (Vec::new(), Some(interval)),
+        Watch::Paths(mut paths) => {
+            paths.sort_unstable();
+            paths.dedup();
+            (paths.into_iter().map(|path| (path, None)).collect(), None)
+        }
     }
 }
 
