@@ -42,7 +42,7 @@ impl Convergence<'_> {
     pub(crate) async fn run(&self, progress: &mut Progress) -> Result<Outcome, Outcome> {
         let state = match self.check(progress).await? {
             Check::RunOnly(state) => {
-                progress.state = SeenState::Known(state);
+                progress.state = SeenState::Known(state.into());
                 return Ok(Outcome::RunOnly);
             }
             Check::Unknown(aliases) => return Err(unknown(aliases, progress)),
@@ -55,7 +55,7 @@ impl Convergence<'_> {
             Check::Valid(state) => state,
         };
         let state = self.refresh(progress).await?.unwrap_or(state);
-        progress.state = SeenState::Known(state);
+        progress.state = SeenState::Known(state.into());
         let is_changed = !progress.steps.done.is_empty() || !progress.differences.is_empty();
         Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
     }
@@ -121,6 +121,6 @@ fn leave_alone(stale: Stale, progress: &mut Progress) -> Outcome {
     progress.differences = stale.differences;
     let actions = stale.actions.iter().map(|action| action.description().clone());
     progress.steps.remaining.extend(actions);
-    progress.state = stale.current.map_or(SeenState::Never, SeenState::Known);
+    progress.state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
     Outcome::Noop
 }

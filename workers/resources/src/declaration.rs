@@ -15,8 +15,21 @@ use serde_json::{Map, Value};
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
 
-/// What is known of each dependency, by the alias that the dependent gave it.
-pub type States = BTreeMap<String, DependencyState>;
+/// What the expressions of a config see beside what its front gave it. Values are shared: a clone
+/// copies none of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Inputs {
+    /// What is known of each dependency, by the alias that the dependent gave it.
+    pub deps: BTreeMap<String, DependencyState>,
+}
+
+impl Inputs {
+    /// Returns the inputs of a config that has these dependencies.
+    pub fn new(deps: BTreeMap<String, DependencyState>) -> Self {
+        Self { deps }
+    }
+}
 
 /// One resource as its manifest declares it.
 #[derive(Debug, Clone)]
@@ -91,21 +104,21 @@ pub enum OnChange {
 #[derive(Debug, Clone, PartialEq)]
 pub enum DependencyState {
     /// The dependency is valid, with this state.
-    Known(Value),
+    Known(Arc<Value>),
     /// The dependency will be changed first, so its state is not known yet.
     Unknown,
 }
 
 /// A config whose expressions can be rendered.
 pub trait Render: Any + fmt::Debug + Send + Sync {
-    /// Renders the config with what is known of the dependencies.
+    /// Renders the config with what is known.
     ///
     /// # Errors
     ///
     /// When an expression is undefined or does not evaluate, with its place.
-    fn render(&self, states: &States) -> Result<Rendered, RenderError>;
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError>;
 
-    /// Returns whether another config renders the same, whatever the states are.
+    /// Returns whether another config renders the same, whatever the inputs are.
     ///
     /// `false` is always right, and costs a look at the resource when another manifest comes.
     fn is_equal(&self, other: &dyn Render) -> bool {

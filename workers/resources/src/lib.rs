@@ -35,8 +35,8 @@ pub use attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
 pub use claims::Claims;
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
-    Config, Declaration, Dependency, DependencyState, OnChange, Place, Render, RenderError,
-    Rendered, Scope, States,
+    Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render, RenderError,
+    Rendered, Scope,
 };
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::action::{Action, Description};
 use crate::caught::{caught, caught_async};
 use crate::claims::Claims;
-use crate::declaration::{Config, Declaration, DependencyState, Rendered, Scope, States};
+use crate::declaration::{self, Config, Declaration, DependencyState, Rendered, Scope};
 use crate::graph::Graph;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
@@ -49,7 +49,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Clone, Default)]
 pub(crate) enum SeenState {
     /// Now.
-    Known(Value),
+    Known(Arc<Value>),
     /// After apply.
     Later,
     /// Not in this run.
@@ -71,8 +71,8 @@ pub(crate) enum Changes {
 pub(crate) struct Inputs {
     /// The failed resource because of which this one is skipped.
     pub(crate) blocked_by: Option<String>,
-    /// The states for the config's expressions.
-    pub(crate) states: States,
+    /// What the config's expressions see.
+    pub(crate) known: declaration::Inputs,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,
     /// The dependencies whose state will not be known in this run, by alias.
@@ -120,14 +120,14 @@ impl Inputs {
             self.unsure.push(name.to_owned());
         }
         let state = match &used.state {
-            SeenState::Known(state) => DependencyState::Known(state.clone()),
+            SeenState::Known(state) => DependencyState::Known(Arc::clone(state)),
             SeenState::Later => DependencyState::Unknown,
             SeenState::Never => {
                 self.never.insert(alias.to_owned(), name.to_owned());
                 DependencyState::Unknown
             }
         };
-        self.states.insert(alias.to_owned(), state);
+        self.known.deps.insert(alias.to_owned(), state);
     }
 }
 
@@ -144,10 +144,10 @@ pub(crate) enum Made {
 pub(crate) fn make(
     declaration: &Declaration,
     setting: &Setting,
-    states: &States,
+    inputs: &declaration::Inputs,
 ) -> Result<Made, String> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let (config, scope) = match render(declaration, states)? {
+    let (config, scope) = match render(declaration, inputs)? {
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
@@ -158,8 +158,11 @@ pub(crate) fn make(
 }
 
 /// Renders a config.
-pub(crate) fn render(declaration: &Declaration, states: &States) -> Result<Rendered, String> {
-    let rendered = caught(|| declaration.config.render(states)).map_err(|err| err.to_string())?;
+pub(crate) fn render(
+    declaration: &Declaration,
+    inputs: &declaration::Inputs,
+) -> Result<Rendered, String> {
+    let rendered = caught(|| declaration.config.render(inputs)).map_err(|err| err.to_string())?;
     rendered.map_err(|err| chain(&err))
 }
 

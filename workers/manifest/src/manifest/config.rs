@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_resources::{
-    AttributeError, Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
+    AttributeError, Config, DependencyState, Inputs, Place, Render, RenderError, Rendered, Scope,
 };
 use serde_json::Value;
 
@@ -106,8 +106,8 @@ impl Template {
         Names { vars: Arc::clone(&self.vars), deps }
     }
 
-    fn names(&self, states: &States) -> Names {
-        let state = |alias: &String| match states.get(alias) {
+    fn names(&self, inputs: &Inputs) -> Names {
+        let state = |alias: &String| match inputs.deps.get(alias) {
             Some(DependencyState::Known(state)) => Some(from_json(state)),
             Some(DependencyState::Unknown) | None => None,
         };
@@ -118,8 +118,8 @@ impl Template {
 }
 
 impl Render for Template {
-    fn render(&self, states: &States) -> Result<Rendered, RenderError> {
-        let names = self.names(states);
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
+        let names = self.names(inputs);
         let mut budget = Budget::new();
         let mut texts = Texts::new(&names, &mut budget);
         let config = texts.map(&self.config);

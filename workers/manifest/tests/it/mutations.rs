@@ -1,6 +1,6 @@
 //! No input panics: whatever is loaded is valid or an error, and what is valid renders.
 
-use crankcase_resources::{DependencyState, States};
+use crankcase_resources::{DependencyState, Inputs};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
@@ -77,13 +77,15 @@ fn load(text: &[u8]) -> Result<(), TestCaseError> {
     match site.load() {
         Ok(manifest) => {
             for declaration in manifest.declarations() {
-                for state in
-                    [DependencyState::Unknown, DependencyState::Known(json!({"path": "/x/"}))]
-                {
+                for state in [
+                    DependencyState::Unknown,
+                    DependencyState::Known(json!({"path": "/x/"}).into()),
+                ] {
                     let aliases = declaration.dependencies.iter().map(|edge| edge.alias.clone());
-                    let states: States = aliases.map(|alias| (alias, state.clone())).collect();
+                    let deps = aliases.map(|alias| (alias, state.clone())).collect();
+                    let inputs = Inputs::new(deps);
                     // An error is as good as a result: what is asked is that it comes back.
-                    let rendered = declaration.config.render(&states);
+                    let rendered = declaration.config.render(&inputs);
                     prop_assert!(rendered.is_ok() || rendered.is_err());
                 }
             }

@@ -42,7 +42,7 @@ pub(super) enum Failure {
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
     /// The state, if the resource is valid or left alone.
-    pub(super) state: Option<Value>,
+    pub(super) state: Option<Arc<Value>>,
     pub(super) is_changed: bool,
     /// The attributes that were not as declared.
     pub(super) differing: Vec<String>,

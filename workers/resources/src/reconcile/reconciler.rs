@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState, Rendered, States};
+use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
 use crate::look::{claim, render};
 use crate::reconcile::board::{Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
@@ -214,12 +214,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Renders the config, and makes the resource anew if it is another one. Returns whether it is.
     async fn hold(&mut self, declaration: &Declaration) -> Result<bool, Failure> {
-        let states: States = self
-            .known
-            .iter()
-            .map(|(alias, state)| (alias.clone(), DependencyState::Known(state.value().clone())))
-            .collect();
-        let (config, scope) = match render(declaration, &states).map_err(Failure::Again)? {
+        let known = self.known.iter();
+        let deps =
+            known.map(|(alias, state)| (alias.clone(), DependencyState::Known(state.share())));
+        let inputs = Inputs::new(deps.collect());
+        let (config, scope) = match render(declaration, &inputs).map_err(Failure::Again)? {
             Rendered::Known { config, scope } => (config, scope),
             Rendered::Unknown { because } => {
                 return Err(Failure::Again(not_known(&because)));
