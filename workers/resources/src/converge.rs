@@ -14,6 +14,8 @@ pub(crate) struct Convergence<'a> {
     pub(crate) halting: &'a Halting,
     /// Whether it is only looked at.
     pub(crate) noop: bool,
+    /// Whether what differs is nobody's concern.
+    pub(crate) readonly: bool,
     /// Whether a resource that notifies it has changed.
     pub(crate) is_notified: bool,
 }
@@ -46,10 +48,11 @@ impl Convergence<'_> {
                 return Ok(Outcome::RunOnly);
             }
             Check::Unknown(aliases) => return Err(unknown(aliases, progress)),
+            Check::Stale(stale) if self.readonly => return Ok(read_only(stale, progress)),
             Check::Stale(stale) if self.noop => return Ok(leave_alone(stale, progress)),
             Check::Stale(stale) => {
                 progress.differences = stale.differences;
-                self.halting.run(stale.actions, &mut progress.steps).await?;
+                self.halting.run(stale.actions, self.opened.timeout, &mut progress.steps).await?;
                 self.verify(progress).await?
             }
             Check::Valid(state) => state,
@@ -86,7 +89,7 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        self.halting.run(vec![action], &mut progress.steps).await?;
+        self.halting.run(vec![action], self.opened.timeout, &mut progress.steps).await?;
         self.verify(progress).await.map(Some)
     }
 }
@@ -115,6 +118,12 @@ fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {
     let outcome = failed(not_known(&aliases));
     progress.unknown = aliases;
     outcome
+}
+
+/// Takes over the state of a resource that is only read.
+fn read_only(stale: Stale, progress: &mut Progress) -> Outcome {
+    progress.state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
+    Outcome::Unchanged
 }
 
 fn leave_alone(stale: Stale, progress: &mut Progress) -> Outcome {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -51,6 +52,17 @@ pub struct Declaration {
     pub notify: Vec<String>,
     /// Whether the resource is only ever checked, never changed.
     pub noop: bool,
+    /// Whether only its state is read: what differs is nobody's concern. It is never changed, so
+    /// `noop` is true as well.
+    pub readonly: bool,
+    /// The words by which it can be chosen.
+    pub tags: Vec<String>,
+    /// How often it is looked at under `run` when nothing says that it may have changed. None by
+    /// default: as often as [`Reconcile::look_every`](crate::Reconcile::look_every) says.
+    pub poll: Option<Duration>,
+    /// How long a look, and each action, may take before it is told to stop. None by default: as
+    /// long as it takes.
+    pub timeout: Option<Duration>,
     /// The path that the resource keeps, if that was known when its manifest was loaded.
     pub keeps: Option<PathBuf>,
 }
@@ -64,15 +76,29 @@ impl Declaration {
         place: Place,
         config: Arc<dyn Render>,
     ) -> Self {
-        let (dependencies, notify) = (Vec::new(), Vec::new());
-        Self { name, kind, folder, place, config, dependencies, notify, noop: false, keeps: None }
+        Self {
+            name,
+            kind,
+            folder,
+            place,
+            config,
+            dependencies: Vec::new(),
+            notify: Vec::new(),
+            noop: false,
+            readonly: false,
+            tags: Vec::new(),
+            poll: None,
+            timeout: None,
+            keeps: None,
+        }
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies
-    /// and where it is written aside.
+    /// where it is written and its tags aside.
     pub fn is_equal(&self, other: &Self) -> bool {
-        let is_alike = (&self.name, &self.kind, self.noop)
-            == (&other.name, &other.kind, other.noop)
+        let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
+            == (&other.name, &other.kind, other.noop, other.readonly)
+            && (self.poll, self.timeout) == (other.poll, other.timeout)
             && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)

@@ -14,11 +14,13 @@ mod attributes;
 mod caught;
 mod claims;
 mod converge;
+mod deadline;
 mod declaration;
 mod graph;
 mod kinds;
 mod known;
 mod look;
+mod naming;
 mod params;
 mod plan;
 mod progress;
@@ -41,6 +43,7 @@ pub use declaration::{
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{FileRead, Files, Judged, KnownConfig};
+pub use naming::{item_name, resource_name, worker_name};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{
@@ -56,5 +59,5 @@ pub use reconcile::{
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
-pub use site::{Site, UnknownResourceError};
+pub use site::{Site, UnknownResourceError, UnknownTagError};
 pub use text::{circle, printable, shown};

@@ -2,6 +2,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_workers::ProcessConfig;
@@ -10,6 +11,7 @@ use serde_json::Value;
 use crate::action::{Action, Description};
 use crate::caught::{caught, caught_async};
 use crate::claims::Claims;
+use crate::deadline::{Deadline, too_late};
 use crate::declaration::{self, Config, Declaration, DependencyState, Rendered, Scope};
 use crate::graph::Graph;
 use crate::kinds::Kinds;
@@ -202,15 +204,18 @@ pub(crate) fn claim(
 pub(crate) struct Opened {
     resource: Arc<dyn Resource>,
     context: CheckContext,
+    /// How long a look, and each action, may take.
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Opened {
     pub(crate) async fn new(
         resource: Arc<dyn Resource>,
         context: CheckContext,
+        timeout: Option<Duration>,
     ) -> Result<Self, String> {
         let opened = flatten(caught_async(resource.open()).await);
-        let this = Self { resource, context };
+        let this = Self { resource, context, timeout };
         match opened {
             Ok(()) => Ok(this),
             Err(err) => match this.close().await {
@@ -234,7 +239,11 @@ impl Opened {
     }
 
     pub(crate) async fn check(&self) -> Result<Check, String> {
-        flatten(caught_async(self.resource.check(&self.context)).await)
+        let deadline = Deadline::new(self.timeout, &self.context.stop);
+        let context = CheckContext { stop: deadline.stop().clone(), ..self.context.clone() };
+        let check = caught_async(self.resource.check(&context));
+        let (check, is_late) = deadline.tell(check).await;
+        flatten(check).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
     }
 
     pub(crate) fn refresh(&self, done: &[Description]) -> Result<Option<Action>, String> {

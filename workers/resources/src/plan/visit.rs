@@ -79,7 +79,7 @@ async fn find(declaration: &Declaration, setting: &Setting, inputs: &Inputs) -> 
         Ok(Made::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
         Err(error) => return Verdict::Failed { error }.into(),
     };
-    let opened = match Opened::new(resource, context).await {
+    let opened = match Opened::new(resource, context, declaration.timeout).await {
         Ok(opened) => opened,
         Err(error) => return cannot_look(inputs, error).into(),
     };
@@ -138,6 +138,10 @@ fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Che
 
 fn judge_stale(declaration: &Declaration, inputs: &Inputs, opened: &Opened, stale: Stale) -> Found {
     let actions: Vec<_> = stale.actions.iter().map(|action| action.description().clone()).collect();
+    if declaration.readonly {
+        let state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
+        return Found { state, ..Verdict::Unchanged.into() };
+    }
     if declaration.noop {
         let shutdown = stale.shutdown.as_ref().map(|action| action.description().clone());
         let change = Change { differences: stale.differences, shutdown, actions };

@@ -146,9 +146,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
         held.watching.renew(&self.stop).await;
+        let left_alone = (declaration.noop, declaration.readonly);
         let mut judgement =
-            Judgement::converge(&held.opened, &self.halting, declaration.noop, told.is_some())
-                .await;
+            Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some()).await;
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
@@ -169,7 +169,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         self.made_by = Some(basis);
         if declaration.noop {
-            let amiss = held.amiss().map(|amiss| format!("it is left alone (noop): {amiss}"));
+            let amiss = held.amiss().filter(|_| !declaration.readonly);
+            let amiss = amiss.map(|amiss| format!("it is left alone (noop): {amiss}"));
             judgement.remark = judgement.remark.or(amiss);
         } else {
             if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
@@ -231,6 +232,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             && held.is_same(kind, &config)
         {
             held.opened.see(declaration.folder.clone(), scope);
+            held.opened.timeout = declaration.timeout;
             // Relative paths are others in another folder.
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
@@ -363,7 +365,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Returns how long to wait for a look without a reason.
     fn full_look(&mut self) -> Duration {
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
-        let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
+        let declared = self.links.declaration.borrow().poll.unwrap_or(self.setting.look_every);
+        let every = poll.unwrap_or(Duration::MAX).min(declared);
         let spread = self.setting.backoff.clone().initial(every).max(every);
         spread.delay(1, || self.random.random_range(-1.0..=1.0))
     }

@@ -1,5 +1,6 @@
 //! Tests of the public API.
 mod apply;
+mod deadlines;
 mod notify;
 mod order;
 mod probe;
