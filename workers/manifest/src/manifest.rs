@@ -4,8 +4,11 @@ mod beside;
 mod check;
 mod config;
 mod document;
+mod expand;
 mod expression;
+mod globals;
 mod lines;
+mod links;
 mod node;
 mod problem;
 mod resource;
@@ -15,23 +18,25 @@ mod text;
 mod vars;
 mod yaml;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{
-    Declaration, Edges, Files, Graph, Judged, Kinds, KnownConfig, Place, Site, circle,
-};
+use crankcase_resources::{Declaration, Files, Graph, Judged, Kinds, KnownConfig, Place, Site};
+use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
 use beside::Placed;
-use check::Usable;
+use check::{Usable, Used};
 use config::Template;
-use document::Document;
-use expression::Budget;
+use document::{Document, Written};
+use expand::expand;
+use expression::{Budget, from_json};
+use globals::Globals;
+use links::{Links, connect};
 use problem::{Hint, Problems, quoted};
 use resource::Draft;
-use vars::{KnownVars, Vars};
+use vars::KnownVars;
 
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
@@ -85,17 +90,16 @@ impl Manifest {
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
         let Document { is_whole, vars, resources } = Document::read(paths, &mut problems);
-        let vars = vars::evaluate((vars, is_whole), overrides, &mut problems);
+        let host = Arc::new(serde_json::Value::Null);
+        let vars = vars::evaluate((vars, is_whole), (overrides, &from_json(&host)), &mut problems);
         let known = vars.known();
-        let mut drafts = Vec::with_capacity(resources.len());
-        for (name, written) in resources {
-            let mut draft = resource::decode(&name, written, kinds, &mut problems);
-            check_expressions(&mut draft, &known, &mut problems);
-            drafts.push(draft);
-        }
-        let graph = connect(&drafts, &mut problems);
+        let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
+        let drafts = decode(resources, kinds, &known, &mut problems);
+        let mut expanded = expand(drafts, &globals, &known, &mut problems);
+        let (graph, links) = connect(&expanded, &mut problems);
+        let drafts = std::mem::take(&mut expanded.drafts);
         let mut rehearsal = Rehearsal { left: REHEARSAL, judge, problems };
-        let rehearsed = rehearsal.run(drafts, &vars.vars);
+        let rehearsed = rehearsal.run(drafts, links, &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         let placed: Vec<_> = rehearsed.iter().map(Rehearsed::placed).collect();
         beside::check_kept(&placed, &mut problems);
@@ -138,10 +142,10 @@ fn digest(resources: &[Rehearsed]) -> String {
     };
     let templates = resources.iter().map(|resource| &resource.template);
     let mut before = None;
-    for Template { source, vars_text, .. } in templates.map(|template| &**template) {
+    for Template { source, globals, .. } in templates.map(|template| &**template) {
         // All resources of a file come one after another, and all have the same variables.
         match before.replace(source) {
-            None => add(vars_text.as_deref().unwrap_or_default()),
+            None => globals.texts().flat_map(|(name, text)| [name, text]).for_each(&mut add),
             Some(last) if Arc::ptr_eq(last, source) => continue,
             Some(_) => {}
         }
@@ -156,12 +160,14 @@ struct Rehearsed {
     template: Arc<Template>,
     offset: usize,
     files: Files,
+    /// Whether all of the config is known.
+    is_known: bool,
 }
 
 impl Rehearsed {
     fn placed(&self) -> Placed<'_> {
-        let Self { declaration, template, offset, files } = self;
-        Placed { declaration, template, offset: *offset, files }
+        let Self { declaration, template, offset, files, is_known } = self;
+        Placed { declaration, template, offset: *offset, files, is_known: *is_known }
     }
 }
 
@@ -174,26 +180,39 @@ struct Rehearsal<F> {
 }
 
 impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
-    fn run(&mut self, drafts: Vec<Draft>, vars: &Vars) -> Vec<Rehearsed> {
-        let vars_text: Option<Arc<str>> = serde_json::to_string(&**vars).ok().map(Into::into);
-        drafts.into_iter().map(|draft| self.rehearse(draft, vars, vars_text.clone())).collect()
+    fn run(
+        &mut self,
+        drafts: Vec<Draft>,
+        links: Vec<Links>,
+        globals: &Arc<Globals>,
+    ) -> Vec<Rehearsed> {
+        let mut rehearsed = Vec::with_capacity(drafts.len());
+        // Of the resources of one `for_each` the first that is wrong stands for all.
+        let mut last: Option<(Draft, bool)> = None;
+        for (draft, links) in drafts.into_iter().zip(links) {
+            let is_wrong = last.is_some_and(|(last, is_wrong)| is_wrong && last.is_beside(&draft));
+            let before = self.problems.count();
+            rehearsed.push(self.rehearse(&draft, declare(&draft, links, globals), is_wrong));
+            last = Some((draft, is_wrong || self.problems.count() > before));
+        }
+        rehearsed
     }
 
     fn rehearse(
         &mut self,
-        mut draft: Draft,
-        vars: &Vars,
-        vars_text: Option<Arc<str>>,
+        draft: &Draft,
+        (mut declaration, template): (Declaration, Arc<Template>),
+        is_left_out: bool,
     ) -> Rehearsed {
         let (offset, has_config) = (draft.offset, draft.has_config);
-        let mut unknown = std::mem::take(&mut draft.wrong);
-        let (mut declaration, template) = declare(draft, vars, vars_text);
+        let mut unknown = draft.wrong.clone();
         if self.left == 0 {
             // What is written out is judged all the same.
             unknown.extend(template.with_expressions());
         }
-        if !has_config {
-            return Rehearsed { declaration, template, offset, files: Files::any() };
+        if !has_config || is_left_out {
+            let files = Files::any();
+            return Rehearsed { declaration, template, offset, files, is_known: false };
         }
         let mut budget = Budget::new();
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
@@ -206,13 +225,36 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         if !declaration.noop {
             declaration.keeps.clone_from(&files.keeps);
         }
-        Rehearsed { declaration, template, offset, files }
+        let is_known = unknown.is_empty();
+        Rehearsed { declaration, template, offset, files, is_known }
     }
 }
 
+/// Decodes the resources and checks their expressions.
+fn decode(
+    resources: IndexMap<String, Written>,
+    kinds: &[&str],
+    vars: &KnownVars<'_>,
+    problems: &mut Problems,
+) -> Vec<Draft> {
+    let decoded = resources.into_iter();
+    let mut drafts: Vec<Draft> =
+        decoded.map(|(name, written)| resource::decode(&name, written, kinds, problems)).collect();
+    let groups = drafts.iter().filter(|draft| draft.for_each.is_some());
+    let groups: HashSet<String> = groups.map(|draft| draft.name.clone()).collect();
+    for draft in &mut drafts {
+        check_expressions(draft, (vars, &groups), problems);
+    }
+    drafts
+}
+
 /// Checks the expressions of a resource, and that each bare name has one meaning.
-fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems) {
-    let mut aliases = BTreeSet::new();
+fn check_expressions(
+    draft: &mut Draft,
+    (vars, names_of_groups): (&KnownVars<'_>, &HashSet<String>),
+    problems: &mut Problems,
+) {
+    let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
     for (offset, dependency) in &draft.dependencies {
         let alias = dependency.alias.as_str();
         if vars.names.contains(alias) {
@@ -224,90 +266,47 @@ fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Pro
             problems.with_hint(&draft.source, *offset, message, Hint::of(alias));
         }
         aliases.insert(alias);
+        if names_of_groups.contains(&dependency.resource) {
+            groups.insert(alias);
+        }
     }
-    let usable = Usable { vars: &vars.names, aliases: Some(aliases) };
-    let mut wrong = BTreeSet::new();
-    for (attribute, entry) in &draft.config {
+    let usable = Usable {
+        aliases: Some(aliases),
+        groups,
+        ..Usable::at_load(&vars.names, draft.for_each.is_some(), "a config")
+    };
+    let (mut wrong, mut all) = (BTreeSet::new(), Used::default());
+    for (attribute, entry) in &*draft.config {
         let before = problems.count();
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
         }
+        all = all.and(used);
     }
-    draft.wrong = wrong;
+    (draft.wrong, draft.used) = (wrong, all);
 }
 
-/// Looks up what resources refer to, and orders them.
-fn connect(drafts: &[Draft], problems: &mut Problems) -> Graph {
-    let positions: HashMap<&str, usize> =
-        drafts.iter().enumerate().map(|(index, draft)| (draft.name.as_str(), index)).collect();
-    let mut edges = Edges::new(drafts.len());
-    for (index, draft) in drafts.iter().enumerate() {
-        let mut used: HashMap<&str, &str> = HashMap::new();
-        for (offset, dependency) in &draft.dependencies {
-            let name = dependency.resource.as_str();
-            if let Some(input) = look_up(draft, *offset, name, &positions, problems) {
-                edges.depends(index, input, dependency.on_change);
-            }
-            if let Some(first) = used.insert(name, &dependency.alias) {
-                let message = format!("{} is a dependency twice", quoted(name));
-                let hint = Hint::of(name).or(format!("it is there as {} already", quoted(first)));
-                problems.with_hint(&draft.source, *offset, message, hint);
-            }
-        }
-        for (offset, name) in &draft.notify {
-            if let Some(notified) = look_up(draft, *offset, name, &positions, problems) {
-                edges.notifies(index, notified);
-            }
-        }
-    }
-    Graph::from_edges(edges).unwrap_or_else(|cycles| {
-        for cycle in cycles {
-            let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
-            let first = &drafts[cycle[0]];
-            let message = format!("circular dependency: {}", circle(&path));
-            problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
-        }
-        Graph::default()
-    })
-}
-
-fn look_up(
-    draft: &Draft,
-    offset: usize,
-    name: &str,
-    positions: &HashMap<&str, usize>,
-    problems: &mut Problems,
-) -> Option<usize> {
-    if name == draft.name {
-        let message = format!("resource {} refers to itself", quoted(name));
-        problems.with_hint(&draft.source, offset, message, Hint::of(name));
-        return None;
-    }
-    let found = positions.get(name).copied();
-    if found.is_none() {
-        let hint = problems.nearest(name, positions.keys().copied());
-        let message = format!("unknown resource {}", quoted(name));
-        problems.with_hint(&draft.source, offset, message, hint);
-    }
-    found
-}
-
-fn declare(draft: Draft, vars: &Vars, vars_text: Option<Arc<str>>) -> (Declaration, Arc<Template>) {
-    let dependencies: Vec<_> = draft.dependencies.into_iter().map(|(_, edge)| edge).collect();
+fn declare(draft: &Draft, links: Links, globals: &Arc<Globals>) -> (Declaration, Arc<Template>) {
     let template = Arc::new(Template {
-        config: draft.config,
-        vars: Arc::clone(vars),
-        vars_text,
-        aliases: dependencies.iter().map(|edge| edge.alias.clone()).collect(),
+        config: Arc::clone(&draft.config),
+        globals: Arc::clone(globals),
+        item: draft.item.clone(),
+        aliases: links.aliases,
         source: Arc::clone(&draft.source),
+        used: draft.used.clone(),
+        used_in_files: OnceLock::new(),
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);
-    let mut declaration =
-        Declaration::new(draft.name, draft.kind, draft.source.folder(), place, config);
-    declaration.dependencies = dependencies;
-    declaration.notify = draft.notify.into_iter().map(|(_, name)| name).collect();
-    declaration.noop = draft.noop;
+    let (name, kind) = (draft.name.clone(), draft.kind.clone());
+    let mut declaration = Declaration::new(name, kind, draft.source.folder(), place, config);
+    declaration.dependencies = links.dependencies;
+    declaration.notify = links.notify;
+    declaration.noop = draft.meta.noop || draft.readonly;
+    declaration.readonly = draft.readonly;
+    declaration.tags = draft.tags.clone();
+    declaration.poll = draft.meta.poll;
+    declaration.timeout = draft.meta.timeout;
     (declaration, template)
 }

@@ -17,18 +17,56 @@ pub(crate) struct Usable<'a> {
     pub(crate) vars: &'a HashSet<&'a str>,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
+    /// Those that stand for all resources of a `for_each`.
+    pub(crate) groups: BTreeSet<&'a str>,
+    /// Whether there is an item.
+    pub(crate) has_item: bool,
+    /// What the place is, for messages.
+    pub(crate) place: &'a str,
+    /// Whether it is a variable.
+    pub(crate) is_variable: bool,
+}
+
+impl<'a> Usable<'a> {
+    /// Returns what a variable may use.
+    pub(crate) fn by_variable(vars: &'a HashSet<&'a str>) -> Self {
+        Self { is_variable: true, ..Self::at_load(vars, false, "a variable") }
+    }
+
+    /// Returns what may be used where everything has to be known at load.
+    pub(crate) fn at_load(vars: &'a HashSet<&'a str>, has_item: bool, place: &'a str) -> Self {
+        Self { vars, aliases: None, groups: BTreeSet::new(), has_item, place, is_variable: false }
+    }
 }
 
 /// What the expressions of one place use.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     /// The variables, each by its name.
     pub(crate) vars: BTreeSet<String>,
     /// Whether all variables are used as one value.
     pub(crate) all_vars: bool,
+    /// Whether anything of the host is used.
+    pub(crate) host: bool,
+    /// The aliases of the dependencies whose states are used.
+    pub(crate) aliases: BTreeSet<String>,
 }
 
 impl Used {
+    /// Returns what uses all that there is.
+    pub(crate) fn all() -> Self {
+        Self { all_vars: true, host: true, ..Self::default() }
+    }
+
+    /// Returns this and what is used elsewhere.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.vars.extend(other.vars);
+        self.aliases.extend(other.aliases);
+        self.all_vars |= other.all_vars;
+        self.host |= other.host;
+        self
+    }
+
     /// Returns whether any of these variables is used.
     pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
         (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))
@@ -137,7 +175,7 @@ impl Checker<'_> {
             ("vars", Some(name)) => {
                 (format!("unknown variable {}", quoted(name)), self.problems.nearest(name, vars))
             }
-            ("vars", None) if self.usable.aliases.is_none() => (
+            ("vars", None) if self.usable.is_variable => (
                 "a variable cannot use all variables, of which it is one".to_owned(),
                 Hint::of(first),
             ),
@@ -146,34 +184,52 @@ impl Checker<'_> {
                 return None;
             }
             ("deps", _) if self.usable.aliases.is_none() => {
-                ("a variable cannot use dependencies".to_owned(), Hint::of(first))
+                let message = format!("{} cannot use dependencies", self.usable.place);
+                let help =
+                    "it is evaluated when the manifest is loaded, before anything is looked at";
+                let hint = Hint::of(first);
+                (message, if self.usable.is_variable { hint } else { hint.or(help) })
             }
             ("deps", None) => return None,
             ("deps", Some(alias)) => {
                 if self.has_alias(alias) {
+                    self.used.aliases.insert(alias.clone());
                     return self.state(offset, alias, path.get(2));
                 }
                 let message = format!("unknown dependency {}", quoted(alias));
                 (message, self.problems.nearest(alias, aliases))
             }
-            ("facts" | "host" | "item", _) => {
-                (format!("{} is not yet supported", quoted(first)), Hint::of(first))
+            ("host", _) => {
+                self.used.host = true;
+                return None;
             }
+            ("item", _) if self.usable.has_item => return None,
+            ("item", _) => (
+                "\"item\" is known only in a resource with \"for_each\"".to_owned(),
+                Hint::of(first),
+            ),
+            ("facts", _) => (format!("{} is not yet supported", quoted(first)), Hint::of(first)),
             (name, _) if self.usable.vars.contains(name) => {
                 self.used.vars.insert(name.to_owned());
                 return None;
             }
-            (name, next) if self.has_alias(name) => return self.state(offset, name, next),
+            (name, next) if self.has_alias(name) => {
+                self.used.aliases.insert(name.to_owned());
+                return self.state(offset, name, next);
+            }
             (name, _) => {
-                let names = vars.chain(aliases).chain(["vars", "deps"]);
+                let names = vars.chain(aliases).chain(["vars", "deps", "host"]);
                 (format!("unknown name {}", quoted(name)), self.problems.nearest(name, names))
             }
         };
         Some(Failure { offset, message, hint })
     }
 
-    /// A dependency has a `state` and nothing else.
+    /// A dependency has a `state` and nothing else; all of a `for_each` are a map from the items.
     fn state(&self, offset: usize, alias: &str, attribute: Option<&String>) -> Option<Failure> {
+        if self.usable.groups.contains(alias) {
+            return None;
+        }
         let attribute = attribute.filter(|attribute| *attribute != "state")?;
         let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
         let right = format!("deps.{alias}.state.{attribute}");

@@ -60,12 +60,12 @@ pub(crate) struct KnownVars<'a> {
 /// could be read as a whole.
 pub(crate) fn evaluate(
     (written, is_whole): (IndexMap<String, Written>, bool),
-    overrides: &Overrides,
+    (overrides, host): (&Overrides, &Value),
     problems: &mut Problems,
 ) -> Evaluated {
     let vars = collect((written, is_whole), overrides, problems);
     let known = vars.keys().map(String::as_str).collect();
-    let usable = Usable { vars: &known, aliases: None };
+    let usable = Usable::by_variable(&known);
     let mut edges = Edges::new(vars.len());
     let mut checked = Vec::with_capacity(vars.len());
     for (index, var) in vars.values().enumerate() {
@@ -82,7 +82,7 @@ pub(crate) fn evaluate(
         checked.push(Checked { used, is_wrong: problems.count() > before });
     }
     match Graph::from_edges(edges) {
-        Ok(graph) => in_order(&vars, &checked, graph.order(), problems),
+        Ok(graph) => in_order(&vars, &checked, (graph.order(), host), problems),
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
@@ -160,10 +160,10 @@ fn refused(name: &str) -> Option<String> {
 fn in_order(
     vars: &IndexMap<String, Var>,
     checked: &[Checked],
-    order: &[usize],
+    (order, host): (&[usize], &Value),
     problems: &mut Problems,
 ) -> Evaluated {
-    let mut names = Names::default();
+    let mut names = Names { host: host.clone(), ..Names::default() };
     let mut wrong = BTreeSet::new();
     let mut budget = Budget::new();
     for index in order {

@@ -1,6 +1,7 @@
 //! Tests of the public API.
 mod bad_manifests;
 mod bounds;
+mod keys;
 mod loading;
 mod manifest_order;
 mod mutations;
