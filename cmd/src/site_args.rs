@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Overrides, SiteFiles};
-use crankcase_resources::Site;
+use crankcase_resources::{Site, UnknownTagError};
 use serde::{Deserialize, Serialize};
 
 use crate::saved_plan::IsSavedPlan;
@@ -57,6 +57,21 @@ impl SiteArgs {
             Some(plan) => plan.into(),
             None => error.into(),
         })
+    }
+}
+
+/// Which resources of a site are meant.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Tags {
+    /// Only the resources with this tag, and all that they depend on; may be given again
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+}
+
+impl Tags {
+    /// Returns the resources that are meant: all, if no tag is named.
+    pub(crate) fn select(&self, site: Site) -> Result<Site, UnknownTagError> {
+        if self.tags.is_empty() { Ok(site) } else { site.select(&self.tags) }
     }
 }
 

@@ -6,7 +6,7 @@ use crankcase_resources::{ApplyOptions, PlanOptions};
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
 use crate::saved_plan::{HasVars, SavedPlan};
-use crate::site_args::SiteArgs;
+use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};
 
 /// What is said after a second signal.
@@ -17,6 +17,8 @@ const KILLED: &str = "crankcase: interrupted again: what ran was killed, and the
 pub(crate) struct Args {
     #[command(flatten)]
     site: SiteArgs,
+    #[command(flatten)]
+    tags: Tags,
     /// Exit with 2 if anything was changed
     #[arg(long)]
     detailed_exitcode: bool,
@@ -27,10 +29,13 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let saved = SavedPlan::read(&args.site)?;
-    if saved.is_some() && args.site.sets_vars() {
+    if saved.is_some() && (args.site.sets_vars() || !args.tags.tags.is_empty()) {
         return Err(HasVars.into());
     }
-    let site = saved.as_ref().map_or(&args.site, |saved| &saved.site).load()?;
+    let site = match &saved {
+        Some(saved) => saved.load()?,
+        None => args.tags.select(args.site.load()?)?,
+    };
     // Held until all is done: an agent that runs would undo and do the same things.
     let _lock = global.state_dir()?.lock()?;
     let mut interrupts = Interrupts::listen()?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crankcase_resources::resource_name;
 use crankcase_status::wire::{Graph, GraphNode, Graphs};
 
 use super::one_line;
@@ -38,7 +39,7 @@ fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  subgraph cluster_{index} {{")?;
     writeln!(out, "    label={}", quoted(&graph.path))?;
     for GraphNode { name, path, state, .. } in &graph.nodes {
-        let label = quoted(&format!("{name}\n{}", state.replace('_', " ")));
+        let label = quoted(&format!("{}\n{}", resource_name(name), state.replace('_', " ")));
         writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
     }
     for edge in &graph.edges {

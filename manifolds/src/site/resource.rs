@@ -7,7 +7,7 @@ use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
 use crankcase_resources::{
-    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile,
+    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile, worker_name,
 };
 use crankcase_workers::Watches;
 use serde_json::json;
@@ -40,7 +40,8 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let uses = declaration.dependencies.iter();
     let states = uses
         .map(|used| {
-            Ok((used.alias.clone(), Name::<State>::parse(&used.resource)?.live().required()))
+            let name = Name::<State>::parse(&worker_name(&used.resource))?;
+            Ok((used.alias.clone(), name.live().required()))
         })
         .collect::<Result<BTreeMap<String, LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
