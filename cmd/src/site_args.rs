@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Overrides, SiteFiles};
+use crankcase_manifest::{Host, Overrides, SiteFiles};
 use crankcase_resources::{Site, UnknownTagError};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +30,12 @@ impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self) -> SiteFiles {
         let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
-        SiteFiles { paths: self.paths.clone(), overrides, kinds: builtin() }
+        SiteFiles {
+            paths: self.paths.clone(),
+            overrides,
+            kinds: builtin(),
+            host: Host::of_machine(),
+        }
     }
 
     /// Returns the same with paths that hold in every folder.

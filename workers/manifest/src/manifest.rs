@@ -58,7 +58,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Loads some files and folders, of which all *.yaml, *.yml and *.json in name order, as one
-    /// manifest. `kinds` are the types that resources may have.
+    /// manifest. `kinds` are the types that resources may have. Nothing is known of the host.
     ///
     /// Nothing is executed. Each file has at most 16 MiB, a million values (those that aliases
     /// stand for included) and 64 levels. A text with expressions has at most 1 MiB, 60,000 bytes
@@ -73,7 +73,8 @@ impl Manifest {
         overrides: &Overrides,
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
-        Self::load_judged(paths, overrides, kinds, |_, _| Judged::default())
+        let host = Arc::new(serde_json::Value::Null);
+        Self::load_judged(paths, (overrides, host), kinds, |_, _| Judged::default())
     }
 
     /// Returns the files that would be loaded, as far as they can be listed.
@@ -84,13 +85,12 @@ impl Manifest {
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
     pub(crate) fn load_judged(
         paths: &[PathBuf],
-        overrides: &Overrides,
+        (overrides, host): (&Overrides, Arc<serde_json::Value>),
         kinds: &[&str],
         judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
         let Document { is_whole, vars, resources } = Document::read(paths, &mut problems);
-        let host = Arc::new(serde_json::Value::Null);
         let vars = vars::evaluate((vars, is_whole), (overrides, &from_json(&host)), &mut problems);
         let known = vars.known();
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
@@ -160,14 +160,12 @@ struct Rehearsed {
     template: Arc<Template>,
     offset: usize,
     files: Files,
-    /// Whether all of the config is known.
-    is_known: bool,
 }
 
 impl Rehearsed {
     fn placed(&self) -> Placed<'_> {
-        let Self { declaration, template, offset, files, is_known } = self;
-        Placed { declaration, template, offset: *offset, files, is_known: *is_known }
+        let Self { declaration, template, offset, files } = self;
+        Placed { declaration, template, offset: *offset, files }
     }
 }
 
@@ -212,7 +210,7 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         }
         if !has_config || is_left_out {
             let files = Files::any();
-            return Rehearsed { declaration, template, offset, files, is_known: false };
+            return Rehearsed { declaration, template, offset, files };
         }
         let mut budget = Budget::new();
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
@@ -225,8 +223,9 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         if !declaration.noop {
             declaration.keeps.clone_from(&files.keeps);
         }
-        let is_known = unknown.is_empty();
-        Rehearsed { declaration, template, offset, files, is_known }
+        let may_use_all = !unknown.is_empty() || files.reads.iter().any(|read| read.is_template);
+        template.may_use_all.set(may_use_all).expect("a resource is rehearsed once");
+        Rehearsed { declaration, template, offset, files }
     }
 }
 
@@ -295,7 +294,7 @@ fn declare(draft: &Draft, links: Links, globals: &Arc<Globals>) -> (Declaration,
         aliases: links.aliases,
         source: Arc::clone(&draft.source),
         used: draft.used.clone(),
-        used_in_files: OnceLock::new(),
+        may_use_all: OnceLock::new(),
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);

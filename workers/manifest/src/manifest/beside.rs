@@ -5,7 +5,6 @@ use std::path::Path;
 
 use crankcase_resources::{Declaration, FileRead, Files, Graph};
 
-use crate::manifest::check::Used;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::problem::{Hint, Problems};
@@ -22,8 +21,6 @@ pub(crate) struct Placed<'a> {
     /// Where the resource's name stands.
     pub(crate) offset: usize,
     pub(crate) files: &'a Files,
-    /// Whether all of the config is known, and so all files that it names.
-    pub(crate) is_known: bool,
 }
 
 /// Finds paths that several resources keep.
@@ -54,7 +51,6 @@ pub(crate) fn check_read(
 ) {
     let makers = Makers::new(placed, graph);
     for (node, resource) in placed.iter().enumerate() {
-        let mut used = Some(Used::default()).filter(|_| resource.is_known);
         for read in &resource.files.reads {
             let path = resource.declaration.folder.join(&read.path);
             let before = problems.count();
@@ -62,21 +58,17 @@ pub(crate) fn check_read(
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
                     let cost = bytes.len() / BYTES_PER_STEP;
-                    let Some(rest) = left.checked_sub(cost) else {
-                        used = None;
-                        continue;
-                    };
+                    let Some(rest) = left.checked_sub(cost) else { continue };
                     let mut budget = Budget::new();
-                    let found = check_template(
+                    check_template(
                         resource.template,
                         (&path, bytes),
                         (vars, &mut budget),
                         problems,
                     );
-                    used = used.zip(found).map(|(used, found)| used.and(found));
                     left = rest.saturating_sub(budget.spent());
                 }
-                Err(error) if error.is_missing && makers.may_make(node, &path) => used = None,
+                Err(error) if error.is_missing && makers.may_make(node, &path) => {}
                 Err(error) => {
                     let message = format!("{}: {path:?}: {error}", read.attribute);
                     let hint = Hint::of(read.path.to_string_lossy());
@@ -88,7 +80,6 @@ pub(crate) fn check_read(
                 problems.blame_file(path);
             }
         }
-        resource.template.note_files(used);
     }
 }
 
@@ -100,18 +91,16 @@ fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreada
     source::open(path).map(|_| None)
 }
 
-/// Returns what a template uses, if it can be read.
 fn check_template(
     template: &Template,
     (path, bytes): (&Path, Vec<u8>),
     (vars, budget): (&KnownVars<'_>, &mut Budget),
     problems: &mut Problems,
-) -> Option<Used> {
-    let source = source::decode(path, bytes, problems)?;
-    if !is_template(source.text()) {
-        return Some(Used::default());
+) {
+    let Some(source) = source::decode(path, bytes, problems) else { return };
+    if is_template(source.text()) {
+        template.rehearse_file(&source, vars, budget, problems);
     }
-    Some(template.rehearse_file(&source, vars, budget, problems))
 }
 
 /// Which files may be made before a resource reads them.

@@ -30,8 +30,8 @@ pub(crate) struct Template {
     pub(crate) aliases: Vec<Alias>,
     /// What the config uses.
     pub(crate) used: Used,
-    /// What the template files that the config names use; unset if one of them is not known.
-    pub(crate) used_in_files: OnceLock<Used>,
+    /// Whether it names files whose texts are rendered, or may: what they use may change at any time.
+    pub(crate) may_use_all: OnceLock<bool>,
 }
 
 impl Template {
@@ -79,7 +79,7 @@ impl Template {
         vars: &KnownVars<'_>,
         budget: &mut Budget,
         problems: &mut Problems,
-    ) -> Used {
+    ) {
         let names = self.aliases.iter().map(|alias| alias.name.as_str());
         let groups = self.aliases.iter().filter(|alias| alias.items.is_some());
         let before = problems.count();
@@ -90,14 +90,13 @@ impl Template {
         };
         let used = check::check_file(file, &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
-            return used;
+            return;
         }
         if let Err(Stop::Failed(failure)) =
             text::render_text(file.text(), &self.first_names(), budget)
         {
             check::report(file, (file.text(), &(0..file.text().len())), failure, problems);
         }
-        used
     }
 
     /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
@@ -106,14 +105,6 @@ impl Template {
         let message = error.to_string();
         let AttributeError { value, suggestion, .. } = error;
         problems.with_hint(&self.source, offset, message, Hint { help: None, value, suggestion });
-    }
-
-    /// Notes what the template files that the config names use, if that is known.
-    pub(crate) fn note_files(&self, used: Option<Used>) {
-        if let Some(used) = used {
-            // Noted once: a manifest is loaded once.
-            drop(self.used_in_files.set(used));
-        }
     }
 
     /// Returns where an attribute is written, or where its resource is if it is not.
@@ -154,7 +145,8 @@ impl Template {
 
     /// Returns what the config and the files that it names use.
     fn all_used(&self) -> Used {
-        self.used.clone().and(self.used_in_files.get().cloned().unwrap_or_else(Used::all))
+        let may_use_all = self.may_use_all.get().copied().unwrap_or(true);
+        if may_use_all { Used::all() } else { self.used.clone() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Manifest, SiteFiles};
+use crankcase_manifest::{Host, Manifest, SiteFiles};
 use crankcase_resources::{
     Account, ApplyOptions, DependencyState, Inputs, Outcome, PlanOptions, Rendered, Site as Loaded,
     Verdict,
@@ -269,5 +269,49 @@ fn the_examples_of_the_manual_are_valid() -> TestResult {
     }
 
     assert!(count >= 1, "{count}");
+    Ok(())
+}
+
+#[test]
+fn another_host_changes_what_uses_it_and_nothing_else() -> TestResult {
+    let site = Site::new(
+        "vars: {where: 'at {{ host.name }}', root: /srv}\nresources:\n  plain: {type: noop, config: \
+         {a: '{{ root }}'}}\n  direct: {type: noop, config: {a: '{{ host.name }}'}}\n  by_var: \
+         {type: noop, config: {a: '{{ vars.where }}'}}\n  all: {type: noop, config: {a: '{{ vars | \
+         length }}'}}\n  each: {type: noop, for_each: ['{{ host.name }}']}\n  only: {type: noop, \
+         when: '{{ host.name == \"b\" }}'}\n",
+    )?;
+    let on = |name: &str| -> TestResult<Loaded> {
+        let (files, value) =
+            (SiteFiles::new(vec![site.folder().to_owned()], builtin()), json!({"name": name}));
+        Ok(SiteFiles { host: Host::new(move || value.clone()), ..files }.load()?)
+    };
+    let (before, same, after) = (on("a")?, on("a")?, on("b")?);
+
+    assert!(before == same && before != after);
+    for (name, is_equal) in [("plain", true), ("direct", false), ("by_var", false), ("all", false)]
+    {
+        let (before, after) = (before.resource(name)?, after.resource(name)?);
+        assert_eq!(before.is_equal(after), is_equal, "{name}");
+    }
+    assert!(before.resource("each[\"a\"]").is_ok() && after.resource("each[\"b\"]").is_ok());
+    assert!(before.resource("only").is_err() && after.resource("only").is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_template_sees_the_host() -> TestResult {
+    let site = Site::new("")?;
+    site.write("page.j2", "{{ host.system.os }} {{ host['memory'] }}")?;
+    let text = "resources: {page: {type: file, config: {path: '@/page', template: page.j2}}}\n";
+    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
+    let host = Host::new(|| json!({"system": {"os": "debian"}, "memory": 1024}));
+    let files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
+    let loaded = SiteFiles { host, ..files }.load()?;
+
+    let account = apply(&loaded).await;
+
+    assert_eq!(account.failures(), 0, "{account}");
+    assert_eq!(fs::read_to_string(site.path("page"))?, "debian 1024");
     Ok(())
 }

@@ -196,7 +196,7 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
         let vars = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
         let overrides = Overrides { files: vec![file.path().join("more.yaml")], vars };
         let paths = vec![site.folder().to_owned()];
-        let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
+        let loaded = SiteFiles { overrides, ..SiteFiles::new(paths, builtin()) }.load();
         loaded.map_err(|err| err.to_string())
     };
 
@@ -217,7 +217,7 @@ fn a_variable_is_not_missed_while_the_manifest_cannot_be_read() -> Result<(), Bo
     let overrides = Overrides { vars: vec![("root".into(), "x".into())], ..Overrides::default() };
 
     let paths = vec![site.folder().to_owned()];
-    let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
+    let loaded = SiteFiles { overrides, ..SiteFiles::new(paths, builtin()) }.load();
 
     let said = loaded.expect_err("it is refused").to_string();
     assert!(!said.contains("--var"), "{said}");
