@@ -277,3 +277,25 @@ async fn a_saved_plan_that_is_too_large_is_invalid_input() -> TestResult {
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(65), "", expected));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_saved_plan_is_for_the_tags_that_it_was_made_with() -> TestResult {
+    let machine = Machine::new(
+        &SITE.replace("{type: file,", "{type: file, tags: [x],").replacen("[x]", "[web]", 1),
+    )?;
+    let planned = machine.run(&["plan", "site.yaml", "--tag", "web", "-o", "plan"]).await?;
+
+    let beside = machine.run(&["apply", "plan", "--tag", "x"]).await?;
+    let unknown = machine.run(&["plan", "site.yaml", "--tag", "wbe"]).await?;
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    assert!(
+        planned.stdout.ends_with("plan: 1 to change, 0 may change, 0 unchanged\n"),
+        "{planned:?}"
+    );
+    assert_eq!((beside.code, unknown.code), (Some(64), Some(64)), "{beside:?} {unknown:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("one"));
+    assert!(!machine.path("other").exists());
+    Ok(())
+}
