@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crankcase_resources::{Dependency, OnChange};
@@ -9,8 +8,10 @@ use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::resource::decoder::Decoder;
 use crate::manifest::source::{bad_name, is_name};
 
+mod decoder;
 mod meta;
 
 pub(crate) use meta::Meta;
@@ -131,30 +132,7 @@ pub(crate) fn decode(
     draft
 }
 
-struct Decoder<'a> {
-    source: &'a Source,
-    problems: &'a mut Problems,
-}
-
 impl Decoder<'_> {
-    fn at(&mut self, span: &Range<usize>, message: String) {
-        self.problems.at(self.source, span.start, message);
-    }
-
-    fn wrong(&mut self, span: &Range<usize>, message: String, value: &str) {
-        self.problems.with_hint(self.source, span.start, message, Hint::of(value));
-    }
-
-    fn unknown(&mut self, span: &Range<usize>, key: &str, of: &str, keys: &[&str]) {
-        let hint = self.problems.nearest(key, keys.iter().copied()).or(listed(keys));
-        let message = format!("unknown key {} in {of}", quoted(key));
-        self.problems.with_hint(self.source, span.start, message, hint);
-    }
-
-    fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
-        map_or_nothing(self.source, node, key, self.problems).unwrap_or_default()
-    }
-
     fn kind(&mut self, node: Node, kinds: &[&str]) -> String {
         let span = node.span.clone();
         let Some(kind) = self.text(node, "\"type\"") else { return String::new() };
@@ -169,42 +147,6 @@ impl Decoder<'_> {
             self.problems.with_hint(self.source, span.start, message, hint);
         }
         kind
-    }
-
-    fn text(&mut self, node: Node, what: &str) -> Option<String> {
-        let description = node.description();
-        match node.data {
-            Data::String(text) => Some(text),
-            _ => {
-                self.at(&node.span, format!("{what} is a string, not {description}"));
-                None
-            }
-        }
-    }
-
-    /// Takes a list of texts without a double; `what` says what the list is, and what each item is.
-    fn names(&mut self, node: Node, (what, each): (&str, &str)) -> Vec<(usize, String)> {
-        let description = node.description();
-        let mut names: Vec<(usize, String)> = Vec::new();
-        let items = match node.data {
-            Data::Null => Vec::new(),
-            Data::List(items) => items,
-            _ => {
-                self.at(&node.span, format!("{what}, not {description}"));
-                Vec::new()
-            }
-        };
-        let mut seen = std::collections::HashSet::new();
-        for item in items {
-            let span = item.span.clone();
-            let Some(name) = self.text(item, each) else { continue };
-            if !seen.insert(name.clone()) {
-                self.wrong(&span, format!("{} is there twice", quoted(&name)), &name);
-                continue;
-            }
-            names.push((span.start, name));
-        }
-        names
     }
 
     fn dependencies(&mut self, node: Node) -> Vec<(usize, Dependency)> {

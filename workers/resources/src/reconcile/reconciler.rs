@@ -170,8 +170,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.made_by = Some(basis);
         if declaration.noop {
             let amiss = held.amiss().filter(|_| !declaration.readonly);
-            let amiss = amiss.map(|amiss| format!("it is left alone (noop): {amiss}"));
-            judgement.remark = judgement.remark.or(amiss);
+            judgement.remark = judgement.remark.or(amiss.map(said::left_alone));
         } else {
             if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
                 return Err(Failure::HeldBack);

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use crate::manifest::node::{Data, Entry, Node};
+use crate::manifest::node::{Entry, Node};
 use crate::manifest::problem::quoted;
-use crate::manifest::resource::Decoder;
+use crate::manifest::resource::decoder::Decoder;
 
 /// The keys of `meta`.
 const KEYS: &[&str] = &["noop", "poll", "timeout"];
@@ -30,15 +30,6 @@ impl Decoder<'_> {
             }
         }
         meta
-    }
-
-    pub(super) fn boolean(&mut self, node: &Node, key: &str) -> bool {
-        if let Data::Bool(value) = node.data {
-            return value;
-        }
-        let description = node.description();
-        self.at(&node.span, format!("\"{key}\" is true or false, not {description}"));
-        false
     }
 
     fn duration(&mut self, entry: Entry, key: &str) -> Option<Duration> {
