@@ -92,13 +92,7 @@ impl Site {
                 }
             }
         }
-        let chosen = self.declarations.iter().zip(&is_chosen).filter(|(_, is_chosen)| **is_chosen);
-        let mut declarations: Vec<_> = chosen.map(|(declaration, _)| declaration.clone()).collect();
-        for declaration in &mut declarations {
-            declaration.notify.retain(|notified| is_chosen[nodes[notified.as_str()]]);
-        }
-        let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
-        Ok(site.expect("a part of a graph has no circle, and all that it uses"))
+        Ok(self.cut(&nodes, &is_chosen))
     }
 
     /// Returns their order and who depends on whom, by positions in the declarations.
@@ -109,6 +103,17 @@ impl Site {
     /// Returns the kinds that the resources may have.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
+    }
+
+    /// Returns the site of those that are chosen, and so is all that they depend on.
+    fn cut(&self, nodes: &HashMap<&str, usize>, is_chosen: &[bool]) -> Self {
+        let chosen = self.declarations.iter().zip(is_chosen).filter(|(_, is_chosen)| **is_chosen);
+        let mut declarations: Vec<_> = chosen.map(|(declaration, _)| declaration.clone()).collect();
+        for declaration in &mut declarations {
+            declaration.notify.retain(|notified| is_chosen[nodes[notified.as_str()]]);
+        }
+        let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
+        site.expect("a part of a graph has no circle, and all that it uses")
     }
 
     /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()).
