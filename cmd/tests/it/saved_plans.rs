@@ -99,8 +99,8 @@ async fn a_saved_plan_takes_no_other_variables() -> TestResult {
     {
         let ran = machine.run(&arguments).await?;
 
-        let expected = "crankcase: a saved plan has the variables that it was made with; leave out \
-                        --var and --var-file\n";
+        let expected = "crankcase: a saved plan has the variables and tags that it was made \
+                        with; leave out --var, --var-file and --tag\n";
         assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(64), "", expected));
         assert!(!machine.path("page").exists(), "something was done");
     }
