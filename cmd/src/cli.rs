@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use crankcase_status::{StateDir, StateError};
 use tracing::Level;
 
-use crate::command::{apply, check, control, events, graph, plan, report, run, why};
+use crate::command::{apply, check, control, events, graph, plan, report, run, types, why};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Show the chain from a worker to the root cause
     Why(why::Args),
+    /// Show the types of resources, or the parameters, the state and the JSON Schema of one
+    Types(types::Args),
     /// Show who depends on whom in a site or in the running agent, for Graphviz
     Graph(graph::Args),
     /// Follow what happens in the running agent

@@ -11,7 +11,7 @@ use crankcase_status::{ClientError, StateError};
 
 use crate::command::control::BadReason;
 use crate::print;
-use crate::saved_plan::{HasVars, InvalidPlan, IsSavedPlan, OutOfDate};
+use crate::saved_plan::{HasVars, InvalidPlan, IsPiped, IsSavedPlan, OutOfDate};
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -63,7 +63,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    if error.is::<HasVars>() || error.is::<UnknownTagError>() || error.is::<BadReason>() {
+    let is_usage = error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<UnknownTagError>();
+    if is_usage || error.is::<BadReason>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

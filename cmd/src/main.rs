@@ -20,6 +20,7 @@ use crate::print::Checked;
 use crate::saved_plan::IsSavedPlan;
 
 fn main() -> ExitCode {
+    crankcase_workers::launch();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::after_parsing(&error),

@@ -1,13 +1,12 @@
 //! A plan in a file, to be applied as it was seen or not at all.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use crankcase_manifest::Problem;
 use crankcase_resources::{Plan, Site};
+use crankcase_workers::{FileError, open_file, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::site_args::{SiteArgs, Tags};
@@ -51,6 +50,11 @@ pub(crate) struct OutOfDate;
      --tag"
 )]
 pub(crate) struct HasVars;
+
+/// A plan was to be saved whose manifest cannot be read again.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot save a plan of a manifest from a pipe: apply could not read it again")]
+pub(crate) struct IsPiped;
 
 /// A file is no plan that can be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -115,13 +119,9 @@ impl SavedPlan {
     }
 
     fn write_at_most(&self, path: &Path, most: u64) -> anyhow::Result<()> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
-        let temporary = PathBuf::from(name);
-        let written = check_place(path)
-            .and_then(|()| self.text(most))
-            .and_then(|text| put(&text, &temporary, path));
-        written.with_context(|| format!("cannot save the plan in {}", path.display()))
+        let failed = || format!("cannot save the plan in {}", path.display());
+        let text = self.text(most).with_context(failed)?;
+        replace_file(path, &text, 0o600).map_err(io::Error::from).with_context(failed)
     }
 
     fn text(&self, most: u64) -> io::Result<Vec<u8>> {
@@ -141,10 +141,11 @@ impl SavedPlan {
         if !begins_as_plan(path) {
             return Ok(None);
         }
-        let Ok(text) = read_start(path, MOST + 1) else { return Ok(None) };
-        if u64::try_from(text.len()).is_ok_and(|size| size > MOST) {
-            return Err(InvalidPlan::TooLarge { path: path.clone() });
-        }
+        let text = match read_file(path, MOST) {
+            Err(FileError::TooLarge { path, .. }) => return Err(InvalidPlan::TooLarge { path }),
+            Err(_) => return Ok(None),
+            Ok(text) => text,
+        };
         let saved: Self = serde_json::from_slice(&text)
             .map_err(|source| InvalidPlan::Syntax { path: path.clone(), source })?;
         let version = saved.crankcase_plan;
@@ -157,43 +158,14 @@ impl SavedPlan {
 
 /// Returns whether a file is a saved plan, or a part of one.
 fn begins_as_plan(path: &Path) -> bool {
-    read_start(path, HEAD).is_ok_and(|head| {
+    let head = open_file(path).ok().and_then(|(file, _)| {
+        let mut head = Vec::new();
+        file.take(HEAD).read_to_end(&mut head).ok().map(|_| head)
+    });
+    head.is_some_and(|head| {
         head.trim_ascii_start().starts_with(b"{")
             && head.windows(MARK.len()).any(|part| part == MARK)
     })
-}
-
-/// Reads a plain file up to a length; of a pipe nothing.
-fn read_start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    if fs::metadata(path).is_ok_and(|found| found.is_file()) {
-        fs::File::open(path)?.take(most).read_to_end(&mut text)?;
-    }
-    Ok(text)
-}
-
-/// Refuses to put a file where something else is: it would take the place of a device or a symlink.
-fn check_place(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_file() => Ok(()),
-        Ok(_) => Err(io::Error::other("something that is no regular file is there")),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-fn put(content: &[u8], temporary: &Path, path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
-    let placed = file
-        .write_all(content)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(temporary, path));
-    if placed.is_err() {
-        // What could not be finished is not left behind; that it cannot be removed either says no
-        // more than the first error.
-        drop(fs::remove_file(temporary));
-    }
-    placed
 }
 
 #[cfg(test)]
@@ -209,7 +181,12 @@ mod tests {
     type TestResult = Result<(), Box<dyn Error>>;
 
     fn saved() -> SavedPlan {
-        let site = SiteArgs { paths: Vec::new(), vars: Vec::new(), var_files: Vec::new() };
+        let site = SiteArgs {
+            paths: Vec::new(),
+            vars: Vec::new(),
+            var_files: Vec::new(),
+            no_automatic_edges: false,
+        };
         SavedPlan::new((site, Tags::default()), "", Plan { resources: Vec::new() })
     }
 
@@ -236,13 +213,15 @@ mod tests {
     fn a_temporary_file_of_someone_else_is_left_alone() -> TestResult {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("plan");
-        let taken = folder.path().join(format!("plan.{}.tmp", std::process::id()));
-        fs::write(&taken, "not ours")?;
+        let taken = folder.path().join(".plan.crankcase-tmp");
+        let file = fs::File::create(&taken)?;
+        file.lock()?;
 
         let written = saved().write(&path);
 
-        assert!(written.is_err());
-        assert_eq!(fs::read_to_string(&taken)?, "not ours");
+        let error = written.err().ok_or("it was written")?;
+        assert!(format!("{error:#}").contains("another process is just writing"), "{error:#}");
+        assert!(taken.exists() && !path.exists());
         Ok(())
     }
 
@@ -254,7 +233,12 @@ mod tests {
 
         saved().write_at_most(&path, size)?;
 
-        let site = SiteArgs { paths: vec![path], vars: Vec::new(), var_files: Vec::new() };
+        let site = SiteArgs {
+            paths: vec![path],
+            vars: Vec::new(),
+            var_files: Vec::new(),
+            no_automatic_edges: false,
+        };
         assert!(SavedPlan::read(&site)?.is_some());
         Ok(())
     }

@@ -14,7 +14,8 @@ use crate::saved_plan::IsSavedPlan;
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SiteArgs {
-    /// Manifests: files, or folders of which all *.yaml, *.yml and *.json count; all are one
+    /// Manifests: files, folders of which all *.yaml, *.yml and *.json count, pipes, or - for standard
+    /// input; all are one. In one from a pipe relative paths start at the working directory
     #[arg(required = true, value_name = "SITE")]
     pub(crate) paths: Vec<PathBuf>,
     /// Set a variable that is declared, as a text, or as true or false if it is declared as one;
@@ -24,12 +25,20 @@ pub(crate) struct SiteArgs {
     /// Set the variables of a file that holds a map; a later one counts more
     #[arg(long = "var-file", value_name = "FILE")]
     pub(crate) var_files: Vec<PathBuf>,
+    /// Order resources by what is declared alone, and not by what they make and need
+    #[arg(long)]
+    #[serde(default)]
+    pub(crate) no_automatic_edges: bool,
 }
 
 impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self) -> SiteFiles {
-        let overrides = Overrides { files: self.var_files.clone(), vars: self.vars.clone() };
+        let overrides = Overrides {
+            files: self.var_files.clone(),
+            vars: self.vars.clone(),
+            no_automatic_edges: self.no_automatic_edges,
+        };
         SiteFiles {
             paths: self.paths.clone(),
             overrides,
@@ -44,9 +53,15 @@ impl SiteArgs {
             paths.iter().map(std::path::absolute).collect()
         };
         Ok(Self {
-            paths: absolute(&self.paths)?,
+            // Standard input is in no folder.
+            paths: if self.paths.iter().any(|path| path == "-") {
+                self.paths.clone()
+            } else {
+                absolute(&self.paths)?
+            },
             vars: self.vars.clone(),
             var_files: absolute(&self.var_files)?,
+            no_automatic_edges: self.no_automatic_edges,
         })
     }
 

@@ -85,6 +85,7 @@ impl Agent {
             stop_deadline: Duration::from_secs(60),
             logging: None,
             exit_codes: Box::new(|_| None),
+            signals: None,
             signals_apart: SIGNALS_APART,
         }
     }
@@ -105,6 +106,7 @@ pub struct AgentBuilder {
     stop_deadline: Duration,
     logging: Option<Logging>,
     exit_codes: ExitCodes,
+    signals: Option<SignalHandle>,
     signals_apart: Duration,
 }
 
@@ -229,6 +231,14 @@ impl AgentBuilder {
         let exit_code = code.map_or_else(|| error.exit_code(), ExitCode::from);
         failed(error);
         exit_code
+    }
+
+    /// Takes signals that the caller listens for already, so that none is lost that came before
+    /// [`run`](Self::run). The caller keeps listening until `run` returns. Default: the agent listens
+    /// itself, from `run` on.
+    pub fn signals(mut self, signals: SignalHandle) -> Self {
+        self.signals = Some(signals);
+        self
     }
 
     /// Sets how long after the first signal a second one must come to end the agent at once; what

@@ -14,7 +14,7 @@ use crankcase_workers::{Ledger, Watches, end_leftovers};
 
 use self::keeper::Keeper;
 
-pub use self::settled::{has_trouble, until_settled};
+pub use self::settled::until_settled;
 
 mod keeper;
 mod resource;

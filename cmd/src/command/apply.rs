@@ -1,7 +1,8 @@
 use std::io::Write;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, PlanOptions};
+use crankcase_resources::{ApplyOptions, PlanOptions, Site};
+use crankcase_workers::{Ledger, Leftover, end_leftovers};
 
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
@@ -28,19 +29,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let saved = SavedPlan::read(&args.site)?;
-    if saved.is_some() && (args.site.sets_vars() || !args.tags.tags.is_empty()) {
-        return Err(HasVars.into());
-    }
-    let site = match &saved {
-        Some(saved) => saved.load()?,
-        None => args.tags.select(args.site.load()?)?,
-    };
-    // Held until all is done: an agent that runs would undo and do the same things.
-    let _lock = global.state_dir()?.lock()?;
     let mut interrupts = Interrupts::listen()?;
+    let loaded = interrupts.unless(move || load(&args.site, &args.tags)).await;
+    let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
+    // Held until all is done: an agent that runs would undo and do the same things.
+    let state_dir = global.state_dir()?;
+    let _lock = state_dir.lock()?;
+    let folder = super::ledger(&state_dir);
+    tokio::select! {
+        biased;
+        () = interrupts.next() => return Ok(exit::INTERRUPTED),
+        ended = end_leftovers(&folder) => ended?.iter().for_each(tell_leftover),
+    }
+    let ledger = Some(Ledger::new(&folder));
     if let Some(saved) = saved {
-        let options = PlanOptions::default();
+        let options = PlanOptions { ledger: ledger.clone(), ..PlanOptions::default() };
         let plan = tokio::select! {
             biased;
             () = interrupts.next() => return Ok(exit::INTERRUPTED),
@@ -48,7 +51,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         };
         saved.check(site.digest(), &plan)?;
     }
-    let options = ApplyOptions { fail_fast: args.fail_fast, ..ApplyOptions::default() };
+    let options = ApplyOptions { fail_fast: args.fail_fast, ledger, ..ApplyOptions::default() };
     let (stopper, stop) = Stop::pair();
     let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
     tokio::pin!(applying);
@@ -79,4 +82,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     } else {
         exit::DONE
     })
+}
+
+/// Loads what is applied: a site, or a saved plan and the site that it was made of.
+fn load(args: &SiteArgs, tags: &Tags) -> anyhow::Result<(Option<SavedPlan>, Site)> {
+    let saved = SavedPlan::read(args)?;
+    if saved.is_some() && (args.sets_vars() || !tags.tags.is_empty()) {
+        return Err(HasVars.into());
+    }
+    let site = match &saved {
+        Some(saved) => saved.load()?,
+        None => tags.select(args.load()?)?,
+    };
+    Ok((saved, site))
+}
+
+fn tell_leftover(leftover: &Leftover) {
+    let (process, fate) = (&leftover.name, leftover.fate);
+    tracing::warn!(process, ?fate, "process was left behind");
 }

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use crankcase_resources::{OnChange, Site};
+use crankcase_resources::{Automatic, OnChange, Site};
 use serde::Serialize;
 
 use crate::cli::Global;
@@ -12,7 +12,7 @@ use crate::{exit, print};
 /// Which graph is shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Manifests whose resources are shown: files, or folders
+    /// Manifests whose resources are shown: files, folders, pipes, or - for standard input
     #[arg(value_name = "SITE", required_unless_present = "live", conflicts_with = "live")]
     paths: Vec<PathBuf>,
     /// Set a variable of the manifests, as a text, or as true or false if it is declared as one
@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Set the variables of a file that holds a map
     #[arg(long = "var-file", value_name = "FILE", requires = "paths")]
     var_files: Vec<PathBuf>,
+    /// Without the edges that follow from what resources make and need
+    #[arg(long, requires = "paths")]
+    no_automatic_edges: bool,
     /// Show the graph of the running agent, with states
     #[arg(long)]
     live: bool,
@@ -40,6 +43,8 @@ pub(crate) struct Args {
 pub(crate) struct SiteGraph {
     pub(crate) resources: Vec<SiteNode>,
     pub(crate) edges: Vec<SiteEdge>,
+    /// The automatic edges that are not there, as each would close a circle.
+    pub(crate) left_out: Vec<SiteEdge>,
 }
 
 /// One resource.
@@ -57,11 +62,25 @@ pub(crate) struct SiteEdge {
     pub(crate) input: String,
     /// Whether a change of the input is only checked, or the user is notified.
     pub(crate) notifies: bool,
+    /// Why the edge is there, if nobody has declared it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) because: Option<String>,
+}
+
+impl SiteEdge {
+    fn automatic(user: &str, edge: &Automatic) -> Self {
+        Self {
+            user: user.to_owned(),
+            input: edge.resource.clone(),
+            notifies: edge.on_change == OnChange::Notify,
+            because: Some(edge.because.clone()),
+        }
+    }
 }
 
 impl SiteGraph {
     fn new(site: &Site) -> Self {
-        let mut graph = Self { resources: Vec::new(), edges: Vec::new() };
+        let mut graph = Self { resources: Vec::new(), edges: Vec::new(), left_out: Vec::new() };
         for declared in site.declarations() {
             let name = &declared.name;
             graph.resources.push(SiteNode { name: name.clone(), kind: declared.kind.clone() });
@@ -69,12 +88,17 @@ impl SiteGraph {
                 user: name.clone(),
                 input: dependency.resource.clone(),
                 notifies: dependency.on_change == OnChange::Notify,
+                because: None,
             }));
             graph.edges.extend(declared.notify.iter().map(|notified| SiteEdge {
                 user: notified.clone(),
                 input: name.clone(),
                 notifies: true,
+                because: None,
             }));
+            let automatic = |edge| SiteEdge::automatic(name, edge);
+            graph.edges.extend(declared.automatic.iter().map(automatic));
+            graph.left_out.extend(declared.left_out.iter().map(automatic));
         }
         graph
     }
@@ -92,13 +116,15 @@ impl SiteGraph {
             near.extend(touching.iter().flat_map(|edge| [edge.user.clone(), edge.input.clone()]));
         }
         self.resources.retain(|node| near.contains(&node.name));
-        self.edges.retain(|edge| near.contains(&edge.user) && near.contains(&edge.input));
+        let is_near = |edge: &SiteEdge| near.contains(&edge.user) && near.contains(&edge.input);
+        self.edges.retain(is_near);
+        self.left_out.retain(is_near);
         self
     }
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let Args { paths, vars, var_files, live, path, around, depth } = args;
+    let Args { paths, vars, var_files, no_automatic_edges, live, path, around, depth } = args;
     if live {
         let client = super::connect(global).await?;
         let graphs = match around {
@@ -107,7 +133,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         };
         print::data(global.output, &graphs, print::dot)?;
     } else {
-        let site = SiteArgs { paths, vars, var_files }.load()?;
+        let site = SiteArgs { paths, vars, var_files, no_automatic_edges }.load()?;
         let graph = SiteGraph::new(&site);
         let graph = match around {
             Some(around) => graph.around(&site.resource(&around)?.name, depth),

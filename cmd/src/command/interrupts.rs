@@ -1,9 +1,11 @@
 use std::fs;
 use std::future::pending;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 /// How soon after a signal another one is taken for a part of it: some who ask a process and its
@@ -42,6 +44,20 @@ impl Interrupts {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
             _ = hangup => {}
+        }
+    }
+
+    /// Does work that blocks its thread; `None` if a signal comes first. The work goes on then, at most
+    /// until the process ends.
+    pub(super) async fn unless<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let work = spawn_blocking(work);
+        tokio::select! {
+            biased;
+            () = self.next() => None,
+            done = work => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
         }
     }
 

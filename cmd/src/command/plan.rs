@@ -4,7 +4,7 @@ use crankcase_resources::PlanOptions;
 
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
-use crate::saved_plan::SavedPlan;
+use crate::saved_plan::{IsPiped, SavedPlan};
 use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};
 
@@ -18,17 +18,25 @@ pub(crate) struct Args {
     /// Exit with 2 if anything would change
     #[arg(long)]
     detailed_exitcode: bool,
-    /// Save the plan in a regular file, for `apply` to carry out as it was seen
+    /// Save the plan in a regular file, for `apply` to carry out as it was seen; not of a manifest from
+    /// a pipe, which `apply` could not read again
     #[arg(long, short = 'o', value_name = "PLAN")]
     out: Option<PathBuf>,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let mut interrupts = Interrupts::listen()?;
     // What is saved is compared with a plan that is made of the same paths.
     let named = if args.out.is_some() { args.site.absolute()? } else { args.site };
-    let site = args.tags.select(named.load()?)?;
+    let loading = named.clone();
+    let Some(site) = interrupts.unless(move || loading.load()).await.transpose()? else {
+        return Ok(exit::INTERRUPTED);
+    };
+    if site.is_piped() && args.out.is_some() {
+        return Err(IsPiped.into());
+    }
+    let site = args.tags.select(site)?;
     let options = PlanOptions::default();
-    let mut interrupts = Interrupts::listen()?;
     let plan = tokio::select! {
         biased;
         () = interrupts.next() => return Ok(exit::INTERRUPTED),

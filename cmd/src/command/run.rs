@@ -1,11 +1,16 @@
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_engine::{Engine, Name, Report};
+use anyhow::Context;
+use crankcase_engine::{Engine, Name, Report, Stop, Worker};
 use crankcase_manifolds::{Agent, AgentBuilder, Ended, SIGNALS, file_watch, site, source};
 use crankcase_resources::Site;
-use crankcase_workers::{WatcherConfig, Watches};
+use crankcase_status::wire::EngineReport;
+use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 
 use crate::cli::Global;
 use crate::site_args::SiteArgs;
@@ -28,11 +33,47 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let files = args.site.files();
-    let site = Arc::new(args.site.load()?);
+    super::require_threads()?;
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("cannot make a thread for the signals")?;
+    let ran = listen(&runtime).and_then(|signals| {
+        let loaded = runtime.block_on(load(args.site.clone(), signals.clone())).transpose()?;
+        loaded.map_or(Ok(exit::DONE), |site| keep(global, args, site, signals))
+    });
+    // A load that was broken off may still wait for a pipe.
+    runtime.shutdown_background();
+    ran
+}
+
+/// Listens for signals, from before the load until the process ends.
+fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
+    let _runtime = runtime.enter();
+    let signals = Signals::new()?;
+    let handle = signals.handle();
+    let (_never, stop) = Stop::pair();
+    drop(runtime.spawn(signals.run(stop)));
+    Ok(handle)
+}
+
+/// Loads the site; `None` if a signal asks the process to end before that is done.
+async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Site>> {
+    let mut counts = signals.subscribe();
+    let loading = spawn_blocking(move || args.load());
+    tokio::select! {
+        biased;
+        Ok(_) = counts.wait_for(|counts| counts.ends() > 0) => None,
+        loaded = loading => {
+            Some(loaded.unwrap_or_else(|error| resume_unwind(error.into_panic())))
+        }
+    }
+}
+
+/// Runs an agent that keeps the site.
+fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
+    let (files, site) = (args.site.files(), Arc::new(site));
     let state_dir = global.state_dir()?;
-    let ledger = state_dir.path().join("processes");
-    let agent = Agent::builder().state_dir(state_dir);
+    let ledger = super::ledger(&state_dir);
+    let agent = Agent::builder().state_dir(state_dir).signals(signals);
     let agent = install(
         agent,
         &ledger,
@@ -46,7 +87,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     };
     match agent.run()? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
-        Ended::Stopped => show(global, settled.borrow().as_ref()),
+        Ended::Stopped => show(global, settled.send_replace(None)),
     }
 }
 
@@ -65,8 +106,60 @@ fn install(
 }
 
 /// Shows the report of a run that ended because everything was settled.
-fn show(global: &Global, report: Option<&Report>) -> anyhow::Result<u8> {
+fn show(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
-    print::data(global.output, report, |report, out| write!(out, "{report}"))?;
-    Ok(if site::has_trouble(report) { exit::FAILED } else { exit::DONE })
+    let text = report.to_string();
+    let report = EngineReport::from(report);
+    print::data(global.output, &report, |_, out| out.write_all(text.as_bytes()))?;
+    Ok(if report.has_trouble() { exit::FAILED } else { exit::DONE })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use clap::Parser;
+    use crankcase_engine::{Change, Engine, Exit, Manifold, Name};
+    use crankcase_status::wire::Subject;
+
+    use super::show;
+    use crate::cli::Cli;
+
+    const IT: Name<()> = Name::new("it");
+
+    /// Returns a manifold that waits for an input that is not there.
+    fn waiting() -> Manifold {
+        Manifold::builder().inputs(Name::<()>::new("absent")).run(|_, up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        })
+    }
+
+    /// Returns a manifold that says that something is missing.
+    fn missing() -> Manifold {
+        Manifold::builder().run(|(), _up| async { Err(Exit::missing("no luck")) })
+    }
+
+    #[tokio::test]
+    async fn a_settled_run_and_report_agree_on_what_trouble_is() -> Result<(), Box<dyn Error>> {
+        let global = Cli::try_parse_from(["crankcase", "report"])?.global;
+        for (manifold, is_parked, code) in
+            [(waiting(), false, 0), (missing(), false, 1), (waiting(), true, 1)]
+        {
+            let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
+            engine.install(IT, manifold).await?;
+            if is_parked {
+                engine.apply(Change::new().park(IT)).await?;
+            }
+            engine.settled().await?;
+            let report = engine.report().await;
+
+            // What a client reads of it, and judges for `--exit-status`.
+            let sent = serde_json::to_value(Subject::Engine(report.clone().into()))?;
+            let read: Subject = serde_json::from_value(sent)?;
+            assert_eq!((show(&global, Some(report))?, read.has_trouble()), (code, code == 1));
+            engine.stop().await?;
+        }
+        Ok(())
+    }
 }

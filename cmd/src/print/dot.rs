@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crankcase_resources::resource_name;
-use crankcase_status::wire::{Graph, GraphNode, Graphs};
+use crankcase_status::wire::{Graph, GraphNode, Graphs, WorkerState};
 
 use super::one_line;
 use crate::command::graph::{SiteEdge, SiteGraph, SiteNode};
@@ -20,7 +20,8 @@ pub(crate) fn dot(graphs: &Graphs, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the graph of a site: an arrow leads from a resource to what it uses, dashed if it is
-/// notified as well.
+/// notified as well. An automatic one is grey and has its reason as its tooltip; one that is left out
+/// is red and orders nothing.
 pub(crate) fn site_dot(graph: &SiteGraph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "digraph site {{")?;
     writeln!(out, "  node [shape=box style=filled fillcolor=white]")?;
@@ -28,18 +29,31 @@ pub(crate) fn site_dot(graph: &SiteGraph, out: &mut dyn Write) -> io::Result<()>
         let label = quoted(&format!("{name}\n{kind}"));
         writeln!(out, "  {} [label={label}]", quoted(name))?;
     }
-    for SiteEdge { user, input, notifies } in &graph.edges {
-        let style = if *notifies { "dashed" } else { "solid" };
-        writeln!(out, "  {} -> {} [style={style}]", quoted(user), quoted(input))?;
+    for edge in &graph.edges {
+        site_edge(edge, "color=grey", out)?;
+    }
+    for edge in &graph.left_out {
+        site_edge(edge, "color=red constraint=false label=\"left out\"", out)?;
     }
     writeln!(out, "}}")
+}
+
+fn site_edge(edge: &SiteEdge, automatic: &str, out: &mut dyn Write) -> io::Result<()> {
+    let SiteEdge { user, input, notifies, because } = edge;
+    let style = if *notifies { "dashed" } else { "solid" };
+    write!(out, "  {} -> {} [style={style}", quoted(user), quoted(input))?;
+    if let Some(because) = because {
+        write!(out, " {automatic} tooltip={}", quoted(because))?;
+    }
+    writeln!(out, "]")
 }
 
 fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  subgraph cluster_{index} {{")?;
     writeln!(out, "    label={}", quoted(&graph.path))?;
     for GraphNode { name, path, state, .. } in &graph.nodes {
-        let label = quoted(&format!("{}\n{}", resource_name(name), state.replace('_', " ")));
+        let label = format!("{}\n{}", resource_name(name), state.to_string().replace('_', " "));
+        let label = quoted(&label);
         writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
     }
     for edge in &graph.edges {
@@ -63,11 +77,11 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", one_line(&text))
 }
 
-fn color(state: &str) -> &'static str {
+fn color(state: &WorkerState) -> &'static str {
     match state {
-        "running" | "done" => "palegreen",
-        "backing_off" | "spent" | "stuck" => "salmon",
-        "absent" | "parked" | "missing" => "lightgrey",
+        WorkerState::Running | WorkerState::Done => "palegreen",
+        WorkerState::BackingOff | WorkerState::Spent | WorkerState::Stuck => "salmon",
+        WorkerState::Absent | WorkerState::Parked | WorkerState::Missing => "lightgrey",
         _ => "khaki",
     }
 }

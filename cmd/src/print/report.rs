@@ -1,10 +1,11 @@
 //! The report for people: a line for each worker, or the whole of one.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use crankcase_resources::resource_name;
-use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport};
+use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport, WorkerState};
 
 use super::{first_line, indented, one_line};
 use crate::paths::resource_path;
@@ -52,8 +53,8 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
     if worker.starts > 1 {
         notes.push(format!("started {} times", worker.starts));
     }
-    if worker.state == "waiting" {
-        let unmet = worker.inputs.iter().filter(|input| input.state != "running");
+    if worker.state == WorkerState::Waiting {
+        let unmet = worker.inputs.iter().filter(|input| input.state != WorkerState::Running);
         notes.extend(
             unmet.map(|input| format!("{} is {}", resource_name(&input.name), word(&input.state))),
         );
@@ -81,7 +82,7 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
 
 /// Returns whether a worker's last error says nothing of what it does now.
 fn is_past(worker: &WorkerReport) -> bool {
-    matches!(&*worker.state, "running" | "parked")
+    matches!(worker.state, WorkerState::Running | WorkerState::Parked)
 }
 
 /// Writes all there is to say of one worker.
@@ -140,15 +141,36 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
 
 /// Returns a worker's state in the colour that says how well that is.
 fn colored(worker: &WorkerReport) -> String {
-    let color = match &*worker.state {
+    let color = match worker.state {
         _ if worker.has_trouble() => AnsiColor::Red,
-        "running" | "done" => AnsiColor::Green,
+        WorkerState::Running | WorkerState::Done => AnsiColor::Green,
         _ => AnsiColor::Yellow,
     };
     let style = Style::new().fg_color(Some(color.into()));
     format!("{style}{}{style:#}", word(&worker.state))
 }
 
-fn word(state: &str) -> String {
-    one_line(&state.replace('_', " ")).into_owned()
+/// Returns a state in words; one that only a later version knows may be anything.
+fn word(state: impl Display) -> String {
+    one_line(&state.to_string().replace('_', " ")).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn a_state_of_a_later_version_is_shown_by_its_word() -> Result<(), Box<dyn std::error::Error>> {
+        let worker = json!({"path": "/agent/it", "state": "half_asleep\u{1b}", "generation": 1,
+                            "starts": 1, "failures": 0, "is_essential": false});
+        let subject = json!({"engine": {"path": "/agent", "state": "dreaming", "is_healthy": true,
+                                        "at": "then", "workers": {"it": worker}}});
+
+        let mut text = Vec::new();
+        super::report(&serde_json::from_value(subject)?, &mut text)?;
+
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&text)?).to_string();
+        assert_eq!(text, "/agent dreaming, 1 workers\n  it  half asleep\\u{1b}\n");
+        Ok(())
+    }
 }

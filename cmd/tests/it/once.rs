@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -399,33 +398,4 @@ async fn a_signal_that_comes_with_the_first_one_is_no_second_one() -> TestResult
         "{ran:?}"
     );
     Ok(())
-}
-
-#[tokio::test]
-async fn a_mode_is_set_without_the_right_to_set_owners() -> TestResult {
-    let machine =
-        Machine::new("resources: {page: {type: file, config: {path: '@/page', mode: '0640'}}}\n")?;
-    machine.write("page", "kept")?;
-    let path = machine.path("page");
-    if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
-        skipped("the test needs root");
-        return Ok(());
-    }
-    let program = machine.program(&["apply", "site.yaml"]);
-    let mut command = tokio::process::Command::new("setpriv");
-    command.args(["--bounding-set=-chown", "--inh-caps=-chown"]);
-    command.arg(program.as_std().get_program()).args(program.as_std().get_args());
-    command.env("PATH", "/usr/bin:/bin").current_dir(machine.path("")).kill_on_drop(true);
-
-    let ran = crate::world::ran(command).await?;
-
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    let metadata = std::fs::metadata(&path)?;
-    assert_eq!((metadata.mode() & 0o7777, metadata.uid()), (0o640, 65_534));
-    Ok(())
-}
-
-#[expect(clippy::print_stderr, reason = "who runs the test must see that it was skipped")]
-fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
 }

@@ -1,4 +1,7 @@
-//! Programs that an agent supervises.
+//! Programs that an agent supervises, and commands that it runs.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
 use tokio::io::AsyncReadExt;
@@ -76,4 +79,146 @@ async fn what_a_killed_agent_left_is_ended_by_the_next_before_one_is_started_ane
     assert_ne!(pids[0], pids[1]);
     agent.clean_kill(&machine).await?;
     gone(&pids[1]).await
+}
+
+/// A command that never ends, tells its process id, and notices another one of its sort.
+const COMMAND: &str = r#"resources:
+  command:
+    type: exec
+    config:
+      shell: true
+      command: |
+        exec 9>> @/lock
+        flock --nonblock 9 || echo both >> @/both
+        sleep 1000 &
+        echo $$ >> @/pids
+        wait
+"#;
+
+#[tokio::test]
+async fn a_command_of_a_killed_agent_is_ended_before_the_next_agent_runs_it() -> TestResult {
+    let machine = Machine::new(COMMAND)?;
+    let agent = Agent::start(&machine).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    agent.dirty_kill().await?;
+
+    let agent = Agent::start(&machine).await?;
+    let pids = machine.lines("pids", 2).await?;
+
+    assert_eq!(machine.read("both"), None, "two ran side by side");
+    gone(&first).await?;
+    agent.clean_kill(&machine).await?;
+    gone(&pids[1]).await
+}
+
+#[tokio::test]
+async fn a_command_of_a_killed_apply_is_ended_before_the_next_apply_runs_it() -> TestResult {
+    let machine = Machine::new(COMMAND)?;
+    let mut apply = machine.begin(&["apply", "site.yaml"])?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    within(apply.kill()).await??;
+
+    let mut apply = machine.begin(&["apply", "site.yaml"])?;
+    let pids = machine.lines("pids", 2).await?;
+
+    assert_eq!(machine.read("both"), None, "two ran side by side");
+    gone(&first).await?;
+    signal(&apply.id().ok_or("it has ended")?.to_string(), Signal::TERM)?;
+    within(apply.wait()).await??;
+    gone(&pids[1]).await
+}
+
+#[tokio::test]
+async fn a_command_is_on_record_until_it_ends() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  command:
+    type: exec
+    config:
+      command: [/bin/sh, -c, "ls @/state/processes/*.process; : > @/done"]
+      unless: [/bin/sh, -c, "ls @/state/processes/*.process > @/guarded; test -e @/done"]
+"#,
+    )?;
+
+    let ran = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert_eq!((ran.code, ran.stdout.matches(".process\n").count()), (Some(0), 1), "{ran:?}");
+    assert_eq!(machine.read("guarded").ok_or("no guard has run")?.lines().count(), 1);
+    assert_eq!(std::fs::read_dir(machine.path("state/processes"))?.count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_program_and_a_command_have_the_same_environment_where_the_agent_has_none() -> TestResult
+{
+    let written = r#"[/bin/sh, -c, "tr '\\0' '\\n' < /proc/$$/environ > @/NAME.new; mv @/NAME.new @/NAME; exec sleep 1000"]"#;
+    let (command, program) =
+        (written.replace("NAME", "command"), written.replace("NAME", "program"));
+    let machine = Machine::new(&format!(
+        "resources:
+  command: {{type: exec, config: {{command: {command}}}}}
+  program: {{type: process, config: {{command: {program}}}}}
+"
+    ))?;
+    let agent = Agent::start(&machine).await?;
+
+    for name in ["command", "program"] {
+        let mut lines = machine.lines(name, 4).await?;
+        lines.retain(|line| !line.starts_with("CRANKCASE_PROCESS="));
+        lines.sort_unstable();
+        let path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        assert_eq!(lines, ["HOME=/", "LANG=C.UTF-8", path], "{name}");
+    }
+    agent.clean_kill(&machine).await
+}
+
+/// A command and a program that tell as whom and within which bounds they run.
+fn telling(rights: &str) -> String {
+    let script = |name: &str| {
+        format!(
+            "[/bin/sh, -c, \"(id -u; id -G; umask; ulimit -n; ulimit -c) > @/open/{name}.new; \
+             mv @/open/{name}.new @/open/{name}; exec sleep 1000\"]"
+        )
+    };
+    let (command, program) = (script("command"), script("program"));
+    format!(
+        "resources:
+  command: {{type: exec, config: {{command: {command}, {rights}}}}}
+  program: {{type: process, config: {{command: {program}, {rights}}}}}
+"
+    )
+}
+
+/// Runs a command and a program with these rights, and expects what both tell of themselves.
+pub(crate) async fn expect_told(rights: &str, expected: &[&str]) -> TestResult {
+    let machine = Machine::new(&telling(rights))?;
+    let open = machine.path("open");
+    std::fs::create_dir(&open)?;
+    std::fs::set_permissions(&open, Permissions::from_mode(0o777))?;
+    std::fs::set_permissions(machine.path(""), Permissions::from_mode(0o755))?;
+    let agent = Agent::start(&machine).await?;
+
+    for name in ["open/command", "open/program"] {
+        let lines = machine.lines(name, 5).await?;
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        assert_eq!(lines[5 - expected.len()..], *expected, "{name}: {lines:?}");
+    }
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_command_and_a_program_have_their_umask_and_limits() -> TestResult {
+    expect_told("umask: \"027\", limits: {nofile: 64, core: 0}", &["0027", "64", "0"]).await
+}
+
+#[tokio::test]
+async fn a_user_that_is_not_there_when_a_command_starts_is_named() -> TestResult {
+    let machine = Machine::new(
+        "resources: {command: {type: exec, config: {command: [/bin/true], user: no-such}}}",
+    )?;
+
+    let ran = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert!(ran.stdout.contains("there is no user \"no-such\""), "{ran:?}");
+    Ok(())
 }

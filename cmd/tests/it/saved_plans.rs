@@ -167,12 +167,13 @@ async fn a_plan_takes_the_place_of_plain_files_only() -> TestResult {
     machine.fifo("pipe")?;
     symlink(machine.path("plan"), machine.path("link"))?;
 
-    for name in ["pipe", "link", "."] {
+    for (name, found) in [("pipe", "FIFO"), ("link", "symlink"), (".", "folder")] {
         let before = fs::symlink_metadata(machine.path(name))?;
         let ran = machine.run(&["plan", "site.yaml", "-o", name]).await?;
 
         let expected = format!(
-            "crankcase: cannot save the plan in {name}: something that is no regular file is there\n"
+            "crankcase: cannot save the plan in {name}: {name:?} is a {found} and not a file; it is \
+             left as it is\n"
         );
         assert_eq!(ran.code, Some(1), "{ran:?}");
         assert!(ran.stderr.ends_with(&expected), "{ran:?}");

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::report::WorkerState;
-use crate::vocabulary::value::serialize_short;
+use crate::vocabulary::value::{serialize_short, short_name};
 
 /// The dependency graph of an engine with the states of its workers. It serialises to JSON, and
 /// [`to_dot`](Self::to_dot) writes it for Graphviz.
@@ -48,6 +48,13 @@ pub struct GraphEdge {
     /// The type that is asked for. Written without the paths of modules.
     #[serde(serialize_with = "serialize_short")]
     pub output: &'static str,
+}
+
+impl GraphEdge {
+    /// Returns the type that is asked for without the paths of modules, as it is serialised.
+    pub fn output_name(&self) -> String {
+        short_name(self.output)
+    }
 }
 
 impl Graph {

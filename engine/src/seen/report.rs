@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::event::Origin;
 use crate::vocabulary::clock::Timestamp;
-use crate::vocabulary::value::serialize_short;
+use crate::vocabulary::value::{serialize_short, short_name};
 
 /// What an engine, its workers and its nested engines are doing.
 ///
@@ -232,6 +232,13 @@ pub struct InputReport {
     pub state: WorkerState,
     /// Whether it was present when the last worker was started.
     pub was_present: bool,
+}
+
+impl InputReport {
+    /// Returns the type that is asked for without the paths of modules, as it is serialised.
+    pub fn output_name(&self) -> String {
+        short_name(self.output)
+    }
 }
 
 /// An error that ended a worker.

@@ -24,17 +24,17 @@ impl AgentBuilder {
         lock: &Arc<StateLock>,
         may_run_on: &mut bool,
     ) -> Result<Ended, AgentError> {
-        let signals = Listening::begin(runtimes.frame.handle(), self.signals_apart)?;
-        let engine = self
-            .engine
-            .name(self.name.clone())
+        let on = runtimes.frame.handle();
+        let signals = Listening::begin(on, self.signals, self.signals_apart)?;
+        let engine = self.engine.name(self.name.clone());
+        let engine = engine
             .workers_on(runtimes.workers.handle().clone())
             .kill_deadline(self.stop_deadline)
             .build()?;
-        let (fatal, logging) = journal::keep(runtimes.frame.handle(), &engine);
+        let (fatal, logging) = journal::keep(on, &engine);
         let installed = Arc::new(Notify::new());
-        let told = service::keep(runtimes.frame.handle(), &engine, &installed);
-        let frame = serve(runtimes.frame.handle(), &engine, Arc::clone(lock), self.bounds).await?;
+        let told = service::keep(on, &engine, &installed);
+        let frame = serve(on, &engine, Arc::clone(lock), self.bounds).await?;
         let running = async {
             let begun = begin(&engine, signals.handle(), self.change).await;
             let ended = match begun {

@@ -14,6 +14,8 @@ pub(super) struct Runtimes {
 impl Runtimes {
     pub(super) fn new(worker_threads: Option<usize>) -> Result<Self, AgentError> {
         let failed = |source| AgentError::Threads { source };
+        // A runtime panics where it cannot make its threads.
+        std::thread::Builder::new().spawn(|| {}).map_err(failed)?;
         let mut workers = Builder::new_multi_thread();
         if let Some(threads) = worker_threads {
             workers.worker_threads(threads);

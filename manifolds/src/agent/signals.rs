@@ -18,17 +18,24 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// Begins to listen, in a task of this runtime. A second signal counts if it comes `apart` after
-    /// the first or later.
-    pub(super) fn begin(runtime: &Handle, apart: Duration) -> Result<Self, AgentError> {
+    /// Begins to listen, in a task of this runtime, unless the caller listens already. A second
+    /// signal counts if it comes `apart` after the first or later.
+    pub(super) fn begin(
+        runtime: &Handle,
+        given: Option<SignalHandle>,
+        apart: Duration,
+    ) -> Result<Self, AgentError> {
         let _runtime = runtime.enter();
-        let signals = Signals::new()?;
         // Listened for once, it does not end the process: the write that went too far fails.
         if let Err(error) = unix::signal(SignalKind::from_raw(Signal::XFSZ.as_raw())) {
             tracing::warn!(%error, "cannot listen for SIGXFSZ");
         }
-        let handle = signals.handle();
         let (stopper, stop) = Stop::pair();
+        if let Some(handle) = given {
+            return Ok(Self { handle, apart, stopper });
+        }
+        let signals = Signals::new()?;
+        let handle = signals.handle();
         drop(runtime.spawn(async move {
             if let Err(exit) = signals.run(stop).await {
                 tracing::error!(error = %exit, "no signal is seen any more");

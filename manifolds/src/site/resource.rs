@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,18 +36,15 @@ pub(super) struct Resource {
 /// the board, with the notifications that belong to them.
 pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let declaration = Arc::clone(&resource.declaration.borrow());
-    let uses = declaration.dependencies.iter();
-    let states = uses
-        .map(|used| {
-            let name = Name::<State>::parse(&worker_name(&used.resource))?;
-            Ok((used.alias.clone(), name.live().required()))
-        })
-        .collect::<Result<BTreeMap<String, LatestInput<State>>, NameError>>()?;
+    let states = declaration
+        .needs()
+        .map(|(name, _)| Ok(Name::<State>::parse(&worker_name(name))?.live().required()))
+        .collect::<Result<Vec<LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
     let manifold = builder.run_with(
         resource,
-        |resource, _: BTreeMap<String, Latest<State>>, up: Up<(Changing<State>,)>| async move {
+        |resource, _: Vec<Latest<State>>, up: Up<(Changing<State>,)>| async move {
             let Resource { declaration, setting, watches, board, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();

@@ -139,14 +139,3 @@ fn has_said_all(worker: &WorkerReport, is_at_work: bool) -> bool {
         _ => false,
     }
 }
-
-/// Returns whether anything in a report, or in the engines among its workers, is in trouble.
-pub fn has_trouble(report: &Report) -> bool {
-    report.workers.values().any(|worker| {
-        let nested = match &worker.report {
-            Some(Detail::Engine(nested)) => has_trouble(nested),
-            _ => false,
-        };
-        nested || !worker.is_well()
-    })
-}

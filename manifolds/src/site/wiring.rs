@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
@@ -102,11 +102,15 @@ impl Wiring {
     }
 }
 
-/// Returns whether a worker can go on with another declaration.
+/// Returns whether a worker can go on with another declaration: its inputs are still there. One that
+/// is only ordered after more resources than before goes on; the board has that order.
 fn is_same(old: &Declaration, new: &Declaration) -> bool {
     let uses = |declaration: &Declaration| -> Vec<(String, String)> {
         let uses = declaration.dependencies.iter();
         uses.map(|used| (used.alias.clone(), used.resource.clone())).collect()
     };
-    old.kind == new.kind && uses(old) == uses(new)
+    let needs: HashSet<&str> = new.needs().map(|(name, _)| name).collect();
+    old.kind == new.kind
+        && uses(old) == uses(new)
+        && old.needs().all(|(name, _)| needs.contains(name))
 }

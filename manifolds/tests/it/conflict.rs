@@ -1,4 +1,5 @@
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use rustix::process::Signal;
 
@@ -38,6 +39,7 @@ async fn an_agent_takes_over_the_socket_of_a_killed_one() -> TestResult {
 #[tokio::test]
 async fn an_agent_without_its_socket_runs_and_says_why() -> TestResult {
     let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700))?;
     symlink("elsewhere", folder.path().join("control.sock"))?;
     let mut agent = Agent::spawn(folder.path(), &[])?;
 

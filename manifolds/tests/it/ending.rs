@@ -1,7 +1,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use crankcase_status::wire::Subject;
+use crankcase_status::wire::{EngineState, Subject, WorkerState};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -111,7 +111,8 @@ async fn an_agent_that_stops_still_says_what_it_waits_for() -> TestResult {
     let report = agent.client().await?.report(None).await?;
 
     let Subject::Engine(report) = report else { return Err("a worker".into()) };
-    assert_eq!((&*report.state, &*report.workers["deaf"].state), ("stopping", "stopping"));
+    assert_eq!(report.state, EngineState::Stopping);
+    assert_eq!(report.workers["deaf"].state, WorkerState::Stopping);
     agent.send(Signal::TERM)?;
     assert_eq!(agent.end().await?.0.code(), Some(130));
     Ok(())

@@ -157,7 +157,7 @@ async fn the_journal_gets_events_with_their_fields() -> TestResult {
     let (outside, inside) = (folder.path().join("journal"), format!("{JOURNAL}/socket"));
     let journal = UnixDatagram::bind(&outside)?;
     let setup = format!("mkdir -p {JOURNAL} && ln -s {} {inside}", outside.display());
-    let mut agent = in_namespace(folder.path().as_os_str(), &setup);
+    let mut agent = in_namespace(folder.path().join("state").as_os_str(), &setup);
 
     let output = guarded(agent.output()).await?;
 

@@ -12,8 +12,8 @@ use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, site};
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Parameter,
-    Resource, Site, Stale, Watch,
+    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Resource,
+    Site, Stale, Watch,
 };
 use crankcase_testing::{Broken, Mode, Notes, Setup, Simulation, Tally};
 use crankcase_workers::{SignalCounts, SignalHandle, Watcher, WatcherConfig, Watches};
@@ -144,10 +144,6 @@ impl Kind for Machine {
 
     fn summary(&self) -> &'static str {
         "a thing that is only remembered"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -11,7 +11,7 @@ use crankcase_engine::{Engine, Latest, Manifold, Name};
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, SiteFiles};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
-use crankcase_resources::{AttributeError, Config, Kind, Parameter, Resource, Site};
+use crankcase_resources::{AttributeError, Config, Kind, Resource, Site};
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{Signals, WatcherConfig, Watches};
 use parking_lot::Mutex;
@@ -167,10 +167,6 @@ impl Kind for Editing {
 
     fn summary(&self) -> &'static str {
         "edits a manifest"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

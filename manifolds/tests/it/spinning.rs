@@ -1,4 +1,4 @@
-use crankcase_status::wire::{Detail, Subject};
+use crankcase_status::wire::{Detail, Subject, WorkerState};
 use rustix::process::Signal;
 
 use crate::process::{Agent, TestResult};
@@ -14,7 +14,7 @@ async fn workers_that_never_yield_keep_no_one_from_the_report() -> TestResult {
     let report = agent.client().await?.report(None).await?;
 
     let Subject::Engine(report) = report else { return Err("a worker".into()) };
-    assert_eq!(report.workers["spinning-0"].state, "running");
+    assert_eq!(report.workers["spinning-0"].state, WorkerState::Running);
     assert!(matches!(report.workers["site"].report, Some(Detail::Engine(_))), "{report:?}");
     Ok(())
 }

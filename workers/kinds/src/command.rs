@@ -1,95 +1,309 @@
-//! What `exec` and `process` share: a command as a manifest writes it.
+//! What `exec` and `process` share: a command as a manifest writes it, and how it is run.
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crankcase_resources::{Attributes, shown};
+use crankcase_resources::{
+    AbsPath, Claim, Claimed, Field, KnownConfig, PATH, Params, Type, Wrong, cut, nearest, shown,
+};
+use crankcase_workers::{Limit, ProcessConfig};
+use serde_json::Value;
 
-/// Where and with what environment a command runs.
+/// The longest grace of a command. Under `run` a resource has a little more than that to end.
+const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
+
+/// Where, with what environment, as whom and within which bounds a command runs.
+#[derive(Debug, Clone, PartialEq, Params)]
+pub(super) struct Setting {
+    /// the folder to run in; / by default
+    pub(super) cwd: Option<AbsPath>,
+    /// variables besides PATH, HOME and LANG
+    #[param(default = {})]
+    pub(super) env: Environment,
+    /// the user to run as; the agent's own by default
+    pub(super) user: Option<Account>,
+    /// the group to run as; the user's main one by default
+    pub(super) group: Option<Account>,
+    /// the mode bits that new files lack, in octal; the agent's by default
+    pub(super) umask: Option<Umask>,
+    /// limits by name, each a number or `unlimited`; the agent's by default
+    #[param(default = {})]
+    pub(super) limits: Limits,
+}
+
+impl Setting {
+    /// Returns how a command is run there.
+    pub(super) fn process(&self, name: &str, argv: &[String]) -> ProcessConfig {
+        let environment = self.env.0.iter().map(|(name, value)| (name.into(), value.into()));
+        let mut process = ProcessConfig::new(name, argv.iter().map(Into::into).collect());
+        process.environment.extend(environment);
+        process.user = self.user.clone().map(|user| user.0);
+        process.group = self.group.clone().map(|group| group.0);
+        process.umask = self.umask.map(|umask| umask.0);
+        process.limits.clone_from(&self.limits.0);
+        if let Some(folder) = &self.cwd {
+            process.folder = folder.as_ref().to_owned();
+        }
+        process
+    }
+}
+
+/// The program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) cwd: Option<PathBuf>,
-    pub(super) env: BTreeMap<String, String>,
-}
+pub(super) struct Argv(pub(super) Vec<String>);
 
-/// Whether a command is a line for a shell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shell {
-    /// The kind has no lines.
-    Never,
-    /// The kind has lines, and they are not asked for.
-    Off,
-    /// It is a line for this shell.
-    On(&'static str),
-}
-
-/// Reads an argument vector, or a line for the shell.
-pub(super) fn command(
-    attributes: &mut Attributes<'_>,
-    name: &str,
-    shell: Shell,
-) -> Option<Vec<String>> {
-    let value = attributes.value(name)?;
-    if let Shell::On(shell) = shell {
-        let line = attributes.text(name)?.to_owned();
-        refuse_nul(attributes, name, &line);
-        return Some(vec![shell.to_owned(), "-c".to_owned(), line]);
+impl Argv {
+    /// Reads a list of words; `help` is what to write in place of a line.
+    fn read(value: &Value, help: &str) -> Result<Self, Wrong> {
+        if value.is_string() {
+            let line = shown(value);
+            return Err(format!("{line} is a line for a shell; write a list as {help}").into());
+        }
+        let argv = Vec::<String>::take(value)?;
+        if argv.first().is_none_or(String::is_empty) {
+            return Err("names no program".to_owned().into());
+        }
+        refuse_nul(&argv.concat())?;
+        Ok(Self(argv))
     }
-    if value.is_string() {
-        let line = shown(value);
-        let help = match shell {
-            Shell::Never => "[\"sh\", \"-c\", \"the line\"]".to_owned(),
-            _ => "[\"program\", \"argument\"], or set shell: true".to_owned(),
+}
+
+impl Field for Argv {
+    fn ty() -> Type {
+        Type::list(Type::Text)
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        Self::read(value, "[\"sh\", \"-c\", \"the line\"]")
+    }
+
+    fn give(&self) -> Value {
+        self.0.give()
+    }
+}
+
+/// A list of words, or a line for a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    Argv(Argv),
+    Line(String),
+}
+
+impl Command {
+    /// Returns what is wrong with it if lines are for a shell, or not.
+    pub(super) fn amiss(&self, is_shell: bool) -> Option<String> {
+        let value = self.give();
+        let read = match self {
+            Self::Argv(_) if is_shell => String::take(&value).map(drop),
+            Self::Line(_) if !is_shell => {
+                Argv::read(&value, "[\"program\", \"argument\"], or set shell: true").map(drop)
+            }
+            _ => return None,
         };
-        let message = format!("{line} is a line for a shell; write a list as {help}");
-        attributes.wrong(name, message);
-        return None;
+        read.err().map(|wrong| wrong.message)
     }
-    let argv = attributes.texts(name)?;
-    if argv.first().is_none_or(String::is_empty) {
-        attributes.wrong(name, "names no program".to_owned());
-    } else {
-        refuse_nul(attributes, name, &argv.concat());
+
+    /// Returns the program and its arguments; of a line, the shell's.
+    pub(super) fn argv(&self, shell: &str) -> Vec<String> {
+        match self {
+            Self::Argv(argv) => argv.0.clone(),
+            Self::Line(line) => vec![shell.to_owned(), "-c".to_owned(), line.clone()],
+        }
     }
-    Some(argv)
+
+    /// Returns the words as they were written.
+    pub(super) fn words(&self) -> Vec<String> {
+        match self {
+            Self::Argv(argv) => argv.0.clone(),
+            Self::Line(line) => vec![line.clone()],
+        }
+    }
+}
+
+impl Field for Command {
+    fn ty() -> Type {
+        Type::Either { of: vec![Argv::ty(), Type::Text] }
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let Value::String(line) = value else { return Argv::take(value).map(Self::Argv) };
+        refuse_nul(line)?;
+        Ok(Self::Line(line.clone()))
+    }
+
+    fn give(&self) -> Value {
+        match self {
+            Self::Argv(argv) => argv.give(),
+            Self::Line(line) => line.give(),
+        }
+    }
 }
 
 /// Refuses what no path and no argument of a program can hold.
-fn refuse_nul(attributes: &mut Attributes<'_>, name: &str, text: &str) {
+fn refuse_nul(text: &str) -> Result<(), Wrong> {
     if text.contains('\0') {
-        attributes.wrong(name, "contains a NUL character".to_owned());
+        return Err("contains a NUL character".to_owned().into());
     }
+    Ok(())
 }
 
-/// Reads `cwd` and `env`.
-pub(super) fn place(attributes: &mut Attributes<'_>) -> Place {
-    let cwd = absolute(attributes, "cwd");
-    let env = attributes.text_map("env").unwrap_or_default();
-    for (name, value) in &env {
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            attributes.wrong("env", format!("{name:?} cannot be a variable with this value"));
+/// Returns what a command needs as far as it is known: the folder that it runs in, and each file that
+/// one of its words names by an absolute path, its program among them. It may make any file.
+pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
+    let words = known.config.get("command").and_then(Value::as_array);
+    let words = words.into_iter().flatten().filter_map(Value::as_str);
+    let paths = words.chain(known.text("cwd")).filter_map(|path| {
+        let path = path.trim_end_matches('/');
+        (path.starts_with('/') && !path.contains('\0')).then(|| Claim::needs(PATH, path))
+    });
+    let mut claimed = Claimed::of(paths.collect());
+    claimed.is_open = ["command", "cwd"].iter().any(|attribute| !known.is_known(attribute));
+    claimed.may_make_any = true;
+    claimed
+}
+
+/// Variables by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Environment(BTreeMap<String, String>);
+
+impl Field for Environment {
+    fn ty() -> Type {
+        Type::map(Type::Text)
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        if !value.is_object() {
+            return Err(format!("{} is not a map from names to texts", shown(value)).into());
         }
+        let env = BTreeMap::<String, String>::take(value)?;
+        for (name, value) in &env {
+            if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+                return Err(format!("{name:?} cannot be a variable with this value").into());
+            }
+        }
+        Ok(Self(env))
     }
-    Place { cwd, env }
+
+    fn give(&self) -> Value {
+        self.0.give()
+    }
 }
 
-/// Reads an absolute path.
-pub(super) fn absolute(attributes: &mut Attributes<'_>, name: &str) -> Option<PathBuf> {
-    let text = attributes.text(name)?;
-    let path = Path::new(text);
-    if !path.is_absolute() {
-        attributes.wrong(name, format!("{path:?} is not absolute; begin it with /"));
+/// A user or a group, by name or id. Whether there is one shows when the command starts: another
+/// resource may make it before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Account(pub(super) String);
+
+impl Field for Account {
+    fn ty() -> Type {
+        Type::Either { of: vec![Type::Text, Type::Int { min: 0, max: i64::from(u32::MAX) - 1 }] }
     }
-    refuse_nul(attributes, name, text);
-    Some(path.to_owned())
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let is_id = |id: u64| u32::try_from(id).is_ok_and(|id| id != u32::MAX);
+        let account = match value {
+            Value::Number(number) => {
+                number.as_u64().filter(|id| is_id(*id)).map(|id| id.to_string())
+            }
+            Value::String(text) => {
+                let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+                let is_right = !is_number || text.parse().is_ok_and(is_id);
+                (is_right && !text.contains('\0')).then(|| text.clone())
+            }
+            _ => None,
+        };
+        let wrong = || format!("{} is neither a name nor an id", shown(value)).into();
+        account.map(Self).ok_or_else(wrong)
+    }
+
+    fn give(&self) -> Value {
+        self.0.give()
+    }
 }
 
-/// Returns the whole environment: PATH, HOME and LANG of the agent, and what is given.
-pub(super) fn environment(given: &BTreeMap<String, String>) -> Vec<(String, std::ffi::OsString)> {
-    const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    let mut environment = vec![("PATH".to_owned(), PATH.into())];
-    for name in ["PATH", "HOME", "LANG"] {
-        environment.extend(std::env::var_os(name).map(|value| (name.to_owned(), value)));
+/// The mode bits that new files lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Umask(u32);
+
+impl Field for Umask {
+    fn ty() -> Type {
+        Type::Mode
     }
-    environment.extend(given.iter().map(|(name, value)| (name.clone(), value.into())));
-    environment
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let digits = value.as_str().filter(|text| (3..=4).contains(&text.len()));
+        let octal = digits.filter(|text| text.bytes().all(|byte| (b'0'..=b'7').contains(&byte)));
+        let umask = octal.and_then(|text| u32::from_str_radix(text, 8).ok());
+        umask.filter(|umask| *umask <= 0o777).map(Self).ok_or_else(|| {
+            format!("{} is not a umask; write one in octal, as \"022\"", shown(value)).into()
+        })
+    }
+
+    fn give(&self) -> Value {
+        format!("{:03o}", self.0).into()
+    }
+}
+
+/// Limits by name; `None` is no limit.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Limits(BTreeMap<Limit, Option<u64>>);
+
+impl Field for Limits {
+    fn ty() -> Type {
+        let bound = vec![Type::Int { min: 0, max: i64::MAX }, Type::choice(&["unlimited"])];
+        Type::map(Type::Either { of: bound })
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let wrong = || format!("{} is not a map from names to numbers", shown(value));
+        let map = value.as_object().ok_or_else(wrong)?;
+        let limits = map.iter().map(|(name, value)| {
+            let limit = Limit::named(name).ok_or_else(|| unknown_limit(name))?;
+            let bound = match value {
+                Value::String(text) if text == "unlimited" => None,
+                value => Some(value.as_u64().ok_or_else(|| {
+                    format!("{} of {name} is no number, nor \"unlimited\"", shown(value))
+                })?),
+            };
+            Ok((limit, bound))
+        });
+        limits.collect::<Result<_, String>>().map(Self).map_err(Into::into)
+    }
+
+    fn give(&self) -> Value {
+        let bound = |bound: &Option<u64>| bound.map_or("unlimited".into(), Value::from);
+        self.0.iter().map(|(limit, it)| (limit.name().to_owned(), bound(it))).collect()
+    }
+}
+
+fn unknown_limit(name: &str) -> String {
+    let names = Limit::ALL.map(Limit::name);
+    let hint = nearest(name, names.iter().copied()).map_or_else(
+        || format!("there are {}", names.join(", ")),
+        |nearest| format!("did you mean \"{nearest}\"?"),
+    );
+    format!("there is no limit \"{}\"; {hint}", cut(name))
+}
+
+/// How long a command may take to end, at most 5 minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grace(pub(super) Duration);
+
+impl Field for Grace {
+    fn ty() -> Type {
+        Type::Duration
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let grace = Duration::take(value)?;
+        if grace > MAX_GRACE {
+            let most = humantime::format_duration(MAX_GRACE);
+            return Err(format!("{} is too long; it is at most {most}", shown(value)).into());
+        }
+        Ok(Self(grace))
+    }
+
+    fn give(&self) -> Value {
+        self.0.give()
+    }
 }

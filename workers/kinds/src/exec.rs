@@ -3,18 +3,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_engine::WithCauses;
 use crankcase_resources::{
-    Action, ActionContext, AttributeError, Attributes, BoxError, Check, CheckContext, Config,
-    Description, Kind, KnownConfig, Parameter, Resource, Stale, Unfinished, Watch,
+    Action, ActionContext, AttributeError, BoxError, Check, CheckContext, Claim, Claimed, Config,
+    Description, Field, Kind, KnownConfig, PATH, Params, Resource, Stale, Table, Unfinished, Watch,
+    judge, read, state,
 };
 use parking_lot::Mutex;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::blocking::blocking;
-use crate::exec::config::{ExecConfig, PARAMETERS};
+use crate::exec::config::{ExecConfig, ExecState};
 use crate::exec::run::{Finished, RunError, run};
 
 mod config;
-mod group;
 mod output;
 mod run;
 
@@ -35,20 +35,31 @@ impl Kind for Exec {
         "runs a command, unless a guard says that there is no need"
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        PARAMETERS
+    fn table(&self) -> &Table {
+        ExecConfig::table()
+    }
+
+    fn states(&self) -> &Table {
+        ExecState::table()
     }
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        if known.is_known("shell") {
-            return known.errors(self.validate(known.config));
+        judge::<ExecConfig>(known)
+    }
+
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
+        let mut claimed = crate::command::claims(known);
+        if let Some(path) = known.text("creates").filter(|path| path.starts_with('/')) {
+            let path = path.trim_end_matches('/');
+            claimed.claims.push(Claim::makes(PATH, path));
+            let above = path.rsplit_once('/').filter(|(above, _)| !above.is_empty());
+            claimed.claims.extend(above.map(|(above, _)| Claim::needs(PATH, above)));
         }
-        // Whether a command is a list or a line is not known.
-        Attributes::new(known.config, PARAMETERS).into_errors()
+        claimed
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let config = Arc::new(ExecConfig::new(config)?);
+        let config = Arc::new(read::<ExecConfig>(config)?);
         Ok(Arc::new(Command { config, ran: Arc::default() }))
     }
 }
@@ -58,7 +69,7 @@ impl Kind for Exec {
 struct Command {
     config: Arc<ExecConfig>,
     /// The state after the command ran in this run.
-    ran: Arc<Mutex<Option<Value>>>,
+    ran: Arc<Mutex<Option<ExecState>>>,
 }
 
 /// Why a guarded command need not run.
@@ -67,10 +78,10 @@ type Guarded = Option<&'static str>;
 impl Command {
     async fn guarded(&self, context: &CheckContext) -> Result<Guarded, BoxError> {
         if let Some(path) = self.config.creates.clone() {
-            let exists = blocking(move || match path.symlink_metadata() {
+            let exists = blocking(move || match path.as_ref().symlink_metadata() {
                 Ok(_) => Ok(true),
                 Err(err) if is_absent(&err) => Ok(false),
-                Err(err) => Err(format!("cannot look at {path:?}: {err}")),
+                Err(err) => Err(format!("cannot look at {:?}: {err}", path.as_ref())),
             });
             if exists.await? {
                 return Ok(Some("creates"));
@@ -79,8 +90,8 @@ impl Command {
         for (name, guard, wanted) in
             [("unless", &self.config.unless, true), ("onlyif", &self.config.onlyif, false)]
         {
-            let Some(argv) = guard else { continue };
-            let finished = run(argv, &self.config, &context.stop)
+            let Some(guard) = guard else { continue };
+            let finished = run(guard, &self.config, (&context.stop, context.ledger.as_ref()))
                 .await
                 .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
             match finished.code {
@@ -94,7 +105,7 @@ impl Command {
 
     fn action(&self) -> Action {
         let (config, ran) = (Arc::clone(&self.config), Arc::clone(&self.ran));
-        let command = config.shown().to_vec();
+        let command = config.command.words();
         let description = Description::new("run").with("command", command);
         Action::new(description, move |context| async move {
             let finished = finish(&config, &context).await?;
@@ -107,9 +118,7 @@ impl Command {
         let stale = Stale::new(None);
         let stale = match (&self.config.creates, &self.config.unless) {
             (None, None) => stale.differs("ran", false, true),
-            (Some(path), _) => {
-                stale.differs("creates", Value::Null, path.to_string_lossy().into_owned())
-            }
+            (Some(path), _) => stale.differs("creates", Value::Null, path.give()),
             (None, Some(_)) => stale.differs("unless", "fails", "succeeds"),
         };
         stale.action(self.action())
@@ -121,7 +130,7 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 async fn finish(config: &ExecConfig, context: &ActionContext) -> Result<Finished, Unfinished> {
-    let finished = match run(&config.command, config, context.stop()).await {
+    let finished = match run(&config.command, config, (context.stop(), context.ledger())).await {
         Ok(finished) => finished,
         Err(RunError::Stopped { output }) => {
             context.log(&output);
@@ -148,14 +157,19 @@ impl Resource for Command {
         let ran = self.ran.lock().clone();
         let has_goal = self.config.creates.is_some() || self.config.unless.is_some();
         match ran {
-            Some(state) if !has_goal => return Ok(Check::Valid(state)),
+            Some(ran) if !has_goal => return Ok(Check::Valid(state(ran))),
             _ => {}
         }
         if self.guarded(context).await?.is_none() {
             return Ok(Check::Stale(self.stale()));
         }
-        let not_run = json!({"ran": false, "exit_code": null, "stdout": "", "stderr": ""});
-        Ok(Check::Valid(ran.unwrap_or(not_run)))
+        let not_run = || ExecState {
+            ran: false,
+            exit_code: None,
+            stdout: String::new(),
+            stderr: String::new(),
+        };
+        Ok(Check::Valid(state(ran.unwrap_or_else(not_run))))
     }
 
     fn refresh(&self, done: &[Description]) -> Option<Action> {
@@ -163,6 +177,7 @@ impl Resource for Command {
     }
 
     fn watch(&self, _: &CheckContext) -> Watch {
-        self.config.creates.clone().map_or(Watch::Never, |path| Watch::Paths(vec![path]))
+        let creates = self.config.creates.as_ref();
+        creates.map_or(Watch::Never, |path| Watch::Paths(vec![path.as_ref().to_owned()]))
     }
 }

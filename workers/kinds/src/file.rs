@@ -2,12 +2,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Config, Files, Kind, KnownConfig, Parameter,
-    Resource, Watch,
+    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig, Params,
+    Resource, Table, Watch, judge, read,
 };
 
 use crate::blocking::blocking;
-use crate::file::config::{FileConfig, PARAMETERS};
+use crate::file::config::{FileConfig, FileState};
 
 mod change;
 mod check;
@@ -15,10 +15,8 @@ mod config;
 mod content;
 mod diff;
 mod error;
-mod folder;
 mod observe;
 mod owner;
-mod temporary;
 
 /// The `file` kind: a file with its content, or a folder, with mode, owner and group.
 ///
@@ -41,20 +39,24 @@ impl Kind for File {
         "keeps a file with its content, or a folder, with mode, owner and group"
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        PARAMETERS
+    fn table(&self) -> &Table {
+        FileConfig::table()
+    }
+
+    fn states(&self) -> &Table {
+        FileState::table()
     }
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        known.errors(self.validate(known.config))
+        judge::<FileConfig>(known)
     }
 
-    fn files(&self, known: &KnownConfig<'_>) -> Files {
-        config::files(known)
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
+        config::claims(known)
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        Ok(Arc::new(Entry { config: Arc::new(FileConfig::new(config)?) }))
+        Ok(Arc::new(Entry { config: Arc::new(read::<FileConfig>(config)?) }))
     }
 }
 
@@ -72,7 +74,7 @@ impl Resource for Entry {
     }
 
     fn watch(&self, context: &CheckContext) -> Watch {
-        let source = self.config.content.as_ref().and_then(|content| content.path(context));
+        let source = self.config.content().and_then(|content| content.path(context));
         Watch::Paths([self.config.path.full()].into_iter().chain(source).collect())
     }
 }

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Files, Kind,
-    KnownConfig, Parameter, Resource,
+    Action, AttributeError, BoxError, Check, CheckContext, Claimed, Config, Description, Kind,
+    KnownConfig, Resource,
 };
 use serde_json::Value;
 
@@ -20,12 +20,8 @@ impl Kind for Noop {
         "does nothing, and offers its config as its state"
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        &[]
-    }
-
-    fn files(&self, _: &KnownConfig<'_>) -> Files {
-        Files::none()
+    fn claims(&self, _: &KnownConfig<'_>) -> Claimed {
+        Claimed::default()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -3,13 +3,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, Attributes, BoxError, Check, CheckContext, Config, Description, Files,
-    Kind, KnownConfig, Parameter, Resource, Stale,
+    Action, AttributeError, BoxError, Check, CheckContext, Claimed, Config, Description, Kind,
+    KnownConfig, Params, Resource, Rules, Stale, Table, judge, read,
 };
 use serde_json::{Value, json};
 
-const PARAMETERS: &[Parameter] =
-    &[Parameter { name: "message", summary: "what to print; required" }];
+/// The config of the `print` kind, and its state.
+#[derive(Debug, Clone, PartialEq, Params)]
+struct PrintConfig {
+    /// what to print
+    #[param(declared)]
+    message: String,
+}
+
+impl Rules for PrintConfig {}
 
 /// The `print` kind: puts a message into the log once per apply, under run once per start and per
 /// change of the config, and again when notified.
@@ -25,22 +32,24 @@ impl Kind for Print {
         "puts a message into the log, once per apply and when notified"
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        PARAMETERS
+    fn table(&self) -> &Table {
+        PrintConfig::table()
+    }
+
+    fn states(&self) -> &Table {
+        PrintConfig::table()
     }
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        known.errors(self.validate(known.config))
+        judge::<PrintConfig>(known)
     }
 
-    fn files(&self, _: &KnownConfig<'_>) -> Files {
-        Files::none()
+    fn claims(&self, _: &KnownConfig<'_>) -> Claimed {
+        Claimed::default()
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let mut attributes = Attributes::new(config, PARAMETERS);
-        let message = attributes.required_text("message").map(str::to_owned);
-        let message = attributes.finish(message)?;
+        let PrintConfig { message } = read(config)?;
         Ok(Arc::new(Message { message, is_printed: Arc::default() }))
     }
 }

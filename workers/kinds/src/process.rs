@@ -1,25 +1,61 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, Attributes, BoxError, Check, CheckContext, Config, Kind, KnownConfig,
-    MAX_GRACE, Parameter, Resource,
+    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Field, Kind, KnownConfig,
+    Params, Resource, Rules, Table, Type, Wrong, judge, read, state,
 };
 use crankcase_workers::{ProcessConfig, StopSignal};
-use serde_json::json;
+use serde_json::Value;
 
-use crate::command::{self, Shell};
+use crate::command::{self, Argv, Grace, Setting};
 
-const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+/// The config of the `process` kind.
+#[derive(Debug, Clone, PartialEq, Params)]
+struct ProgramConfig {
+    /// the program and its arguments, as a list
+    command: Argv,
+    /// how the program runs
+    #[param(flatten)]
+    setting: Setting,
+    /// what asks it to end
+    #[param(default = "TERM")]
+    stop_signal: Ending,
+    /// how long it may take to end, at most 5 minutes
+    #[param(default = "10s")]
+    grace: Grace,
+}
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "command", summary: "the program and its arguments, as a list; required" },
-    Parameter { name: "cwd", summary: "the folder to run in; / by default" },
-    Parameter { name: "env", summary: "variables besides PATH, HOME and LANG" },
-    Parameter { name: "stop_signal", summary: "what asks it to end; TERM by default" },
-    Parameter { name: "grace", summary: "how long it may take to end; 10s by default, 5m at most" },
-];
+impl Rules for ProgramConfig {}
+
+/// The state of the `process` kind.
+#[derive(Debug, Clone, PartialEq, Params)]
+struct ProgramState {
+    /// the program and its arguments
+    #[param(declared)]
+    command: Vec<String>,
+}
+
+/// A signal that asks a program to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ending(StopSignal);
+
+impl Field for Ending {
+    fn ty() -> Type {
+        Type::choice(&StopSignal::ALL.map(StopSignal::name))
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let ty = Self::ty();
+        let name = ty.word(value)?;
+        let signal = StopSignal::ALL.into_iter().find(|signal| signal.name() == name);
+        Ok(Self(signal.expect("the words are their names")))
+    }
+
+    fn give(&self) -> Value {
+        self.0.name().into()
+    }
+}
 
 /// The `process` kind: a program that `run` supervises.
 #[derive(Debug)]
@@ -34,16 +70,26 @@ impl Kind for Process {
         "keeps a program running for as long as the agent runs"
     }
 
-    fn parameters(&self) -> &[Parameter] {
-        PARAMETERS
+    fn table(&self) -> &Table {
+        ProgramConfig::table()
+    }
+
+    fn states(&self) -> &Table {
+        ProgramState::table()
     }
 
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        known.errors(self.validate(known.config))
+        judge::<ProgramConfig>(known)
+    }
+
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
+        command::claims(known)
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        Ok(Arc::new(Program { config: read(config)? }))
+        let ProgramConfig { command, setting, stop_signal, grace } = read(config)?;
+        let config = setting.process("", &command.0).stop_signal(stop_signal.0).grace(grace.0);
+        Ok(Arc::new(Program { config, state: ProgramState { command: command.0 } }))
     }
 
     fn is_supervised(&self) -> bool {
@@ -55,43 +101,16 @@ impl Kind for Process {
 #[derive(Debug)]
 struct Program {
     config: ProcessConfig,
+    state: ProgramState,
 }
 
 #[async_trait]
 impl Resource for Program {
     async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        let command: Vec<_> =
-            self.config.command.iter().map(|word| word.to_string_lossy()).collect();
-        Ok(Check::RunOnly(json!({"command": command})))
+        Ok(Check::RunOnly(state(self.state.clone())))
     }
 
     fn program(&self) -> Option<&ProcessConfig> {
         Some(&self.config)
     }
-}
-
-fn read(config: &Config) -> Result<ProcessConfig, Vec<AttributeError>> {
-    let mut attributes = Attributes::new(config, PARAMETERS);
-    if attributes.value("command").is_none() {
-        attributes.wrong("command", "is missing".to_owned());
-    }
-    let command = command::command(&mut attributes, "command", Shell::Never);
-    let place = command::place(&mut attributes);
-    let signals = StopSignal::ALL.map(StopSignal::name);
-    let stop_signal = attributes
-        .choice("stop_signal", &signals)
-        .and_then(|name| StopSignal::ALL.into_iter().find(|signal| signal.name() == name))
-        .unwrap_or_default();
-    let grace = attributes.duration_up_to("grace", MAX_GRACE).unwrap_or(DEFAULT_GRACE);
-    attributes.finish(command.map(|command| {
-        let command = command.into_iter().map(Into::into).collect();
-        let environment =
-            place.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let process = ProcessConfig::new("", command).environment(environment);
-        let process = process.stop_signal(stop_signal).grace(grace);
-        match place.cwd {
-            Some(folder) => process.folder(folder),
-            None => process,
-        }
-    }))
 }

@@ -21,6 +21,7 @@
 //! | [`Watcher`] | to learn that files have changed |
 //! | [`Signals`] | SIGINT, SIGTERM and SIGHUP |
 //!
+//! [`Folder`] and what goes with it is for work with files where others may be at work too.
 //! [`ServiceManager`] tells systemd how it goes. The manifolds that put these workers into an engine
 //! are in `crankcase-manifolds`.
 //!
@@ -61,6 +62,7 @@ mod child;
 mod condition;
 mod config_file;
 mod file_watch;
+mod files;
 mod flag;
 mod fortress;
 mod gate;
@@ -70,9 +72,9 @@ mod moment;
 mod owned;
 mod periodic;
 mod printable;
+mod proc_mount;
 mod process;
 mod readiness;
-mod regular;
 mod runner;
 mod seed;
 mod service;
@@ -90,6 +92,10 @@ pub use file_watch::{
     Subscription, WatchError, WatchLimits, WatchProblem, WatchStatus, Watcher, WatcherConfig,
     Watches, WatchesInput,
 };
+pub use files::{
+    Entries, Entry, EntryKind, EntryPath, FileError, Folder, Found, NotAnEntry, Temporary,
+    group_id, group_name, is_temporary, open_file, read_file, replace_file, user_id, user_name,
+};
 pub use flag::Flag;
 pub use fortress::{Fortress, FortressError, FortressState, Guard, Guest, Occupied, Visit};
 pub use gate::{Gate, Unlocker, Waiter};
@@ -98,11 +104,11 @@ pub use left_behind::LeftBehind;
 pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use printable::is_unprintable;
+pub use proc_mount::explain_proc;
 pub use process::{
-    Fate, Ledger, LedgerError, Leftover, Process, ProcessConfig, ProcessEnd, ProcessError,
-    ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers,
+    Fate, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig, ProcessEnd, ProcessError,
+    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers, launch,
 };
-pub use regular::{OpenRegularError, open_regular};
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,
     RunnerConfig, RunnerError, RunnerHandle, RunnerReport,

@@ -11,31 +11,40 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
 
-pub use self::config::{ProcessConfig, StopSignal};
+pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
+pub use self::group::ProcessGroup;
+pub use self::launch::launch;
 pub use self::ledger::{Ledger, LedgerError};
 pub use self::leftovers::{Fate, Leftover, end_leftovers};
+pub use self::limits::Limit;
 pub use self::ready::Readiness;
 pub use self::status::{ProcessHandle, ProcessStatus};
+pub use self::stop_signal::StopSignal;
 
 use crate::condition::Condition;
 
-use self::group::Group;
 use self::output::{Output, Stream};
-use self::ready::{Notified, Probe};
-use self::spawn::{begin, cannot_execute, command, notify_socket, supervise, take_up};
+use self::ready::{Notified, NotifySocket, Probe};
+use self::spawn::{notify_socket, supervise, validate};
 
+mod account;
 mod config;
 mod error;
 mod group;
 mod identity;
+mod inherited;
+mod launch;
 mod ledger;
 mod leftovers;
+mod limits;
 mod lines;
+mod members;
 mod output;
 mod ready;
 mod spawn;
 mod status;
+mod stop_signal;
 
 /// How long the output is read after the group is gone, while an escaped process holds it open.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -47,6 +56,10 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// and, for a line that was longer than [`max_line`](ProcessConfig::max_line), `cut`: the number of
 /// bytes left out. A last line without an end is logged at the end of the stream. How many lines came
 /// too fast to be logged is an event of its own, at least once a second while there are any.
+///
+/// It inherits no descriptor and no ignored standard signal: before it is spawned, all descriptors of
+/// this program above 2 are marked close-on-exec, and signals that this program found ignored are
+/// handled by doing nothing. SIGTTIN and SIGTTOU alone stay ignored.
 ///
 /// It is spawned, then [`ready`](Self::ready), then run; who does not care when it is ready may run
 /// it at once.
@@ -83,7 +96,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 #[must_use = "dropping it kills the process"]
 pub struct Process {
     config: ProcessConfig,
-    group: Group,
+    group: ProcessGroup,
     handle: ProcessHandle,
     /// Those who read its output; they end with it.
     readers: JoinSet<()>,
@@ -147,33 +160,19 @@ impl Process {
         ledger: Option<&Ledger>,
         stop: Option<&Stop>,
     ) -> Result<Self, ProcessError> {
-        config
-            .validate()
-            .map_err(|source| ProcessError::Config { name: config.name.clone(), source })?;
+        validate(&config)?;
         if let Some(address) = config.readiness.address()
             && Probe::is_taken(address).await
         {
             return Err(ProcessError::PortTaken { name: config.name, address });
         }
         let socket = notify_socket(&config).await?;
-        let record = match ledger {
-            Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
-            None => None,
-        };
-        let mut command = command(&config, record.as_ref(), socket.as_ref());
-        let child = command.spawn().map_err(|source| cannot_execute(&config, source))?;
-        let mut group =
-            Group::new(child, record).map_err(|source| supervise(&config.name, source))?;
-        stop.into_iter().for_each(|stop| group.hold(stop.linger()));
-        if let Err(error) = take_up(&config.name, &mut group).await {
-            // Why it cannot run says more than how it ended.
-            let _ended = group.reap().await;
-            return Err(error);
-        }
-        tracing::debug!(process = config.name, pid = group.id().as_raw_pid(), "process spawned");
+        let path = socket.as_ref().map(NotifySocket::path);
+        let mut group = ProcessGroup::spawn_held(&config, ledger, path, stop).await?;
+        tracing::debug!(process = config.name, pid = group.pid(), "process spawned");
         let output = Arc::new(Output::new(&config));
         let (told, notified) = watch::channel(Notified::default());
-        let handle = ProcessHandle::new(group.id().as_raw_pid(), Arc::clone(&output), notified);
+        let handle = ProcessHandle::new(group.pid(), Arc::clone(&output), notified);
         let readers = log_output(&mut group, &output);
         let mut listener = JoinSet::new();
         if let Some(socket) = socket {
@@ -245,13 +244,13 @@ impl Process {
             () = stop.wait() => {}
             ended = self.group.leader_ended() => return ended.map(|()| false),
         }
-        self.group.ask_to_end(self.config.stop_signal.number())?;
-        match timeout(self.config.grace, self.group.leader_ended()).await {
-            Ok(ended) => ended?,
-            Err(_) => {
-                let (process, grace) = (&self.config.name, self.config.grace);
-                tracing::warn!(process, ?grace, "process killed after its grace period");
-            }
+        let (signal, grace) = (self.config.stop_signal, self.config.grace);
+        if !self.group.ask_to_end(signal, grace).await? {
+            tracing::warn!(
+                process = self.config.name,
+                ?grace,
+                "process killed after its grace period"
+            );
         }
         Ok(true)
     }
@@ -290,7 +289,7 @@ impl Worker for Process {
 }
 
 /// Begins to log stdout and stderr, until they end.
-fn log_output(group: &mut Group, output: &Arc<Output>) -> JoinSet<()> {
+fn log_output(group: &mut ProcessGroup, output: &Arc<Output>) -> JoinSet<()> {
     let mut readers = JoinSet::new();
     let (stdout, stderr) = group.take_output();
     if let Some(stdout) = stdout {

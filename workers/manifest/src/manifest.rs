@@ -1,6 +1,7 @@
 //! From files to declarations.
 
 mod beside;
+mod bounds;
 mod check;
 mod config;
 mod document;
@@ -18,15 +19,19 @@ mod text;
 mod vars;
 mod yaml;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{Declaration, Files, Graph, Judged, Kinds, KnownConfig, Place, Site};
+use crankcase_resources::connect as connect_automatically;
+use crankcase_resources::{
+    Claimed, Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Place, Site, Wanted,
+};
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
 use beside::Placed;
+use bounds::{Bounds, Room, Share};
 use check::{Usable, Used};
 use config::Template;
 use document::{Document, Written};
@@ -36,7 +41,7 @@ use globals::Globals;
 use links::{Links, connect};
 use problem::{Hint, Problems, quoted};
 use resource::Draft;
-use vars::KnownVars;
+use vars::{KnownVars, Outside};
 
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
@@ -54,14 +59,20 @@ pub struct Manifest {
     declarations: Vec<Declaration>,
     graph: Graph,
     digest: String,
+    is_piped: bool,
 }
 
 impl Manifest {
     /// Loads some files and folders, of which all *.yaml, *.yml and *.json in name order, as one
     /// manifest. `kinds` are the types that resources may have. Nothing is known of the host.
     ///
-    /// Nothing is executed. Each file has at most 16 MiB, a million values (those that aliases
-    /// stand for included) and 64 levels. A text with expressions has at most 1 MiB, 60,000 bytes
+    /// A path may also be `-` or `/dev/stdin`, for standard input, or name a pipe: that is read to
+    /// its end, which waits for whoever writes to it. Relative paths in it start at the working
+    /// directory.
+    ///
+    /// Nothing is executed. All files together have at most 16 MiB and a million values (those that
+    /// aliases stand for included), and each has 64 levels. The values of the files, the variables
+    /// and the configs take at most 64 MiB in all. A text with expressions has at most 1 MiB, 60,000 bytes
     /// in a line and 1,000 tokens in an expression. All variables together, and each config at
     /// each rendering, take at most a million steps, of which 64 bytes of text made are one.
     ///
@@ -90,24 +101,32 @@ impl Manifest {
         judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
-        let Document { is_whole, vars, resources } = Document::read(paths, &mut problems);
-        let vars = vars::evaluate((vars, is_whole), (overrides, &from_json(&host)), &mut problems);
-        let known = vars.known();
+        let mut bounds = Bounds::new();
+        let document = Document::read(paths, &mut bounds, &mut problems);
+        let Document { is_whole, is_piped, vars, resources } = document;
+        let outside = Outside { overrides, host: from_json(&host) };
+        let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
+        let names = resources.keys().cloned().collect();
+        let known = vars.known(&names);
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
         let drafts = decode(resources, kinds, &known, &mut problems);
-        let mut expanded = expand(drafts, &globals, &known, &mut problems);
-        let (graph, links) = connect(&expanded, &mut problems);
+        let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
+        let (graph, links) = connect(&expanded, &mut bounds, &mut problems);
         let drafts = std::mem::take(&mut expanded.drafts);
-        let mut rehearsal = Rehearsal { left: REHEARSAL, judge, problems };
-        let rehearsed = rehearsal.run(drafts, links, &globals);
+        let mut rehearsal = Rehearsal { left: REHEARSAL, bounds, judge, problems };
+        let (mut declarations, placed) = rehearsal.run(drafts, links, &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
-        let placed: Vec<_> = rehearsed.iter().map(Rehearsed::placed).collect();
-        beside::check_kept(&placed, &mut problems);
-        beside::check_read(&placed, &graph, (&known, left), &mut problems);
+        beside::check_kept(&declarations, &placed, &mut problems);
+        if !overrides.no_automatic_edges {
+            connect_automatically(&mut declarations);
+        }
+        // What is wrong with the declared edges was told.
+        let graph = Graph::new(&declarations).unwrap_or(graph);
+        beside::check_read((&declarations, &placed), &graph, (&known, left), &mut problems);
         problems.finish()?;
-        let digest = digest(&rehearsed);
-        let declarations = rehearsed.into_iter().map(|rehearsed| rehearsed.declaration).collect();
-        Ok(Self { declarations, graph, digest })
+        tell_wanted(&mut declarations, &placed);
+        let digest = digest(&placed);
+        Ok(Self { declarations, graph, digest, is_piped })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -126,14 +145,20 @@ impl Manifest {
         &self.digest
     }
 
+    /// Whether some of it came from standard input or another pipe, and so cannot be read again.
+    pub fn is_piped(&self) -> bool {
+        self.is_piped
+    }
+
     /// Returns the site of its resources.
     pub(crate) fn into_site(self, kinds: Kinds) -> Site {
         let site = Site::new(self.declarations, kinds, self.digest);
-        site.expect("the resources of a manifest have been ordered")
+        let site = site.expect("the resources of a manifest have been ordered");
+        if self.is_piped { site.piped() } else { site }
     }
 }
 
-fn digest(resources: &[Rehearsed]) -> String {
+fn digest(resources: &[Placed]) -> String {
     let mut hasher = Sha256::new();
     let mut add = |text: &str| {
         // With its length, so that no text runs into the next.
@@ -151,21 +176,28 @@ fn digest(resources: &[Rehearsed]) -> String {
         }
         add(source.text());
     }
-    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    base16ct::lower::encode_string(&hasher.finalize())
 }
 
-/// A resource after what is known of it was evaluated.
-struct Rehearsed {
-    declaration: Declaration,
-    template: Arc<Template>,
-    offset: usize,
-    files: Files,
-}
-
-impl Rehearsed {
-    fn placed(&self) -> Placed<'_> {
-        let Self { declaration, template, offset, files } = self;
-        Placed { declaration, template, offset: *offset, files }
+/// Tells each resource what its dependents use of its state.
+fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
+    let mut wanted: HashMap<String, Wanted> = HashMap::new();
+    for (declaration, Placed { template, claimed, .. }) in declarations.iter().zip(resources) {
+        let Template { used, aliases, .. } = &**template;
+        let items = aliases.iter().flat_map(|alias| alias.items().map(|item| (item, &alias.name)));
+        let groups: HashMap<&str, &String> = items.collect();
+        for Dependency { alias, resource, .. } in &declaration.dependencies {
+            let alias = groups.get(alias.as_str()).copied().unwrap_or(alias);
+            let more = match used.states.get(alias) {
+                _ if claimed.renders_any || used.all_states => Wanted::Whole,
+                Some(used) => used.clone(),
+                None => Wanted::nothing(),
+            };
+            wanted.entry(resource.clone()).or_insert_with(Wanted::nothing).add(more);
+        }
+    }
+    for declaration in declarations {
+        declaration.wanted = wanted.remove(&declaration.name).unwrap_or_else(Wanted::nothing);
     }
 }
 
@@ -173,6 +205,7 @@ impl Rehearsed {
 struct Rehearsal<F> {
     /// How many steps of work are left.
     left: usize,
+    bounds: Bounds,
     judge: F,
     problems: Problems,
 }
@@ -183,14 +216,16 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         drafts: Vec<Draft>,
         links: Vec<Links>,
         globals: &Arc<Globals>,
-    ) -> Vec<Rehearsed> {
-        let mut rehearsed = Vec::with_capacity(drafts.len());
+    ) -> (Vec<Declaration>, Vec<Placed>) {
+        let room = Arc::default();
+        let mut rehearsed = (Vec::with_capacity(drafts.len()), Vec::with_capacity(drafts.len()));
         // Of the resources of one `for_each` the first that is wrong stands for all.
         let mut last: Option<(Draft, bool)> = None;
         for (draft, links) in drafts.into_iter().zip(links) {
             let is_wrong = last.is_some_and(|(last, is_wrong)| is_wrong && last.is_beside(&draft));
             let before = self.problems.count();
-            rehearsed.push(self.rehearse(&draft, declare(&draft, links, globals), is_wrong));
+            let declared = declare(&draft, links, globals, &room);
+            rehearsed.extend([self.rehearse(&draft, declared, is_wrong)]);
             last = Some((draft, is_wrong || self.problems.count() > before));
         }
         rehearsed
@@ -201,31 +236,34 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         draft: &Draft,
         (mut declaration, template): (Declaration, Arc<Template>),
         is_left_out: bool,
-    ) -> Rehearsed {
+    ) -> (Declaration, Placed) {
         let (offset, has_config) = (draft.offset, draft.has_config);
-        let mut unknown = draft.wrong.clone();
-        if self.left == 0 {
+        let mut unknown = (*draft.wrong).clone();
+        if self.bounds.is_spent() {
+            unknown.extend(template.config.keys().cloned());
+        } else if self.left == 0 {
             // What is written out is judged all the same.
             unknown.extend(template.with_expressions());
         }
         if !has_config || is_left_out {
-            let files = Files::any();
-            return Rehearsed { declaration, template, offset, files };
+            let claimed = Claimed::unknown();
+            return (declaration, Placed { template, offset, claimed });
         }
-        let mut budget = Budget::new();
+        let mut budget = Budget::of_config(self.bounds.values());
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
         self.left = self.left.saturating_sub(budget.spent());
+        self.bounds.made(budget.made(), budget.is_overdrawn());
         let known = KnownConfig { config: &config, unknown: &unknown };
-        let Judged { errors, files } = (self.judge)(&declaration.kind, &known);
+        let Judged { errors, claimed } = (self.judge)(&declaration.kind, &known);
         for error in errors {
             template.blame(offset, error, &mut self.problems);
         }
         if !declaration.noop {
-            declaration.keeps.clone_from(&files.keeps);
+            declaration.claims.clone_from(&claimed.claims);
+            declaration.is_claimed = !claimed.is_open;
         }
-        let may_use_all = !unknown.is_empty() || files.reads.iter().any(|read| read.is_template);
-        template.may_use_all.set(may_use_all).expect("a resource is rehearsed once");
-        Rehearsed { declaration, template, offset, files }
+        template.may_use_all.set(claimed.renders_any).expect("a resource is rehearsed once");
+        (declaration, Placed { template, offset, claimed })
     }
 }
 
@@ -271,6 +309,7 @@ fn check_expressions(
     }
     let usable = Usable {
         aliases: Some(aliases),
+        resources: Some(vars.resources),
         groups,
         ..Usable::at_load(&vars.names, draft.for_each.is_some(), "a config")
     };
@@ -283,18 +322,25 @@ fn check_expressions(
         }
         all = all.and(used);
     }
-    (draft.wrong, draft.used) = (wrong, all);
+    (draft.wrong, draft.used) = (wrong.into(), all.into());
 }
 
-fn declare(draft: &Draft, links: Links, globals: &Arc<Globals>) -> (Declaration, Arc<Template>) {
+/// Returns the declaration of a resource, and its config with its expressions.
+fn declare(
+    draft: &Draft,
+    links: Links,
+    globals: &Arc<Globals>,
+    room: &Arc<Room>,
+) -> (Declaration, Arc<Template>) {
     let template = Arc::new(Template {
         config: Arc::clone(&draft.config),
         globals: Arc::clone(globals),
         item: draft.item.clone(),
         aliases: links.aliases,
         source: Arc::clone(&draft.source),
-        used: draft.used.clone(),
+        used: Arc::clone(&draft.used),
         may_use_all: OnceLock::new(),
+        share: Share::new(room),
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);
@@ -304,8 +350,9 @@ fn declare(draft: &Draft, links: Links, globals: &Arc<Globals>) -> (Declaration,
     declaration.notify = links.notify;
     declaration.noop = draft.meta.noop || draft.readonly;
     declaration.readonly = draft.readonly;
-    declaration.tags = draft.tags.clone();
+    declaration.tags.clone_from(&draft.tags);
     declaration.poll = draft.meta.poll;
     declaration.timeout = draft.meta.timeout;
+    declaration.has_automatic_edges = draft.meta.automatic_edges;
     (declaration, template)
 }

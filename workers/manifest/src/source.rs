@@ -25,6 +25,8 @@ const PATIENCE: u32 = 20;
 const LOADED: &str = "the manifest was loaded again";
 const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in it";
 
+const PIPED: &str = "the manifest came from a pipe, which can be read only once; it stays as it is";
+
 const REFUSED_SAME: &str = "the manifest was loaded again; it is rejected for the same reasons";
 
 /// What loading a site again has found.
@@ -99,6 +101,8 @@ impl SiteFiles {
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
 /// before stays on offer. If files beside the manifest are at fault, they are watched as well.
+///
+/// A site that came from a pipe stays as it is, also at SIGHUP.
 #[derive(Debug)]
 pub struct SiteSource {
     files: SiteFiles,
@@ -134,6 +138,9 @@ impl SiteSource {
     /// None: what is wrong with a manifest is reported, and the worker runs on.
     pub async fn run(mut self, stop: Stop) -> Outcome {
         let mut hangups = self.signals.counts().of(Signal::Hangup);
+        if self.site.borrow().is_piped() {
+            return self.keep(stop, hangups).await;
+        }
         self.look_at_host(&stop).await;
         // What has changed between the load before and now was told to nobody.
         if self.load(&stop).await == Loaded::Other {
@@ -167,6 +174,18 @@ impl SiteSource {
                 Loaded::Refused if self.refused == before => tracing::info!("{REFUSED_SAME}"),
                 Loaded::Refused => {}
             }
+        }
+    }
+
+    /// Keeps the site as it is, and says so at SIGHUP.
+    async fn keep(self, stop: Stop, mut hangups: u64) -> Outcome {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+            }
+            tracing::info!("{PIPED}");
         }
     }
 

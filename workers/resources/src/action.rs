@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_workers::Ledger;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -111,13 +112,27 @@ impl fmt::Display for Description {
 #[derive(Debug, Clone)]
 pub struct ActionContext {
     stop: Stop,
+    ledger: Option<Ledger>,
     log: Arc<Mutex<Log>>,
 }
 
 impl ActionContext {
-    /// Returns a context with an empty log.
+    /// Returns a context with an empty log and no ledger.
     pub fn new(stop: Stop) -> Self {
-        Self { stop, log: Arc::default() }
+        Self { stop, ledger: None, log: Arc::default() }
+    }
+
+    /// Sets where commands are put on record while they run, to be ended by the next agent if this one
+    /// is killed.
+    #[must_use]
+    pub fn with_ledger(mut self, ledger: Option<Ledger>) -> Self {
+        self.ledger = ledger;
+        self
+    }
+
+    /// Returns where commands are put on record while they run.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
     }
 
     /// Returns the request to end early, which a long action obeys with

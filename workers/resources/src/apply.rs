@@ -2,6 +2,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_workers::Ledger;
 
 use crate::account::Account;
 use crate::apply::halting::Halting;
@@ -28,11 +29,14 @@ pub struct ApplyOptions {
     pub fail_fast: bool,
     /// What is told how far it has come.
     pub progress: Progress,
+    /// Where commands are put on record while they run, to be ended by the next agent if this one is
+    /// killed; none by default.
+    pub ledger: Option<Ledger>,
 }
 
 impl Default for ApplyOptions {
     fn default() -> Self {
-        Self { parallel: PARALLEL, fail_fast: false, progress: Progress::default() }
+        Self { parallel: PARALLEL, fail_fast: false, progress: Progress::default(), ledger: None }
     }
 }
 
@@ -69,8 +73,8 @@ pub(crate) async fn apply_graph(
     kinds: &Kinds,
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
-    let setting = Setting::new(kinds, stop.clone(), declarations);
-    let halting = Arc::new(Halting::new(stop, options.fail_fast));
+    let setting = Setting::new(kinds, stop.clone(), declarations, options.ledger.clone());
+    let halting = Arc::new(Halting::new(stop, options.fail_fast, options.ledger.clone()));
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
     let nothing = Seen::default();

@@ -1,48 +1,74 @@
-//! Which resource keeps which path: each is kept by one.
+//! Which resource keeps what: each thing is kept by one.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::claim::{Claim, Role};
 use crate::declaration::{Declaration, Place};
 
-/// Which resource keeps which path, among the resources of one manifest.
+/// What each resource keeps, among the resources of one site.
 ///
-/// Paths that are known when the manifest is loaded are compared there. A path that uses the state
-/// of another resource is compared when it is known, with those and with each other. Cheap to
-/// clone; clones are the same claims.
+/// Claims that are known when a manifest is loaded are compared there. What uses the state of another
+/// resource is compared when it is known, with those and with each other. Cheap to clone; clones are
+/// the same claims.
 #[derive(Debug, Clone, Default)]
 pub struct Claims(Arc<Mutex<Kept>>);
 
+/// The space and the name of a thing.
+type Thing = (String, String);
+
 #[derive(Debug, Default)]
 struct Kept {
-    /// The paths that were known from the start, with the resources' names and places.
-    declared: HashMap<PathBuf, (String, Place)>,
-    /// The paths that became known, alike.
-    found: HashMap<PathBuf, (String, Place)>,
-    /// The same by resource.
-    found_by: HashMap<String, PathBuf>,
+    /// What was known from the start.
+    declared: HashMap<Thing, Vec<Keeper>>,
+    /// What became known.
+    found: HashMap<Thing, Vec<Keeper>>,
+    /// The things that became known, by resource.
+    found_by: HashMap<String, Vec<Thing>>,
+}
+
+#[derive(Debug)]
+struct Keeper {
+    name: String,
+    place: Place,
+    claim: Claim,
 }
 
 impl Kept {
     fn release(&mut self, name: &str) {
-        if let Some(path) = self.found_by.remove(name) {
-            self.found.remove(&path);
+        for thing in self.found_by.remove(name).unwrap_or_default() {
+            if let Some(keepers) = self.found.get_mut(&thing) {
+                keepers.retain(|keeper| keeper.name != name);
+                if keepers.is_empty() {
+                    self.found.remove(&thing);
+                }
+            }
         }
+    }
+
+    /// Returns another resource that keeps what this one cannot keep then.
+    fn other(&self, name: &str, claim: &Claim) -> Option<&Keeper> {
+        let thing = thing(claim);
+        let keepers = self.declared.get(&thing).into_iter().chain(self.found.get(&thing));
+        let mut others = keepers.flatten().filter(|keeper| keeper.name != name);
+        others.find(|keeper| keeper.claim.is_against(claim))
     }
 }
 
 impl Claims {
-    /// Takes over the resources of a manifest; those that are in no manifest any more keep nothing.
+    /// Takes over the resources of a site; those that are in no site any more keep nothing.
     pub fn connect(&self, declarations: &[Declaration]) {
         let mut kept = self.0.lock();
-        let declared = declarations.iter().filter_map(|declaration| {
-            let path = declaration.keeps.clone()?;
-            Some((path, (declaration.name.clone(), declaration.place.clone())))
-        });
-        kept.declared = declared.collect();
+        kept.declared.clear();
+        for declaration in declarations {
+            let Declaration { name, place, claims, .. } = declaration;
+            for claim in claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
+                let (name, place, claim) = (name.clone(), place.clone(), claim.clone());
+                kept.declared.entry(thing(&claim)).or_default().push(Keeper { name, place, claim });
+            }
+        }
         let may_find = declarations.iter().filter(|declaration| may_find(declaration));
         let may_find: HashSet<&str> = may_find.map(|declared| declared.name.as_str()).collect();
         let names = kept.found_by.keys().filter(|name| !may_find.contains(name.as_str()));
@@ -51,47 +77,46 @@ impl Claims {
         }
     }
 
-    /// Claims the path that a resource is found to keep, in place of one that it kept before.
+    /// Claims what a resource is found to keep, in place of what it was found to keep before.
     ///
-    /// The error says who keeps it already.
+    /// The error says who keeps it already; the resource keeps nothing more then.
     pub(crate) fn claim(
         &self,
         declaration: &Declaration,
-        path: Option<PathBuf>,
+        claims: Vec<Claim>,
     ) -> Result<(), String> {
-        let name = &declaration.name;
+        let Declaration { name, place, .. } = declaration;
         let mut kept = self.0.lock();
+        kept.release(name);
         if !may_find(declaration) {
-            // Its worker may have claimed one for its declaration before.
-            kept.release(name);
             return Ok(());
         }
-        if kept.found_by.get(name) != path.as_ref() {
-            kept.release(name);
-        }
-        let Some(path) = path else { return Ok(()) };
-        let other = kept.declared.get(&path).or_else(|| kept.found.get(&path));
-        match other.filter(|(other, _)| other != name) {
-            Some((other, place)) => {
-                let message = already_kept(&path, other, place);
+        let claims = claims.into_iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
+        for claim in claims {
+            if let Some(other) = kept.other(name, &claim) {
+                let message = already_kept(&claim, &other.name, &other.place);
                 kept.release(name);
-                Err(message)
+                return Err(message);
             }
-            None => {
-                kept.found_by.insert(name.clone(), path.clone());
-                kept.found.insert(path, (name.clone(), declaration.place.clone()));
-                Ok(())
-            }
+            let thing = thing(&claim);
+            kept.found_by.entry(name.clone()).or_default().push(thing.clone());
+            let keeper = Keeper { name: name.clone(), place: place.clone(), claim };
+            kept.found.entry(thing).or_default().push(keeper);
         }
+        Ok(())
     }
 }
 
-/// Returns whether the path that a resource keeps, if any, becomes known only later.
-fn may_find(declaration: &Declaration) -> bool {
-    declaration.keeps.is_none() && !declaration.noop
+fn thing(claim: &Claim) -> Thing {
+    (claim.space.clone().into_owned(), claim.name.clone())
 }
 
-/// Says that a path has its resource.
-fn already_kept(path: &Path, other: &str, place: &Place) -> String {
-    format!("{path:?} is kept by resource \"{other}\" already, at {place}")
+/// Returns whether what a resource keeps becomes known only later.
+fn may_find(declaration: &Declaration) -> bool {
+    !declaration.is_claimed && !declaration.noop
+}
+
+/// Says that a thing has its keeper.
+pub fn already_kept(claim: &Claim, other: &str, place: &Place) -> String {
+    format!("{claim} is kept by resource \"{other}\" already, at {place}")
 }

@@ -4,7 +4,7 @@
 //! use them.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use crate::claim::Claim;
 
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
@@ -63,12 +65,33 @@ pub struct Declaration {
     /// How long a look, and each action, may take before it is told to stop. None by default: as
     /// long as it takes.
     pub timeout: Option<Duration>,
-    /// The path that the resource keeps, if that was known when its manifest was loaded.
-    pub keeps: Option<PathBuf>,
+    /// What the resource keeps, makes and needs, as far as that was known when it was declared.
+    pub claims: Vec<Claim>,
+    /// Whether all of that was known.
+    pub is_claimed: bool,
+    /// Whether it has automatic edges, to those that make what it needs; it has by default.
+    pub has_automatic_edges: bool,
+    /// Those edges.
+    pub automatic: Vec<Automatic>,
+    /// Those that it does not have, because each would close a cycle.
+    pub left_out: Vec<Automatic>,
+    /// What the resource's dependents use of its state.
+    pub wanted: Wanted,
+}
+
+/// An edge that nobody has declared: a resource comes after one that makes what it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Automatic {
+    /// The name of the resource that comes first.
+    pub resource: String,
+    /// What its change means to the one that comes after.
+    pub on_change: OnChange,
+    /// Why the edge is there, as a text.
+    pub because: String,
 }
 
 impl Declaration {
-    /// Returns a declaration that uses and notifies nothing.
+    /// Returns a declaration that uses and notifies nothing, and whose state is wanted as a whole.
     pub fn new(
         name: String,
         kind: String,
@@ -89,19 +112,69 @@ impl Declaration {
             tags: Vec::new(),
             poll: None,
             timeout: None,
-            keeps: None,
+            claims: Vec::new(),
+            is_claimed: false,
+            has_automatic_edges: true,
+            automatic: Vec::new(),
+            left_out: Vec::new(),
+            wanted: Wanted::Whole,
         }
     }
 
-    /// Returns whether another declaration says the same of the resource itself: whom it notifies
-    /// where it is written and its tags aside.
+    /// Returns the names of all resources that it depends on, declared or not, with what their change
+    /// means.
+    pub fn needs(&self) -> impl Iterator<Item = (&str, OnChange)> {
+        let declared =
+            self.dependencies.iter().map(|used| (used.resource.as_str(), used.on_change));
+        declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
+    }
+
+    /// Returns whether another declaration says the same of the resource itself: whom it notifies,
+    /// where it is written, its tags and its automatic edges aside.
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
             == (&other.name, &other.kind, other.noop, other.readonly)
-            && (self.poll, self.timeout) == (other.poll, other.timeout)
+            && (self.poll, self.timeout, &self.wanted)
+                == (other.poll, other.timeout, &other.wanted)
             && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
+    }
+}
+
+/// Which attributes of a resource's state its dependents use, as far as their declarations tell.
+///
+/// A kind may leave others out of the state if they cost something, or change more often than what
+/// the resource keeps; see [`CheckContext::wants`](crate::CheckContext::wants).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// These alone.
+    Attributes(BTreeSet<String>),
+    /// All of them: the state is used as one value, or in a way that nobody can foresee.
+    Whole,
+}
+
+impl Wanted {
+    /// Returns that nothing is used.
+    pub fn nothing() -> Self {
+        Self::Attributes(BTreeSet::new())
+    }
+
+    /// Returns whether an attribute is used.
+    pub fn has(&self, attribute: &str) -> bool {
+        match self {
+            Self::Attributes(attributes) => attributes.contains(attribute),
+            Self::Whole => true,
+        }
+    }
+
+    /// Adds what another dependent uses.
+    pub fn add(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Attributes(attributes), Self::Attributes(others)) => attributes.extend(others),
+            (_, Self::Whole) => *self = Self::Whole,
+            (Self::Whole, _) => {}
+        }
     }
 }
 

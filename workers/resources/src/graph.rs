@@ -57,9 +57,8 @@ impl Graph {
         let index = index(declarations)?;
         let mut edges = Edges::new(declarations.len());
         for (node, declaration) in declarations.iter().enumerate() {
-            for dependency in &declaration.dependencies {
-                let used = find(&index, declaration, &dependency.resource)?;
-                edges.depends(node, used, dependency.on_change);
+            for (used, on_change) in declaration.needs() {
+                edges.depends(node, find(&index, declaration, used)?, on_change);
             }
             for notified in &declaration.notify {
                 edges.notifies(node, find(&index, declaration, notified)?);

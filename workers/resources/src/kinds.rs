@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::attributes::AttributeError;
+use crate::attribute::AttributeError;
 use crate::caught::caught;
 use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;
@@ -45,7 +45,7 @@ impl Kinds {
     /// the kind panicked is an error of the config.
     pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> Judged {
         let Ok(kind) = self.get(kind) else { return Judged::default() };
-        let judged = caught(|| Judged { errors: kind.judge(known), files: kind.files(known) });
+        let judged = caught(|| Judged { errors: kind.judge(known), claimed: kind.claims(known) });
         judged.unwrap_or_else(|panicked| {
             let error = AttributeError::new("config", format!("its kind {panicked}"));
             Judged { errors: vec![error], ..Judged::default() }

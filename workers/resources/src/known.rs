@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::attributes::AttributeError;
+use crate::attribute::AttributeError;
+use crate::claim::Claim;
 use crate::declaration::Config;
 
 /// A config as far as it is known while its manifest is loaded.
@@ -25,39 +26,34 @@ impl KnownConfig<'_> {
     pub fn is_known(&self, attribute: &str) -> bool {
         !self.unknown.contains(attribute)
     }
-
-    /// Keeps what is wrong with attributes that are known, of all that a validation says.
-    ///
-    /// It is right only where no attribute is wrong because another one is null.
-    pub fn errors<T>(&self, validated: Result<T, Vec<AttributeError>>) -> Vec<AttributeError> {
-        let mut errors = validated.err().unwrap_or_default();
-        errors.retain(|error| self.is_known(&error.attribute));
-        errors
-    }
 }
 
-/// What a resource has to do with files, as far as that is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a resource keeps, makes, needs and reads, as far as that is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Files {
-    /// The absolute path that the resource keeps, and that no other may; without a slash at its
-    /// end.
-    pub keeps: Option<PathBuf>,
+pub struct Claimed {
+    /// What it keeps, makes and needs.
+    pub claims: Vec<Claim>,
+    /// Whether more becomes known later.
+    pub is_open: bool,
     /// The files that it reads.
     pub reads: Vec<FileRead>,
     /// Whether it may make files that are not named here, such as those that others read.
     pub may_make_any: bool,
+    /// Whether it renders texts that are not in its config, such as files: what they use of the
+    /// dependencies' states nobody can foresee.
+    pub renders_any: bool,
 }
 
-impl Files {
-    /// Returns the files of a resource that keeps and reads none.
-    pub fn none() -> Self {
-        Self { keeps: None, reads: Vec::new(), may_make_any: false }
+impl Claimed {
+    /// Returns what a resource claims of which nothing is known.
+    pub fn unknown() -> Self {
+        Self { is_open: true, may_make_any: true, renders_any: true, ..Self::default() }
     }
 
-    /// Returns the files of a resource of which nothing is known.
-    pub fn any() -> Self {
-        Self { may_make_any: true, ..Self::none() }
+    /// Returns these claims.
+    pub fn of(claims: Vec<Claim>) -> Self {
+        Self { claims, ..Self::default() }
     }
 }
 
@@ -78,13 +74,13 @@ pub struct FileRead {
 pub struct Judged {
     /// What is wrong with the config.
     pub errors: Vec<AttributeError>,
-    /// What the resource has to do with files.
-    pub files: Files,
+    /// What the resource keeps, makes, needs and reads.
+    pub claimed: Claimed,
 }
 
 /// What is known where there is no kind to ask.
 impl Default for Judged {
     fn default() -> Self {
-        Self { errors: Vec::new(), files: Files::any() }
+        Self { errors: Vec::new(), claimed: Claimed::unknown() }
     }
 }

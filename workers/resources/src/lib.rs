@@ -10,8 +10,10 @@ extern crate self as crankcase_resources;
 mod account;
 mod action;
 mod apply;
-mod attributes;
+mod attribute;
+mod automatic;
 mod caught;
+mod claim;
 mod claims;
 mod converge;
 mod deadline;
@@ -33,22 +35,24 @@ mod walk;
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
-pub use attributes::{AttributeError, Attributes, MAX_GRACE, Parameter};
-pub use claims::Claims;
+pub use attribute::AttributeError;
+pub use automatic::{Conflict, conflicts, connect};
+pub use claim::{Claim, PATH, Role};
+pub use claims::{Claims, already_kept};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
-    Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render, RenderError,
-    Rendered, Scope,
+    Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
+    RenderError, Rendered, Scope, Wanted,
 };
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
-pub use known::{FileRead, Files, Judged, KnownConfig};
+pub use known::{Claimed, FileRead, Judged, KnownConfig};
 pub use naming::{item_name, resource_name, worker_name};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{
-    AbsPath, Actions, Field, Half, Mode, Parameter as TypedParameter, Params, Reader, Secret,
-    Table, Type, Writer, Wrong,
+    AbsPath, Actions, Field, Half, Mode, Parameter, Params, Reader, Rules, Secret, Table, Type,
+    Writer, Wrong, judge, read, read_half, state,
 };
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
@@ -60,4 +64,4 @@ pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, St
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError, UnknownTagError};
-pub use text::{circle, printable, shown};
+pub use text::{circle, cut, nearest, printable, shown};

@@ -1,11 +1,10 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{Ledger, ProcessConfig};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
@@ -25,14 +24,20 @@ pub(crate) struct Setting {
     pub(crate) kinds: Kinds,
     pub(crate) stop: Stop,
     pub(crate) claims: Claims,
+    pub(crate) ledger: Option<Ledger>,
 }
 
 impl Setting {
     /// Returns what the visits of some declarations share.
-    pub(crate) fn new(kinds: &Kinds, stop: Stop, declarations: &[Declaration]) -> Self {
+    pub(crate) fn new(
+        kinds: &Kinds,
+        stop: Stop,
+        declarations: &[Declaration],
+        ledger: Option<Ledger>,
+    ) -> Self {
         let claims = Claims::default();
         claims.connect(declarations);
-        Self { kinds: kinds.clone(), stop, claims }
+        Self { kinds: kinds.clone(), stop, claims, ledger }
     }
 }
 
@@ -99,6 +104,9 @@ impl Inputs {
             .iter()
             .map(|node| (declarations[*node].name.as_str(), *node))
             .collect();
+        for (name, _) in declarations[node].needs() {
+            inputs.need(name, seen(before[name]));
+        }
         for dependency in &declarations[node].dependencies {
             let used = seen(before[dependency.resource.as_str()]);
             inputs.add(&dependency.alias, &dependency.resource, used);
@@ -114,13 +122,16 @@ impl Inputs {
         inputs
     }
 
-    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
+    fn need(&mut self, name: &str, used: &Seen) {
         if self.blocked_by.is_none() {
             self.blocked_by.clone_from(&used.blocked_by);
         }
         if used.changes != Changes::No && !self.unsure.iter().any(|unsure| unsure == name) {
             self.unsure.push(name.to_owned());
         }
+    }
+
+    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
         let state = match &used.state {
             SeenState::Known(state) => DependencyState::Known(Arc::clone(state)),
             SeenState::Later => DependencyState::Unknown,
@@ -155,7 +166,7 @@ pub(crate) fn make(
     };
     let resource = validate(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
-    let context = CheckContext::new(declaration.folder.clone(), scope, setting.stop.clone());
+    let context = context(declaration, scope, (setting.stop.clone(), setting.ledger.clone()));
     Ok(Made::Resource(resource, context))
 }
 
@@ -187,7 +198,7 @@ pub(crate) fn validate(
     })
 }
 
-/// Claims the path that a resource keeps, which no other may.
+/// Claims what a resource keeps, which no other may.
 pub(crate) fn claim(
     declaration: &Declaration,
     kind: &Arc<dyn Kind>,
@@ -195,8 +206,18 @@ pub(crate) fn claim(
     claims: &Claims,
 ) -> Result<(), String> {
     let unknown = BTreeSet::new();
-    let files = caught(|| kind.files(&KnownConfig { config, unknown: &unknown }));
-    claims.claim(declaration, files.map_err(|err| err.to_string())?.keeps)
+    let claimed = caught(|| kind.claims(&KnownConfig { config, unknown: &unknown }));
+    claims.claim(declaration, claimed.map_err(|err| err.to_string())?.claims)
+}
+
+/// Returns what a resource may use to look.
+pub(crate) fn context(
+    declaration: &Declaration,
+    scope: Arc<dyn Scope>,
+    (stop, ledger): (Stop, Option<Ledger>),
+) -> CheckContext {
+    let (folder, wanted) = (declaration.folder.clone(), declaration.wanted.clone());
+    CheckContext { wanted, ledger, ..CheckContext::new(folder, scope, stop) }
 }
 
 /// A resource between its open and its close; its panics are caught.
@@ -225,9 +246,9 @@ impl Opened {
         }
     }
 
-    /// Takes over what further checks render templates with.
-    pub(crate) fn see(&mut self, folder: PathBuf, scope: Arc<dyn Scope>) {
-        (self.context.folder, self.context.scope) = (folder, scope);
+    /// Takes over what further checks look with.
+    pub(crate) fn see(&mut self, context: CheckContext) {
+        self.context = context;
     }
 
     pub(crate) fn watch(&self) -> Result<Watch, String> {

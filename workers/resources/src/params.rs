@@ -3,7 +3,13 @@
 //! Reading, judging what is half known, JSON Schema, the reference of a kind, redaction and the check
 //! of `deps.x.state.y` all work from the [`Table`] that comes of it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+
+use crate::attribute::AttributeError;
+use crate::declaration::Config;
+use crate::known::KnownConfig;
 
 pub use self::field::{AbsPath, Field, Mode, Secret};
 pub use self::half::{Half, Reader, Writer};
@@ -21,7 +27,8 @@ mod ty;
 /// Each field is a parameter and needs a documentation comment. `#[param(default = ..)]` gives a
 /// default as a JSON literal, `unit = ".."` the unit of a number, and `name = ".."` another name. In a
 /// state, `declared` marks an attribute that is the config's attribute of the same name. With
-/// `compare = false`, configs that differ in it alone declare the same resource.
+/// `compare = false`, configs that differ in it alone declare the same resource. A field that is
+/// `flatten` stands for the parameters of a struct of its own, none of which is required.
 ///
 /// The derive also makes a function `new` that takes what is required, and a struct `..Half` of the
 /// same fields, of which each may not be known yet.
@@ -53,7 +60,7 @@ pub trait Params: Sized + Send + Sync + 'static {
     type Half: From<Self> + std::fmt::Debug + Send + Sync;
 
     /// Returns the parameters.
-    fn table() -> Table;
+    fn table() -> &'static Table;
 
     /// Reads each parameter as far as it is known.
     fn read(reader: &mut Reader<'_>) -> Self::Half;
@@ -66,6 +73,57 @@ pub trait Params: Sized + Send + Sync + 'static {
 
     /// Returns whether two configs declare the same resource.
     fn is_same(&self, other: &Self) -> bool;
+}
+
+/// What holds between the parameters of a config, beside what each may be.
+pub trait Rules: Params {
+    /// Normalises a config, and judges its parameters against each other.
+    ///
+    /// A parameter that is not known yet may become anything that its type allows, nothing included:
+    /// only what is known to be wrong is an error. What is wrong by itself was said before.
+    fn rules(half: &mut Self::Half, errors: &mut Vec<AttributeError>) {
+        let _ = (half, errors);
+    }
+}
+
+/// Returns what is wrong with a config as far as it is known.
+pub fn judge<P: Rules>(known: &KnownConfig<'_>) -> Vec<AttributeError> {
+    read_half::<P>(known).1
+}
+
+/// Reads a config of which all is known.
+///
+/// # Errors
+///
+/// All that is wrong with it.
+pub fn read<P: Rules>(config: &Config) -> Result<P, Vec<AttributeError>> {
+    let unknown = BTreeSet::new();
+    let (half, errors) = read_half::<P>(&KnownConfig { config, unknown: &unknown });
+    match P::whole(half) {
+        Some(whole) if errors.is_empty() => Ok(whole),
+        _ => Err(errors),
+    }
+}
+
+/// Reads what is known of a config, with all that is wrong with it.
+pub fn read_half<P: Rules>(known: &KnownConfig<'_>) -> (P::Half, Vec<AttributeError>) {
+    let mut reader = Reader::new(P::table(), known);
+    let mut half = P::read(&mut reader);
+    let mut errors = reader.into_errors();
+    let first = errors.len();
+    P::rules(&mut half, &mut errors);
+    for error in &mut errors[first..] {
+        let value = known.config.get(&error.attribute).filter(|value| !value.is_null());
+        error.value = error.value.take().or_else(|| value.map(half::written));
+    }
+    (half, errors)
+}
+
+/// Returns a state as those that depend on it see it.
+pub fn state<P: Params>(state: P) -> Value {
+    let mut writer = Writer::default();
+    P::write(&state.into(), &mut writer);
+    Value::Object(writer.values)
 }
 
 /// What can be done to a resource of a kind; made by `#[derive(Actions)]` of an enum.

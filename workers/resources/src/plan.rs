@@ -1,6 +1,7 @@
 use std::num::NonZeroUsize;
 
 use crankcase_engine::{Stop, Stopper};
+use crankcase_workers::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::action::Description;
@@ -25,11 +26,14 @@ pub struct PlanOptions {
     pub parallel: NonZeroUsize,
     /// What is told how far it has come.
     pub progress: Progress,
+    /// Where guards are put on record while they run, to be ended by the next agent if this one is
+    /// killed; none by default.
+    pub ledger: Option<Ledger>,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { parallel: PARALLEL, progress: Progress::default() }
+        Self { parallel: PARALLEL, progress: Progress::default(), ledger: None }
     }
 }
 
@@ -63,7 +67,7 @@ pub(crate) async fn plan_graph(
 ) -> Plan {
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
-    let setting = Setting::new(kinds, stop, declarations);
+    let setting = Setting::new(kinds, stop, declarations, options.ledger.clone());
     options.progress.begin(declarations.len());
     let looks = walk(graph, options.parallel, |node, looks| {
         let look = visit::visit(graph, declarations, node, looks, setting.clone());

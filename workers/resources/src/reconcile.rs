@@ -59,7 +59,7 @@ pub struct Reconcile {
     /// How often a resource is looked at without a reason; default [`FULL_LOOK`]. It is spread by
     /// the backoff's jitter.
     pub look_every: Duration,
-    /// Where supervised programs are on record; none by default.
+    /// Where supervised programs and commands that run are on record; none by default.
     pub ledger: Option<Ledger>,
     /// Seeds the jitter, together with the resource's name. By default another one each time, so that
     /// hosts that have lost the same server do not come back to it in step.

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Stop;
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{Ledger, ProcessConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::attributes::{AttributeError, Attributes, Parameter};
-use crate::declaration::{Config, Scope};
-use crate::known::{Files, KnownConfig};
+use crate::attribute::AttributeError;
+use crate::declaration::{Config, Scope, Wanted};
+use crate::known::{Claimed, KnownConfig};
+use crate::params::{Reader, Table};
 
 /// An error of any type, boxed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -20,8 +21,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// A kind of resource: what a manifest names as `type`.
 ///
 /// A kind turns a config into a [`Resource`]; a resource that exists is therefore valid. New
-/// abilities (identities for automatic edges, grouping, reversal, sensitive attributes) come as
-/// further methods with a default.
+/// abilities (grouping, reversal) come as further methods with a default.
 ///
 /// # Guarantees
 ///
@@ -38,8 +38,16 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// Returns what the kind is for, in one sentence.
     fn summary(&self) -> &str;
 
-    /// Returns the attributes that a config may have.
-    fn parameters(&self) -> &[Parameter];
+    /// Returns the parameters of a config. By default a config has any attributes.
+    fn table(&self) -> &Table {
+        Table::open()
+    }
+
+    /// Returns the attributes of a state, which expressions of dependents may use. By default it has
+    /// any.
+    fn states(&self) -> &Table {
+        Table::open()
+    }
 
     /// Makes a resource of a config.
     ///
@@ -51,26 +59,24 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// Returns what is wrong with a config as far as it is known while its manifest is loaded.
     ///
     /// It says nothing that [`validate`](Self::validate) would not say once all is known, for what
-    /// it says refuses the manifest. By default a config of which all is known is validated; of
-    /// any other only the attributes that are none of the [`parameters`](Self::parameters) are
-    /// wrong, unless there are no parameters.
+    /// it says refuses the manifest. A kind whose parameters are derived asks
+    /// [`judge`](crate::judge()). By default a config of which all is known is validated; while one
+    /// is only partly known, unknown attributes are reported and nothing else.
     fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
         if known.unknown.is_empty() {
             return self.validate(known.config).err().unwrap_or_default();
         }
-        match self.parameters() {
-            [] => Vec::new(),
-            parameters => Attributes::new(known.config, parameters).into_errors(),
-        }
+        Reader::new(self.table(), known).into_errors()
     }
 
-    /// Returns what a resource with this config has to do with files, as far as that is known.
+    /// Returns what a resource with this config keeps, makes, needs and reads, as far as that is known.
     ///
-    /// What one resource keeps no other may, and what is read is looked for while a manifest is
-    /// loaded. By default it may make any file.
-    fn files(&self, known: &KnownConfig<'_>) -> Files {
+    /// What one resource keeps no other may, a resource comes after those that make what it needs, and
+    /// what is read is looked for while a manifest is loaded. What becomes known later is compared
+    /// then, and orders nothing any more. By default nothing is known.
+    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
         let _ = known;
-        Files::any()
+        Claimed::unknown()
     }
 
     /// Returns whether two configs declare the same resource, so that a new manifest leaves it
@@ -196,12 +202,26 @@ pub struct CheckContext {
     pub scope: Arc<dyn Scope>,
     /// Told when the run is to end; a check that takes long ends itself then, with an error.
     pub stop: Stop,
+    /// What dependents use of the state.
+    pub wanted: Wanted,
+    /// Where commands are put on record while they run, to be ended by the next agent if this one is
+    /// killed. Default none.
+    pub ledger: Option<Ledger>,
 }
 
 impl CheckContext {
-    /// Returns the context of a resource that is declared in `folder`.
+    /// Returns the context of a resource that is declared in `folder`, and whose state is wanted as
+    /// a whole.
     pub fn new(folder: PathBuf, scope: Arc<dyn Scope>, stop: Stop) -> Self {
-        Self { folder, scope, stop }
+        Self { folder, scope, stop, wanted: Wanted::Whole, ledger: None }
+    }
+
+    /// Returns whether dependents use an attribute of the state.
+    ///
+    /// An attribute that they do not use may be left out, if it is costly to know or changes more
+    /// often than what the resource keeps: a change of the state has all dependents look again.
+    pub fn wants(&self, attribute: &str) -> bool {
+        self.wanted.has(attribute)
     }
 }
 

@@ -19,6 +19,7 @@ pub struct Site {
     graph: Graph,
     kinds: Kinds,
     digest: String,
+    is_piped: bool,
 }
 
 impl Site {
@@ -34,12 +35,23 @@ impl Site {
         digest: String,
     ) -> Result<Self, GraphError> {
         let graph = Graph::new(&declarations)?;
-        Ok(Self { declarations, graph, kinds, digest })
+        Ok(Self { declarations, graph, kinds, digest, is_piped: false })
+    }
+
+    /// Says that it came from a pipe, and cannot be loaded again.
+    #[must_use]
+    pub fn piped(self) -> Self {
+        Self { is_piped: true, ..self }
     }
 
     /// Returns what tells it from a site that is declared otherwise.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// Returns whether it came from a pipe, and cannot be loaded again.
+    pub fn is_piped(&self) -> bool {
+        self.is_piped
     }
 
     /// Returns the resources in the order in which they were written.
@@ -87,8 +99,8 @@ impl Site {
         // Each resource comes after all that it depends on.
         for node in self.graph.order().iter().rev() {
             if is_chosen[*node] {
-                for used in &self.declarations[*node].dependencies {
-                    is_chosen[nodes[used.resource.as_str()]] = true;
+                for (used, _) in self.declarations[*node].needs() {
+                    is_chosen[nodes[used]] = true;
                 }
             }
         }
@@ -111,9 +123,11 @@ impl Site {
         let mut declarations: Vec<_> = chosen.map(|(declaration, _)| declaration.clone()).collect();
         for declaration in &mut declarations {
             declaration.notify.retain(|notified| is_chosen[nodes[notified.as_str()]]);
+            declaration.left_out.retain(|edge| is_chosen[nodes[edge.resource.as_str()]]);
         }
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
-        site.expect("a part of a graph has no circle, and all that it uses")
+        let site = site.expect("a part of a graph has no circle, and all that it uses");
+        Self { is_piped: self.is_piped, ..site }
     }
 
     /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()).

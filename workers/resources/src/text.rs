@@ -44,7 +44,7 @@ pub fn shown(value: &Value) -> String {
 }
 
 /// Returns a text, cut to what fits into an error.
-pub(crate) fn cut(text: &str) -> String {
+pub fn cut(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
@@ -57,10 +57,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 /// Returns the candidate that `name` was most likely meant to be, if one is near.
-pub(crate) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))

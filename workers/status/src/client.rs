@@ -30,8 +30,8 @@ use crate::wire::{
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// The longest answer, in bytes: the report of a million workers.
-const MAX_ANSWER: usize = 1 << 30;
+/// The longest answer, in bytes: the report of tens of thousands of workers.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
 /// Asks the agent of a state folder.
 ///
@@ -49,8 +49,6 @@ const MAX_ANSWER: usize = 1 << 30;
 #[derive(Debug, Clone)]
 pub struct Client {
     socket: PathBuf,
-    /// The longest answer that is taken, in bytes.
-    max_answer: usize,
 }
 
 /// A connection, and the task that moves its bytes; dropping it drops the connection.
@@ -69,7 +67,7 @@ impl Client {
         };
         let socket = socket::find(state_dir).map_err(no_agent)?;
         drop(UnixStream::connect(&socket).await.map_err(no_agent)?);
-        Ok(Self { socket, max_answer: MAX_ANSWER })
+        Ok(Self { socket })
     }
 
     /// Asks for the report of the agent, or of one engine or worker.
@@ -162,7 +160,7 @@ impl Client {
         if response.status().is_success() {
             return Ok(Follower::new(response.into_body(), connection));
         }
-        Err(refused(&within(self.collect(response)).await?))
+        Err(refused(&within(collect(response)).await?))
     }
 
     async fn control(
@@ -198,7 +196,7 @@ impl Client {
         let answer = async {
             let (response, _connection) = self.exchange(method, target, body).await?;
             let status = response.status();
-            let text = self.collect(response).await?;
+            let text = collect(response).await?;
             if status.is_success() { parse(&text) } else { Err(refused(&text)) }
         };
         within(answer).await
@@ -229,15 +227,15 @@ impl Client {
             .map_err(|error| ClientError::Broken(error.into()))?;
         Ok((sender.send_request(request).await?, tasks))
     }
+}
 
-    async fn collect(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
-        let body = Limited::new(response.into_body(), self.max_answer).collect().await;
-        let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
-            Ok(_) => ClientError::TooLong { limit: self.max_answer },
-            Err(error) => ClientError::Broken(error),
-        })?;
-        Ok(body.to_bytes())
-    }
+async fn collect(response: Response<Incoming>) -> Result<Bytes, ClientError> {
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
+        Ok(_) => ClientError::TooLong { limit: MAX_ANSWER },
+        Err(error) => ClientError::Broken(error),
+    })?;
+    Ok(body.to_bytes())
 }
 
 /// Says in words why no agent listens with a state folder, where that can be told.
@@ -286,27 +284,33 @@ fn refused(text: &[u8]) -> ClientError {
 mod tests {
     use std::error::Error;
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::io::AsyncWriteExt;
     use tokio::net::UnixListener;
     use tokio::task::JoinSet;
 
-    use super::Client;
+    use super::{Client, MAX_ANSWER};
 
     #[tokio::test]
     async fn an_answer_that_is_too_long_is_told_with_the_bound() -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
-        let client = Client { socket: folder.path().join("socket"), max_answer: 8 };
+        let client = Client { socket: folder.path().join("socket") };
         let listener = UnixListener::bind(&client.socket)?;
-        let mut agent = JoinSet::new();
+        let mut agent: JoinSet<std::io::Result<()>> = JoinSet::new();
         agent.spawn(async move {
             let (mut stream, _) = listener.accept().await?;
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n123456789").await?;
-            stream.read_to_end(&mut Vec::new()).await
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+            // Without an end: the bound alone ends it.
+            loop {
+                stream.write_all(&[b' '; 64 * 1024]).await?;
+            }
         });
 
         let error = client.report(None).await.err().ok_or("it was taken")?;
 
-        assert_eq!(error.to_string(), "the answer of the agent is longer than 8 bytes");
+        let expected = format!(
+            "the answer of the agent is longer than {MAX_ANSWER} bytes; ask for a part of it"
+        );
+        assert_eq!((error.to_string(), MAX_ANSWER), (expected, 16 << 20));
         Ok(())
     }
 }

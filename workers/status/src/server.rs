@@ -3,13 +3,19 @@
 //! Invariants:
 //! 1. Every wait for a client has an end: for its head, its body, and for it to take the answer.
 //! 2. A connection carries one request, so an idle one is one that still owes its head.
-//! 3. There are never more connections than the limit; more wait in the kernel's queue.
+//! 3. There are never more connections than the limit. One more is held, and the rest wait in the
+//!    kernel's queue.
+//! 4. Whoever has not sent a whole request gives way to the one that is held, oldest first. So only
+//!    requests that are being answered can keep others waiting.
 
 mod answer;
 mod follow;
 mod paced;
+mod peer;
 mod route;
+mod unfinished;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -30,6 +36,8 @@ use crate::socket::{self, Files, SocketError};
 use crate::state_dir::StateLock;
 
 use self::paced::Paced;
+use self::peer::Peer;
+use self::unfinished::Unfinished;
 
 /// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -38,7 +46,8 @@ const MAX_HEAD: usize = 16 * 1024;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ControlConfig {
-    /// How many clients are served at once; more wait. Default 64, at least 1.
+    /// How many clients are served at once; more wait. While someone waits, the client that is
+    /// longest without having sent a whole request is dropped. Default 64, at least 1.
     pub max_connections: usize,
     /// How many of them may follow events; more are refused. Default 32.
     pub max_followers: usize,
@@ -139,6 +148,7 @@ struct Served {
     engine: Engine,
     config: ControlConfig,
     followers: Arc<Semaphore>,
+    unfinished: Arc<Unfinished>,
 }
 
 impl Control {
@@ -162,7 +172,8 @@ impl Control {
         config.validate()?;
         let (listener, files) = socket::bind(lock)?;
         let followers = Arc::new(Semaphore::new(config.max_followers));
-        Ok(Self { listener, files, served: Arc::new(Served { engine, config, followers }) })
+        let served = Served { engine, config, followers, unfinished: Arc::default() };
+        Ok(Self { listener, files, served: Arc::new(served) })
     }
 
     /// Returns where the socket is.
@@ -180,25 +191,35 @@ impl fmt::Debug for Control {
 impl Worker for Control {
     async fn run(self, stop: Stop) -> Outcome {
         let Self { listener, files, served } = self;
+        let max_connections = served.config.max_connections;
         let mut connections = JoinSet::new();
+        let mut held = None;
         loop {
+            if connections.len() < max_connections
+                && let Some(stream) = held.take()
+            {
+                connections.spawn(serve(stream, Arc::clone(&served), stop.clone()));
+            }
             tokio::select! {
                 biased;
                 () = stop.wait() => break,
                 Some(ended) = connections.join_next() => note(ended),
-                accepted = listener.accept(), if connections.len() < served.config.max_connections => {
-                    match accepted {
-                        Ok((stream, _)) => {
-                            connections.spawn(serve(stream, Arc::clone(&served), stop.clone()));
+                accepted = listener.accept(), if held.is_none() => match accepted {
+                    Ok((stream, _)) => {
+                        held = Some(stream);
+                        if connections.len() >= max_connections {
+                            // What has arrived of the others' requests is read first.
+                            tokio::task::yield_now().await;
+                            served.unfinished.evict_oldest();
                         }
-                        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                        Err(error) => return Err(error.into()),
                     }
-                }
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    Err(error) => return Err(error.into()),
+                },
             }
         }
         // Nobody connects to what will not answer.
-        drop((listener, files));
+        drop((listener, files, held));
         let drain = async {
             while let Some(ended) = connections.join_next().await {
                 note(ended);
@@ -225,19 +246,22 @@ fn may_ask(peer: u32, own: u32) -> bool {
 }
 
 async fn serve(stream: UnixStream, served: Arc<Served>, stop: Stop) {
-    let peer = stream.peer_cred().map(|peer| peer.uid());
-    let peer = match peer {
-        Ok(peer) if may_ask(peer, geteuid().as_raw()) => peer,
+    let user = stream.peer_cred().map(|peer| peer.uid());
+    let user = match user {
+        Ok(user) if may_ask(user, geteuid().as_raw()) => user,
         refused => {
             tracing::debug!(?refused, "a client of the control socket may not ask");
             return;
         }
     };
     let (read_timeout, write_timeout) = (served.config.read_timeout, served.config.write_timeout);
-    let io = TokioIo::new(Paced::new(stream, write_timeout));
+    let (entry, give_way) = served.unfinished.add();
+    let stream = Arc::new(stream);
+    let io = TokioIo::new(Paced::new(Arc::clone(&stream), write_timeout));
+    let peer = Arc::new(Peer { user, stream, entry });
     let service = service_fn(move |request| {
-        let (served, stop) = (Arc::clone(&served), stop.clone());
-        async move { Ok::<_, std::convert::Infallible>(served.answer(request, peer, stop).await) }
+        let (served, peer, stop) = (Arc::clone(&served), Arc::clone(&peer), stop.clone());
+        async move { Ok::<_, Infallible>(served.answer(request, peer, stop).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -245,8 +269,14 @@ async fn serve(stream: UnixStream, served: Arc<Served>, stop: Stop) {
         .max_buf_size(MAX_HEAD)
         .keep_alive(false)
         .serve_connection(io, service);
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "a client of the control socket was dropped");
+    tokio::select! {
+        biased;
+        () = give_way.wait() => {
+            tracing::debug!("a client without a whole request has given way to another");
+        }
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(%error, "a client of the control socket was dropped");
+        }
     }
 }
 

@@ -3,14 +3,17 @@
 //! The socket is `control.sock` in the state folder. A path that is too long for the address of a
 //! socket gets a short one in the user's runtime folder, and `control.path` says which.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
+use crankcase_workers::{EntryKind, Folder, replace_file};
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -107,8 +110,13 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
     let socket = if is_direct { direct } else { short_path(&folder)? };
     let listener = listen(&socket)?;
     let files = Files { socket, pointer, _lock: Arc::clone(lock) };
-    let text = (!is_direct).then(|| files.socket.as_os_str().as_encoded_bytes());
-    replace(&files.pointer, text).map_err(|source| failed(&files.pointer, source))?;
+    let pointed = if is_direct {
+        remove(&files.pointer)
+    } else {
+        let text = files.socket.as_os_str().as_encoded_bytes();
+        replace_file(&files.pointer, text, 0o600).map_err(io::Error::from)
+    };
+    pointed.map_err(|source| failed(&files.pointer, source))?;
     Ok((listener, files))
 }
 
@@ -119,8 +127,33 @@ pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
     if fits(&direct) {
         return Ok(direct);
     }
-    let text = fs::read_to_string(folder.join(POINTER))?;
-    Ok(PathBuf::from(text))
+    read_pointer(&folder)
+}
+
+/// Reads where the socket of a folder is. What is there may be anyone's work: nothing is followed or
+/// waited for, and no more is read than the address of a socket has.
+fn read_pointer(folder: &Path) -> io::Result<PathBuf> {
+    let wrong = |what: &str| io::Error::other(format!("{POINTER} in it {what}"));
+    let folder = Folder::open(folder)?;
+    if folder.look(POINTER)?.is_some_and(|found| found.kind != EntryKind::File) {
+        return Err(wrong("is not a regular file"));
+    }
+    let (file, found) = folder.open_file(POINTER)?;
+    if !may_point(found.user, folder.look_at_itself()?.user, geteuid().as_raw()) {
+        return Err(wrong("belongs to someone else"));
+    }
+    let mut text = Vec::new();
+    file.take(MAX_PATH as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > MAX_PATH {
+        return Err(wrong("is longer than the address of a socket"));
+    }
+    Ok(PathBuf::from(OsString::from_vec(text)))
+}
+
+/// Returns whether a user may say where the socket of a folder is: whoever owns the folder, whoever
+/// asks, or root.
+fn may_point(owner: u32, of_folder: u32, own: u32) -> bool {
+    [of_folder, own, 0].contains(&owner)
 }
 
 fn fits(path: &Path) -> bool {
@@ -135,7 +168,7 @@ fn failed(path: &Path, source: io::Error) -> SocketError {
 fn short_path(folder: &Path) -> Result<PathBuf, SocketError> {
     let metadata = fs::metadata(folder).map_err(|source| failed(folder, source))?;
     let runtime = runtime_folder();
-    state_dir::own(&runtime).map_err(SocketError::RuntimeFolder)?;
+    state_dir::own(&runtime).map(drop).map_err(SocketError::RuntimeFolder)?;
     let path = runtime.join(format!("{:x}-{:x}.sock", metadata.dev(), metadata.ino()));
     if fits(&path) { Ok(path) } else { Err(SocketError::TooLong { path }) }
 }
@@ -193,14 +226,6 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts a text into a file at once, or removes the file.
-fn replace(path: &Path, text: Option<&[u8]>) -> io::Result<()> {
-    let Some(text) = text else { return remove(path) };
-    let new = path.with_extension("new");
-    fs::write(&new, text)?;
-    fs::rename(&new, path)
-}
-
 #[cfg(test)]
 mod tests {
     use std::error::Error;
@@ -209,7 +234,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    use super::{listen, place};
+    use super::{listen, may_point, place};
+
+    #[test]
+    fn a_stranger_does_not_say_where_a_socket_is() {
+        let (owner, asker, stranger) = (1000, 1001, 1002);
+        for user in [owner, asker, 0] {
+            assert!(may_point(user, owner, asker), "{user}");
+        }
+        assert!(!may_point(stranger, owner, asker) && !may_point(stranger, 0, 0));
+    }
 
     #[tokio::test]
     async fn nobody_can_connect_before_the_socket_has_its_mode() -> Result<(), Box<dyn Error>> {

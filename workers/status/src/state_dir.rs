@@ -14,6 +14,9 @@ use thiserror::Error;
 pub(crate) use folder::own;
 pub use lock::StateLock;
 
+/// The name of the file that holds the process id of the folder's holder.
+const LOCK: &str = "lock";
+
 /// The folder in which an agent keeps what outlives it, and in which its socket is if the path is
 /// short enough for one.
 ///
@@ -112,7 +115,10 @@ impl StateDir {
         &self.path
     }
 
-    /// Makes the folder with mode 0700 if it is not there, and takes its lock.
+    /// Makes the folder with mode 0700 if it is not there, and takes its lock. A folder of ours that
+    /// others can look into gets that mode too, unless it holds other things than the state.
+    ///
+    /// A symlink is followed only where nobody but root and the user could have put it.
     ///
     /// The lock is given back when it is dropped and when the process ends, however it ends. It is on
     /// the folder, and holds also when the files in it are deleted; a folder that is itself deleted
@@ -120,10 +126,9 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// When the folder cannot be made or others could change what is in it, and
+    /// When the folder cannot be made, others could change what is in it or have put it there, and
     /// [`StateError::Held`] when another process holds it.
     pub fn lock(&self) -> Result<StateLock, StateError> {
-        folder::make(&self.path)?;
-        lock::take(self)
+        lock::take(self, &own(&self.path)?)
     }
 }

@@ -1,13 +1,17 @@
 //! What goes over the control socket.
 //!
 //! Each answer is a JSON object with its `version`. Readers take what they do not know for what is
-//! to come: fields and words may be added within a version.
+//! to come: fields and words may be added within a version. The server makes these types from the
+//! engine's own, and the client reads the same ones.
 
+mod from_engine;
 mod report;
+mod state;
 
 use serde::{Deserialize, Serialize};
 
 pub use report::{Detail, EngineReport, InputReport, Subject, WorkerError, WorkerReport};
+pub use state::{EngineState, WorkerState};
 
 /// The version of all answers.
 pub const VERSION: u32 = 1;
@@ -117,7 +121,7 @@ pub struct WhyStep {
     /// The worker's path.
     pub path: String,
     /// What it is doing.
-    pub state: String,
+    pub state: WorkerState,
     /// How many times in a row it has failed.
     pub failures: u32,
     /// Why it is degraded, or its last error, if it does what it does because of that.
@@ -175,7 +179,7 @@ pub struct GraphNode {
     /// The worker's path.
     pub path: String,
     /// What its worker is doing.
-    pub state: String,
+    pub state: WorkerState,
 }
 
 /// One declared input in a graph.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{AttributeError, Config, Kind, Kinds, Parameter, Resource};
+use crankcase_resources::{AttributeError, Config, Kind, Kinds, Resource};
 
 /// Returns the built-in kinds, and `double`, of which all resources are this one.
 pub(crate) fn with_double(resource: impl Resource + 'static) -> Kinds {
@@ -20,10 +20,6 @@ impl Kind for Double {
 
     fn summary(&self) -> &'static str {
         "does as a test says"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn validate(&self, _: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

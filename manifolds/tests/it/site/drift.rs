@@ -310,7 +310,7 @@ async fn a_path_that_becomes_known_is_left_to_the_resource_that_keeps_it() -> Te
     machine.until("page", |text| text == "found").await?;
 
     let expected =
-        machine.text("\"@/page\" is kept by resource \"known\" already, at @/site.yaml:4:3");
+        machine.text("path \"@/page\" is kept by resource \"known\" already, at @/site.yaml:4:3");
     assert_eq!(reason, expected);
     machine.stop().await
 }

@@ -99,6 +99,41 @@ async fn a_wide_tree_that_was_moved_away_is_back_without_a_backoff_and_nothing_i
 }
 
 #[tokio::test]
+async fn a_tree_whose_edges_nobody_has_declared_is_made_and_comes_back_level_by_level() -> TestResult
+{
+    let machine = patient(
+        "resources:\n  leaf: {type: file, config: {path: '@/a/b/leaf', content: x}}\n  b: {type: \
+         file, config: {path: '@/a/b/'}}\n  a: {type: file, config: {path: '@/a/'}}\n",
+    )
+    .await?;
+    machine.running("leaf").await?;
+    let mut events = machine.resources().await?.events();
+
+    fs::rename(machine.path("a"), machine.path("gone"))?;
+    machine.until("a/b/leaf", |text| text == "x").await?;
+
+    machine.stop().await?;
+    assert_eq!(degraded(&mut events), Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_edge_leaves_a_program_running() -> TestResult {
+    let site = "resources:\n  server: {type: process, config: {command: [sh, -c, 'echo started >> \
+                @/starts; exec sleep 1000', '@/conf']}}\n";
+    let machine = patient(site).await?;
+    machine.until("starts", |text| text == "started\n").await?;
+
+    let conf = "  conf: {type: file, config: {path: '@/conf', content: x}}\n";
+    machine.swap(&format!("{site}{conf}")).await?;
+    machine.running("conf").await?;
+    machine.settled().await?;
+
+    assert_eq!(machine.read("starts").as_deref(), Some("started\n"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_watch_ends_a_backoff() -> TestResult {
     let machine =
         patient("resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n")

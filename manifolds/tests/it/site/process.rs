@@ -7,9 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_engine::{Detail, EventKind};
 use crankcase_kinds::builtin;
-use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Config, Kind, Parameter, Resource,
-};
+use crankcase_resources::{AttributeError, BoxError, Check, CheckContext, Config, Kind, Resource};
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
@@ -37,10 +35,6 @@ impl Kind for Counted {
 
     fn summary(&self) -> &'static str {
         "counts checks"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -1,74 +1,69 @@
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crankcase_resources::{AttributeError, Attributes, Config, MAX_GRACE, Parameter};
+use crankcase_resources::{AbsPath, AttributeError, Half, Params, Rules};
+use crankcase_workers::ProcessConfig;
 
-use crate::command::{Place, Shell, absolute, command, place};
+use crate::command::{Command, Grace, Setting};
 
+/// How many characters of a command are in its name, which has at most 255 bytes.
+const MAX_NAME: usize = 60;
 const SHELL: &str = "/bin/sh";
-const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
-const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "command",
-        summary: "the program and its arguments as a list, or a line if shell is set; required",
-    },
-    Parameter { name: "shell", summary: "whether commands and guards are lines for /bin/sh" },
-    Parameter { name: "creates", summary: "a path; if it exists the command need not run" },
-    Parameter { name: "unless", summary: "a command; if it succeeds there is no need to run" },
-    Parameter { name: "onlyif", summary: "a command; only if it succeeds there is a need to run" },
-    Parameter { name: "cwd", summary: "the folder to run in; / by default" },
-    Parameter { name: "env", summary: "variables besides PATH, HOME and LANG" },
-    Parameter { name: "timeout", summary: "how long command or guard may take; 5m by default" },
-    Parameter {
-        name: "grace",
-        summary: "the time between TERM and KILL; 5s by default, 5m at most",
-    },
-];
-
-/// A valid config of the `exec` kind.
-#[derive(Debug)]
+/// The config of the `exec` kind.
+#[derive(Debug, Clone, PartialEq, Params)]
 pub(super) struct ExecConfig {
-    pub(super) command: Vec<String>,
-    pub(super) is_shell: bool,
-    pub(super) creates: Option<PathBuf>,
-    pub(super) unless: Option<Vec<String>>,
-    pub(super) onlyif: Option<Vec<String>>,
-    pub(super) place: Place,
+    /// the program and its arguments as a list, or a line if `shell` is set
+    pub(super) command: Command,
+    /// whether command and guards are lines for /bin/sh
+    #[param(default = false)]
+    pub(super) shell: bool,
+    /// a path; if it exists the command need not run
+    pub(super) creates: Option<AbsPath>,
+    /// a command; if it succeeds there is no need to run
+    pub(super) unless: Option<Command>,
+    /// a command; only if it succeeds there is a need to run
+    pub(super) onlyif: Option<Command>,
+    /// how the command runs
+    #[param(flatten)]
+    pub(super) setting: Setting,
+    /// how long command or guard may take
+    #[param(default = "5m")]
     pub(super) timeout: Duration,
-    pub(super) grace: Duration,
+    /// the time between TERM and KILL, at most 5 minutes
+    #[param(default = "5s")]
+    pub(super) grace: Grace,
+}
+
+/// The state of the `exec` kind.
+#[derive(Debug, Clone, PartialEq, Params)]
+pub(super) struct ExecState {
+    /// whether the command has run, in this `apply` or since the agent's start
+    pub(super) ran: bool,
+    /// its exit code; null before it has run
+    pub(super) exit_code: Option<i32>,
+    /// what it wrote to its standard output, of 128 KiB the first and the last half
+    pub(super) stdout: String,
+    /// what it wrote to its standard error, alike
+    pub(super) stderr: String,
+}
+
+impl Rules for ExecConfig {
+    fn rules(half: &mut ExecConfigHalf, errors: &mut Vec<AttributeError>) {
+        let Half::Given(is_shell) = half.shell else { return };
+        let guards = [("unless", &half.unless), ("onlyif", &half.onlyif)];
+        let guards = guards.map(|(name, guard)| (name, guard.as_given().and_then(Option::as_ref)));
+        for (name, command) in [("command", half.command.as_given())].into_iter().chain(guards) {
+            let amiss = command.and_then(|command| command.amiss(is_shell));
+            errors.extend(amiss.map(|message| AttributeError::new(name, message)));
+        }
+    }
 }
 
 impl ExecConfig {
-    pub(super) fn new(config: &Config) -> Result<Self, Vec<AttributeError>> {
-        let mut attributes = Attributes::new(config, PARAMETERS);
-        let is_shell = attributes.flag("shell").unwrap_or(false);
-        let shell = if is_shell { Shell::On(SHELL) } else { Shell::Off };
-        if attributes.value("command").is_none() {
-            attributes.wrong("command", "is missing".to_owned());
-        }
-        let argv = command(&mut attributes, "command", shell);
-        let unless = command(&mut attributes, "unless", shell);
-        let onlyif = command(&mut attributes, "onlyif", shell);
-        let creates = absolute(&mut attributes, "creates");
-        let place = place(&mut attributes);
-        let timeout = attributes.duration("timeout").unwrap_or(DEFAULT_TIMEOUT);
-        let grace = attributes.duration_up_to("grace", MAX_GRACE).unwrap_or(DEFAULT_GRACE);
-        attributes.finish(argv.map(|command| Self {
-            command,
-            is_shell,
-            creates,
-            unless,
-            onlyif,
-            place,
-            timeout,
-            grace,
-        }))
-    }
-
-    /// Returns the command as it was written.
-    pub(super) fn shown(&self) -> &[String] {
-        if self.is_shell { &self.command[2..] } else { &self.command }
+    /// Returns how a command or a guard is run.
+    pub(super) fn process(&self, command: &Command) -> ProcessConfig {
+        // What a person sees of one that a killed agent has left.
+        let name: String = command.words()[0].chars().take(MAX_NAME).collect();
+        self.setting.process(&format!("exec {name}"), &command.argv(SHELL))
     }
 }

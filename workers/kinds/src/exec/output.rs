@@ -1,8 +1,9 @@
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
-use tokio::net::unix::pipe::Receiver;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How much of each end of an output is kept, in bytes: 64 KiB in all.
 const HALF: usize = 32 * 1024;
@@ -14,32 +15,27 @@ const BUFFER: usize = 64 * 1024;
 
 /// One output of a command: its beginning and its end are kept.
 #[derive(Debug)]
-pub(super) struct Output {
-    pipe: Receiver,
-    is_open: bool,
+pub(super) struct Output<P> {
+    /// None once it has ended.
+    pipe: Option<P>,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
 }
 
-impl Output {
-    pub(super) fn new(pipe: Receiver) -> Self {
-        Self { pipe, is_open: true, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+impl<P: AsyncRead + AsFd + Unpin> Output<P> {
+    pub(super) fn new(pipe: Option<P>) -> Self {
+        Self { pipe, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open
-    }
-
-    /// Waits for something to read, and reads it. Cancel safe.
+    /// Reads until the pipe ends. Cancel safe.
     pub(super) async fn fill(&mut self) -> io::Result<()> {
-        self.pipe.readable().await?;
         let mut buffer = vec![0; BUFFER];
-        match self.pipe.try_read(&mut buffer) {
-            Ok(0) => self.is_open = false,
-            Ok(count) => self.keep(&buffer[..count]),
-            Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-            Err(err) => return Err(err),
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut buffer).await? {
+                0 => self.pipe = None,
+                count => self.keep(&buffer[..count]),
+            }
         }
         Ok(())
     }
@@ -48,8 +44,9 @@ impl Output {
     pub(super) fn drain(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
         for _ in 0..LAST_READS {
+            let Some(pipe) = &self.pipe else { break };
             // Past tokio, which knows of new bytes only after its next look at the pipe.
-            match rustix::io::read(&self.pipe, &mut buffer) {
+            match rustix::io::read(pipe, &mut buffer) {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(count) => self.keep(&buffer[..count]),
                 Err(Errno::INTR) => {}

@@ -1,21 +1,17 @@
+use std::future::pending;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
+use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::BoxError;
-use rustix::process::Signal;
-use serde_json::{Value, json};
-use tokio::net::unix::pipe::pipe;
-use tokio::process::Command;
-use tokio::time::timeout;
+use crankcase_workers::{Ledger, ProcessError, ProcessGroup, StopSignal};
+use tokio::process::{ChildStderr, ChildStdout};
 
-use crate::blocking::blocking;
-use crate::command::environment;
-use crate::exec::config::ExecConfig;
-use crate::exec::group::Group;
+use crate::command::Command;
+use crate::exec::config::{ExecConfig, ExecState};
 use crate::exec::output::Output;
 
 /// A command that has ended by itself.
@@ -30,13 +26,9 @@ pub(super) struct Finished {
 
 impl Finished {
     /// Returns what dependents see.
-    pub(super) fn state(&self) -> Value {
-        json!({
-            "ran": true,
-            "exit_code": self.code,
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-        })
+    pub(super) fn state(&self) -> ExecState {
+        let (stdout, stderr) = (self.stdout.clone(), self.stderr.clone());
+        ExecState { ran: true, exit_code: self.code, stdout, stderr }
     }
 
     /// Says how it ended.
@@ -64,101 +56,89 @@ pub(super) enum RunError {
     Stopped { output: String },
 }
 
+impl RunError {
+    fn new(program: &str, error: ProcessError) -> Self {
+        let source: BoxError = match error {
+            ProcessError::Folder { folder, .. } => return Self::MissingFolder { cwd: folder },
+            ProcessError::Execute { source, .. } => source.into(),
+            error => error.into(),
+        };
+        Self::Start { program: program.to_owned(), source }
+    }
+}
+
 /// Runs a command in a process group of its own, to its end.
 ///
 /// After the timeout, or when `stop` is told, the group gets TERM and, if that does not end it
 /// within the grace, KILL. Processes that a finished command leaves behind run on; what they write
-/// later is lost. Dropping the future kills the group.
+/// later is lost. It is on record while it runs, if there is a ledger. Dropping the future kills the
+/// group.
 pub(super) async fn run(
-    argv: &[String],
+    command: &Command,
     config: &ExecConfig,
-    stop: &Stop,
+    (stop, ledger): (&Stop, Option<&Ledger>),
 ) -> Result<Finished, RunError> {
-    let program = &argv[0];
-    let start = |source| RunError::Start { program: program.clone(), source };
-    let cwd = config.place.cwd.clone().unwrap_or_else(|| Path::new("/").to_owned());
-    require_folder(cwd.clone()).await?;
-    let mut running = Running::start(argv, config, &cwd).map_err(|err| start(Box::new(err)))?;
+    let process = config.process(command);
+    let program = &process.command[0].to_string_lossy().into_owned();
+    let spawned = ProcessGroup::spawn(&process, ledger).await;
+    let mut group = spawned.map_err(|err| RunError::new(program, err))?;
+    let mut outputs = Outputs::of(&mut group);
     let follow = |source| RunError::Follow { program: program.clone(), source };
-    let error = tokio::select! {
+    let limit = tokio::select! {
         biased;
-        status = running.end() => {
-            let status = status.map_err(follow)?;
-            return Ok(running.finished(status));
+        ended = outputs.read_until(group.leader_ended()) => {
+            ended.map_err(follow)?;
+            let status = group.release().await.map_err(follow)?;
+            return Ok(outputs.finished(status));
         }
         () = stop.wait() => None,
         () = tokio::time::sleep(config.timeout) => Some(config.timeout),
     };
-    running.group.signal(Signal::TERM);
     // Whether the leader has ended or not, it is not reaped, so that the group can be killed: it may
     // have left children that do not end.
-    timeout(config.grace, running.follow()).await.ok();
-    running.group.signal(Signal::KILL);
-    // A process that even KILL does not end at once is stuck in the kernel.
-    timeout(config.grace, running.end()).await.ok();
-    let mut output = running.stdout.text();
-    if !output.is_empty() && !output.ends_with('\n') {
-        output.push('\n');
+    let asked = outputs.read_until(group.ask_to_end(StopSignal::Terminate, config.grace.0)).await;
+    let reaped = outputs.read_until(group.reap()).await;
+    if let Err(error) = asked.map(drop).and(reaped.map(drop)) {
+        tracing::warn!(program, %error, "cannot end a command");
     }
-    output.push_str(&running.stderr.text());
-    Err(match error {
+    let output = outputs.text();
+    Err(match limit {
         Some(limit) => RunError::TimedOut { limit, output },
         None => RunError::Stopped { output },
     })
 }
 
-async fn require_folder(cwd: PathBuf) -> Result<(), RunError> {
-    let error = RunError::MissingFolder { cwd: cwd.clone() };
-    let is_folder = blocking(move || Ok::<_, BoxError>(cwd.is_dir())).await;
-    if is_folder.unwrap_or(false) { Ok(()) } else { Err(error) }
+/// What a command has written.
+struct Outputs {
+    stdout: Output<ChildStdout>,
+    stderr: Output<ChildStderr>,
 }
 
-/// A command that runs, and what it has written.
-struct Running {
-    group: Group,
-    stdout: Output,
-    stderr: Output,
-}
-
-impl Running {
-    fn start(argv: &[String], config: &ExecConfig, cwd: &Path) -> io::Result<Self> {
-        let (stdout_writer, stdout) = pipe()?;
-        let (stderr_writer, stderr) = pipe()?;
-        let child = Command::new(&argv[0])
-            .args(&argv[1..])
-            .env_clear()
-            .envs(environment(&config.place.env))
-            .current_dir(cwd)
-            .stdin(Stdio::null())
-            .stdout(stdout_writer.into_blocking_fd()?)
-            .stderr(stderr_writer.into_blocking_fd()?)
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        let group = Group::new(child)?;
-        Ok(Self { group, stdout: Output::new(stdout), stderr: Output::new(stderr) })
+impl Outputs {
+    fn of(group: &mut ProcessGroup) -> Self {
+        let (stdout, stderr) = group.take_output();
+        Self { stdout: Output::new(stdout), stderr: Output::new(stderr) }
     }
 
-    /// Reads until the leader has ended; it stays unreaped. Cancel safe.
-    async fn follow(&mut self) -> io::Result<()> {
-        loop {
-            tokio::select! {
-                biased;
-                ended = self.group.leader_ended() => {
-                    self.stdout.drain()?;
-                    self.stderr.drain()?;
-                    return ended;
-                }
-                filled = self.stdout.fill(), if self.stdout.is_open() => filled?,
-                filled = self.stderr.fill(), if self.stderr.is_open() => filled?,
-            }
-        }
-    }
-
-    /// Reads until the command ends, and reaps it. Cancel safe.
-    async fn end(&mut self) -> io::Result<ExitStatus> {
-        self.follow().await?;
-        self.group.reap().await
+    /// Reads until something has happened, and then what is there. Cancel safe if `happened` is.
+    async fn read_until<T>(
+        &mut self,
+        happened: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let Self { stdout, stderr } = self;
+        let reading = async {
+            tokio::try_join!(stdout.fill(), stderr.fill())?;
+            // What has happened is still to come.
+            pending().await
+        };
+        let happened = tokio::select! {
+            biased;
+            happened = happened => happened?,
+            failed = reading => return failed,
+        };
+        stdout.drain()?;
+        stderr.drain()?;
+        Ok(happened)
     }
 
     fn finished(&self, status: ExitStatus) -> Finished {
@@ -168,5 +148,14 @@ impl Running {
             stdout: self.stdout.text(),
             stderr: self.stderr.text(),
         }
+    }
+
+    /// Returns both outputs, one after the other.
+    fn text(&self) -> String {
+        let mut text = self.stdout.text();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text + &self.stderr.text()
     }
 }

@@ -1,19 +1,14 @@
 //! What the actions of a file or folder do. Each finds the entry anew: it may have moved since the
 //! check.
-use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_resources::ActionContext;
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid};
+use crankcase_workers::{Entries, EntryKind, Folder, Found, Temporary, user_name};
 
 use crate::file::config::FileConfig;
 use crate::file::content::Content;
-use crate::file::error::FileError;
-use crate::file::folder;
-use crate::file::observe::{hold, open, stat};
-use crate::file::temporary::Temporary;
+use crate::file::error::EntryError;
+use crate::file::observe::look;
 
 /// A change of one entry.
 #[derive(Debug, Clone)]
@@ -32,132 +27,110 @@ impl Change {
         &self,
         content: &Content,
         context: &ActionContext,
-    ) -> Result<(), FileError> {
+    ) -> Result<(), EntryError> {
         let path = &self.config.path;
-        let full = path.full();
-        let folder = folder::open(&path.parent)?;
-        let entries = Entries::open(&folder, &path.parent)?;
-        let mut temporary = Temporary::create(&folder, path)?;
-        self.own(temporary.file(), &full)?;
-        content.write(temporary.file(), &full, context.stop())?;
-        self.permit(temporary.file(), &full)?;
-        temporary.file().sync_all().map_err(FileError::io("sync", &full))?;
-        // Last look: what is no file must not be replaced by one.
-        stat(&folder, path)?;
-        temporary.rename(path)?;
-        entries.sync(context);
+        let folder = Folder::open(&path.parent)?;
+        let entries = folder.entries()?;
+        let mut temporary = Temporary::create(&folder, &path.name)?;
+        temporary.set_owners(self.user, self.group)?;
+        content.write(temporary.file(), &path.full(), context.stop())?;
+        temporary.set_mode(self.mode)?;
+        temporary.place()?;
+        sync(&entries, context);
         Ok(())
     }
 
     /// Creates the folder.
-    pub(super) fn create_folder(&self, context: &ActionContext) -> Result<(), FileError> {
+    pub(super) fn create_folder(&self, context: &ActionContext) -> Result<(), EntryError> {
         let path = &self.config.path;
-        let full = path.full();
-        let folder = folder::open(&path.parent)?;
-        let entries = Entries::open(&folder, &path.parent)?;
-        rustix::fs::mkdirat(&folder, &path.name, Mode::RWXU)
-            .map_err(FileError::io("create folder", &full))?;
-        let finished = open(&folder, path).and_then(|(entry, _)| {
-            self.own(&entry, &full)?;
-            self.permit(&entry, &full)
-        });
+        let folder = Folder::open(&path.parent)?;
+        let entries = folder.entries()?;
+        let entry = folder.create_folder(&path.name)?;
+        let finished =
+            entry.set_owners(self.user, self.group).and_then(|()| entry.set_mode(self.mode));
         if finished.is_err() {
             // It is our own and empty; if it cannot be removed, the next check mends it.
-            rustix::fs::unlinkat(&folder, &path.name, AtFlags::REMOVEDIR).ok();
+            folder.remove(&path.name, EntryKind::Folder).ok();
         }
         finished?;
-        entries.sync(context);
+        sync(&entries, context);
         Ok(())
     }
 
     /// Sets mode and owners of what exists.
-    pub(super) fn adjust(&self) -> Result<(), FileError> {
+    pub(super) fn adjust(&self) -> Result<(), EntryError> {
         let path = &self.config.path;
-        let full = path.full();
-        let folder = folder::open(&path.parent)?;
-        let (entry, stat) = hold(&folder, path)?;
-        let parent = rustix::fs::fstat(&folder).map_err(FileError::io("look at", &path.parent))?;
+        let folder = Folder::open(&path.parent)?;
+        let entry = folder.hold(&path.name)?;
+        let found = entry.look()?.require(path.kind(), &path.full())?;
         // A hard link that another has put here may be to a file anywhere.
-        if !path.is_folder && stat.st_nlink > 1 && folder::is_shared(&parent) {
-            return Err(FileError::HardLinked { path: full });
+        if !path.is_folder && found.links > 1 && folder.is_shared() {
+            return Err(EntryError::HardLinked { path: path.full() });
         }
-        // Opened as it is, the entry has a name that leads to it, whoever may read it and whatever
-        // is put in its place.
-        let name = format!("/proc/self/fd/{}", entry.as_raw_fd());
-        let set = |mode| {
-            let mode = Mode::from_raw_mode(mode);
-            rustix::fs::chmod(&name, mode).map_err(FileError::io("set the mode of", &full))
-        };
-        if self.owners(&stat).is_some() {
+        let is_other = |id: Option<u32>, old| id.is_some_and(|id| id != old);
+        if is_other(self.user, found.user) {
+            require_own(&folder, &self.config, &found)?;
+        }
+        if is_other(self.user, found.user) || is_other(self.group, found.group) {
             // Nobody gets more, not even for a moment: neither the new owners by the old mode, nor
             // the old ones by the new.
-            set(stat.st_mode & self.mode)?;
+            entry.set_mode(found.mode & self.mode)?;
         }
-        self.own(&entry, &full)?;
-        set(self.mode)
+        entry.set_owners(self.user, self.group)?;
+        Ok(entry.set_mode(self.mode)?)
     }
 
     /// Removes the file or the empty folder.
-    pub(super) fn remove(&self, context: &ActionContext) -> Result<(), FileError> {
+    pub(super) fn remove(&self, context: &ActionContext) -> Result<(), EntryError> {
         let path = &self.config.path;
-        let folder = folder::open(&path.parent)?;
-        if stat(&folder, path)?.is_none() {
+        let folder = Folder::open(&path.parent)?;
+        if look(&folder, path)?.is_none() {
             return Ok(());
         }
-        let entries = Entries::open(&folder, &path.parent)?;
+        let entries = folder.entries()?;
         // The kernel refuses a folder that has been filled since the check.
-        let flags = if path.is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        rustix::fs::unlinkat(&folder, &path.name, flags)
-            .map_err(FileError::io("remove", &path.full()))?;
-        entries.sync(context);
+        folder.remove(&path.name, path.kind())?;
+        sync(&entries, context);
         Ok(())
     }
 
-    /// Returns the owners that are others than those of an entry, if any are.
-    fn owners(&self, stat: &Stat) -> Option<(Option<Uid>, Option<Gid>)> {
-        let user = self.user.filter(|user| *user != stat.st_uid).map(Uid::from_raw);
-        let group = self.group.filter(|group| *group != stat.st_gid).map(Gid::from_raw);
-        (user.is_some() || group.is_some()).then_some((user, group))
-    }
-
-    /// Sets the owners that are others: not everyone may set those that an entry has already.
-    fn own(&self, entry: impl AsFd, path: &Path) -> Result<(), FileError> {
-        let stat = rustix::fs::fstat(&entry).map_err(FileError::io("look at", path))?;
-        let Some((user, group)) = self.owners(&stat) else { return Ok(()) };
-        rustix::fs::chownat(entry, "", user, group, AtFlags::EMPTY_PATH)
-            .map_err(FileError::io("set the owner of", path))
-    }
-
-    /// Comes after [`own`](Self::own), which clears the set-user-ID bit.
-    fn permit(&self, entry: impl AsFd, path: &Path) -> Result<(), FileError> {
-        rustix::fs::fchmod(entry, Mode::from_raw_mode(self.mode))
-            .map_err(FileError::io("set the mode of", path))
+    /// Removes the temporary file that a killed agent has left.
+    pub(super) fn clean(&self, context: &ActionContext) -> Result<(), EntryError> {
+        let path = &self.config.path;
+        let folder = Folder::open(&path.parent)?;
+        let Some(name) = folder.leftover(&path.name, self.user)? else { return Ok(()) };
+        let entries = folder.entries()?;
+        folder.remove_leftover(name)?;
+        sync(&entries, context);
+        Ok(())
     }
 }
 
-/// The entries of a folder, a change of which is to last.
-///
-/// It is opened before the change: a folder that may not be read cannot be synced, and who found that
-/// out later would have changed something and failed.
-struct Entries {
-    folder: File,
-    path: PathBuf,
+/// Returns whether a file was made by somebody else where others can write, so that its maker may
+/// still have it open: to give it another owner would hand that maker a way into the new owner's file.
+pub(super) fn is_foreign(folder: &Folder, config: &FileConfig, found: &Found) -> bool {
+    !config.path.is_folder && !found.is_ours() && folder.is_shared()
 }
 
-impl Entries {
-    fn open(folder: &OwnedFd, path: &Path) -> Result<Self, FileError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let readable = rustix::fs::openat(folder, ".", flags, Mode::empty())
-            .map_err(FileError::io("open for syncing", path))?;
-        Ok(Self { folder: File::from(readable), path: path.to_owned() })
+/// Refuses to give the file of somebody else to another owner.
+pub(super) fn require_own(
+    folder: &Folder,
+    config: &FileConfig,
+    found: &Found,
+) -> Result<(), EntryError> {
+    if !is_foreign(folder, config, found) {
+        return Ok(());
     }
+    let (path, user) = (config.path.full(), user_name(found.user));
+    Err(EntryError::ForeignFile { path, user })
+}
 
-    /// Makes the change last. It is there whether that succeeds or not, and who is notified of it
-    /// must hear of it: so a failure is said and fails nothing.
-    fn sync(&self, context: &ActionContext) {
-        if let Err(error) = self.folder.sync_all() {
-            let path = &self.path;
-            context.log(&format!("cannot sync {path:?}, so a crash may undo the change: {error}"));
-        }
+/// Makes the change last. It is there whether that succeeds or not, and who is notified of it must
+/// hear of it: so a failure is said and fails nothing.
+fn sync(entries: &Entries, context: &ActionContext) {
+    if let Err(error) = entries.sync() {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        let cause = cause.unwrap_or_default();
+        context.log(&format!("{error}, so a crash may undo the change: {cause}"));
     }
 }

@@ -1,36 +1,63 @@
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use crankcase_resources::{
-    AttributeError, Attributes, Config, FileRead, Files, KnownConfig, Parameter, shown,
+    AttributeError, Choice, Claim, Claimed, Field, FileRead, KnownConfig, Mode, PATH, Params,
+    Rules, Type, Wrong, shown,
 };
+use crankcase_workers::EntryPath;
 use serde_json::Value;
 
 use crate::file::content::ContentFrom;
 
-/// The longest path and the longest name in it, in bytes.
-const PATH_LIMIT: usize = 4095;
-const NAME_LIMIT: usize = 255;
-
-pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter { name: "path", summary: "absolute; one that ends in / is a folder; required" },
-    Parameter { name: "content", summary: "the file's text" },
-    Parameter { name: "source", summary: "a file to copy, relative to the manifest" },
-    Parameter { name: "template", summary: "a file to render, relative to the manifest" },
-    Parameter { name: "mode", summary: "the permissions in octal and quoted, such as \"0644\"" },
-    Parameter { name: "owner", summary: "the name or number of the owning user" },
-    Parameter { name: "group", summary: "the name or number of the owning group" },
-    Parameter { name: "state", summary: "exists or absent; exists by default" },
-];
-
-/// A valid config of the `file` kind.
-#[derive(Debug)]
+/// The config of the `file` kind.
+#[derive(Debug, Clone, PartialEq, Params)]
 pub(super) struct FileConfig {
+    /// where it is; a path that ends in / is a folder
     pub(super) path: EntryPath,
-    pub(super) exists: bool,
-    pub(super) content: Option<ContentFrom>,
-    pub(super) mode: Option<u32>,
+    /// the file's text
+    content: Option<String>,
+    /// a file to copy, relative to the manifest
+    source: Option<String>,
+    /// a file to render, relative to the manifest
+    template: Option<String>,
+    /// the permissions in octal and quoted, such as "0644"; left as they are if not given, and of a
+    /// new file 0644, of a new folder 0755
+    pub(super) mode: Option<Mode>,
+    /// the name or number of the owning user; left as it is if not given
     pub(super) owner: Option<Principal>,
+    /// the name or number of the owning group; left as it is if not given
     pub(super) group: Option<Principal>,
+    /// whether it is to be there
+    #[param(default = "exists")]
+    pub(super) state: Presence,
+}
+
+/// The state of the `file` kind.
+#[derive(Debug, Clone, PartialEq, Params)]
+pub(super) struct FileState {
+    /// where it is; a folder ends in /
+    #[param(declared)]
+    path: EntryPath,
+    /// whether it is there
+    state: Presence,
+    /// the permissions in octal, if it is there
+    mode: Option<Mode>,
+    /// the name of the owning user, or its number if it has none
+    owner: Option<String>,
+    /// the name of the owning group, or its number if it has none
+    group: Option<String>,
+    /// the size of a file
+    #[param(unit = "bytes")]
+    size: Option<u64>,
+    /// the SHA-256 of a file's content, in hexadecimal; null if it may not be read
+    sha256: Option<String>,
+}
+
+/// Whether something is to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Choice)]
+pub(super) enum Presence {
+    Exists,
+    Absent,
 }
 
 /// A user or group as it was declared.
@@ -40,143 +67,104 @@ pub(super) enum Principal {
     Name(String),
 }
 
-/// An absolute path without links to itself or its parent, split at its last name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EntryPath {
-    /// The folder that holds the entry.
-    pub(super) parent: PathBuf,
-    /// The entry's name in it.
-    pub(super) name: String,
-    pub(super) is_folder: bool,
+impl Field for Principal {
+    fn ty() -> Type {
+        Type::Either { of: vec![Type::Text, Type::Int { min: 0, max: i64::from(u32::MAX) - 1 }] }
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let id = |id: u64| u32::try_from(id).ok().filter(|id| *id != u32::MAX).map(Principal::Id);
+        let principal = match value {
+            Value::Number(number) => number.as_u64().and_then(id),
+            Value::String(text) if !text.is_empty() && !text.contains('\0') => {
+                match text.parse::<u64>() {
+                    Ok(number) => id(number),
+                    Err(_) => Some(Self::Name(text.clone())),
+                }
+            }
+            _ => None,
+        };
+        let wrong = || format!("{} is neither a name nor an id", shown(value)).into();
+        principal.ok_or_else(wrong)
+    }
+
+    fn give(&self) -> Value {
+        match self {
+            Self::Id(id) => (*id).into(),
+            Self::Name(name) => name.give(),
+        }
+    }
 }
 
-impl EntryPath {
-    fn parse(text: &str) -> Result<Self, String> {
-        if !text.starts_with('/') {
-            return Err(format!("{text:?} is not absolute; begin it with /"));
+impl Rules for FileConfig {
+    fn rules(half: &mut FileConfigHalf, errors: &mut Vec<AttributeError>) {
+        let contents =
+            [("content", &half.content), ("source", &half.source), ("template", &half.template)];
+        let given = contents.map(|(name, half)| half.as_given()?.as_ref().map(|_| name));
+        let given: Vec<&str> = given.into_iter().flatten().collect();
+        if let [_, second, ..] = given[..] {
+            let message = format!("only one of {} can be given", given.join(", "));
+            errors.push(AttributeError::new(second, message));
         }
-        if text.contains('\0') {
-            return Err(format!("{text:?} contains a NUL character"));
+        let is_folder = half.path.as_given().is_some_and(|path| path.is_folder);
+        if let Some(first) = given.first().filter(|_| is_folder) {
+            let message = "a folder has none; take the / from the end of the path for a file";
+            errors.push(AttributeError::new(first, message.to_owned()));
         }
-        if text.len() > PATH_LIMIT || text.split('/').any(|name| name.len() > NAME_LIMIT) {
-            return Err(format!(
-                "it is too long: a path has at most {PATH_LIMIT} bytes, a name {NAME_LIMIT}"
-            ));
-        }
-        let is_dotted = Path::new(text).components().any(|part| part == Component::ParentDir);
-        if is_dotted || text.split('/').any(|name| name == ".") {
-            return Err(format!("{text:?} contains . or ..; write the path without"));
-        }
-        let mut names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
-        let name = names.pop().ok_or("the root folder is always there; name one in it")?.to_owned();
-        let parent = PathBuf::from(format!("/{}", names.join("/")));
-        Ok(Self { parent, name, is_folder: text.ends_with('/') })
-    }
-
-    /// Returns the path without a slash at its end.
-    pub(super) fn full(&self) -> PathBuf {
-        self.parent.join(&self.name)
-    }
-
-    /// Returns the path as a manifest writes it: a folder ends in a slash.
-    pub(super) fn declared(&self) -> String {
-        let slash = if self.is_folder { "/" } else { "" };
-        format!("{}{slash}", self.full().display())
     }
 }
 
 impl FileConfig {
-    pub(super) fn new(config: &Config) -> Result<Self, Vec<AttributeError>> {
-        let mut attributes = Attributes::new(config, PARAMETERS);
-        let path = path(&mut attributes);
-        let content = content(&mut attributes);
-        let (mode, owner, group) = (
-            mode(&mut attributes),
-            principal(&mut attributes, "owner"),
-            principal(&mut attributes, "group"),
-        );
-        let state = attributes.choice("state", &["exists", "absent"]).unwrap_or("exists");
-        if let (Some(path), Some((attribute, _))) = (&path, &content)
-            && path.is_folder
-        {
-            let message = "a folder has none; take the / from the end of the path for a file";
-            attributes.wrong(attribute, message.to_owned());
-        }
-        let content = content.map(|(_, content)| content);
-        let exists = state == "exists";
-        attributes.finish(path.map(|path| Self { path, exists, content, mode, owner, group }))
+    /// Returns where the content comes from, if one is declared.
+    pub(super) fn content(&self) -> Option<ContentFrom> {
+        let Self { content, source, template, .. } = self;
+        let text = content.clone().map(ContentFrom::Text);
+        let source = source.as_ref().map(|path| ContentFrom::Source(path.into()));
+        let template = template.as_ref().map(|path| ContentFrom::Template(path.into()));
+        text.or(source).or(template)
     }
 }
 
-/// Returns the path that a config keeps, and the file that its content is read from.
-pub(super) fn files(known: &KnownConfig<'_>) -> Files {
-    let mut files = Files::none();
-    files.keeps = known.text("path").and_then(|path| EntryPath::parse(path).ok()).map(|p| p.full());
-    files.may_make_any = !known.is_known("path");
+/// Returns what a config keeps, needs and reads.
+pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
+    let mut claimed = Claimed::default();
+    claimed.is_open = ["path", "state", "content", "source", "template"]
+        .iter()
+        .any(|attribute| !known.is_known(attribute));
+    claimed.may_make_any = !known.is_known("path");
+    claimed.renders_any = !known.is_known("template") || known.text("template").is_some();
+    if let Some(path) = known.text("path").and_then(|path| EntryPath::parse(path).ok()) {
+        claimed.claims = path_claims(known, &path);
+    }
+    for (attribute, space) in [("owner", "user"), ("group", "group")] {
+        let name = known.text(attribute).filter(|name| name.parse::<u64>().is_err());
+        claimed.claims.extend(name.map(|name| Claim::needs(space, name)));
+    }
     // The content of what is not to exist is not read.
     if !known.is_known("state") || known.text("state") == Some("absent") {
-        return files;
+        return claimed;
     }
     for (attribute, is_template) in [("source", false), ("template", true)] {
         let read = known.text(attribute).map(PathBuf::from);
-        files.reads.extend(read.map(|path| FileRead { attribute, path, is_template }));
+        claimed.reads.extend(read.map(|path| FileRead { attribute, path, is_template }));
     }
-    files
+    claimed
 }
 
-fn path(attributes: &mut Attributes<'_>) -> Option<EntryPath> {
-    let path = EntryPath::parse(attributes.required_text("path")?);
-    path.map_err(|message| attributes.wrong("path", message)).ok()
-}
-
-fn content(attributes: &mut Attributes<'_>) -> Option<(&'static str, ContentFrom)> {
-    let content = attributes.text("content").map(|text| ContentFrom::Text(text.to_owned()));
-    let source = attributes.text("source").map(|path| ContentFrom::Source(path.into()));
-    let template = attributes.text("template").map(|path| ContentFrom::Template(path.into()));
-    let given = [("content", content), ("source", source), ("template", template)];
-    let mut given: Vec<_> =
-        given.into_iter().filter_map(|(name, content)| Some((name, content?))).collect();
-    if given.len() > 1 {
-        let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
-        let message = format!("only one of {} can be given", names.join(", "));
-        attributes.wrong(given[1].0, message);
-    }
-    given.drain(..).next()
-}
-
-fn mode(attributes: &mut Attributes<'_>) -> Option<u32> {
-    let value = attributes.value("mode")?;
-    if let Value::Number(number) = value {
-        let message = format!("{number} is a number; quote it and write it in octal, as \"0644\"");
-        attributes.wrong("mode", message);
-        return None;
-    }
-    let mode = value.as_str().filter(|text| {
-        (3..=4).contains(&text.len()) && text.bytes().all(|byte| (b'0'..=b'7').contains(&byte))
-    });
-    let mode = mode.and_then(|text| u32::from_str_radix(text, 8).ok());
-    if mode.is_none() {
-        let message = format!("{} is not a mode; write three or four octal digits", shown(value));
-        attributes.wrong("mode", message);
-    }
-    mode
-}
-
-fn principal(attributes: &mut Attributes<'_>, name: &str) -> Option<Principal> {
-    let value = attributes.value(name)?;
-    let id = |id: u64| u32::try_from(id).ok().filter(|id| *id != u32::MAX).map(Principal::Id);
-    let principal = match value {
-        Value::Number(number) => number.as_u64().and_then(id),
-        Value::String(text) if !text.is_empty() && !text.contains('\0') => {
-            match text.parse::<u64>() {
-                Ok(number) => id(number),
-                Err(_) => Some(Principal::Name(text.clone())),
-            }
+/// Returns the claims on the path. Of a file without a content, no more is kept than its attributes:
+/// it comes after others that make it.
+fn path_claims(known: &KnownConfig<'_>, path: &EntryPath) -> Vec<Claim> {
+    let full = path.full().to_string_lossy().into_owned();
+    let parent = path.parent.to_string_lossy().into_owned();
+    let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
+    let is_given = |attribute: &&str| !known.is_known(attribute) || known.text(attribute).is_some();
+    let has_content = ["content", "source", "template"].iter().any(is_given);
+    let kept = match known.text("state") {
+        Some("absent") => vec![Claim::removes(PATH, full)],
+        _ if path.is_folder || has_content => vec![Claim::keeps(PATH, full)],
+        _ => {
+            vec![Claim::keeps(PATH, full.clone()).part("the attributes"), Claim::needs(PATH, full)]
         }
-        _ => None,
     };
-    if principal.is_none() {
-        attributes.wrong(name, format!("{} is neither a name nor an id", shown(value)));
-    }
-    principal
+    kept.into_iter().chain(parent).collect()
 }

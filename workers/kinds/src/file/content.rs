@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_resources::CheckContext;
-use crankcase_workers::{OpenRegularError, open_regular};
+use crankcase_workers::{FileError, open_file, read_file};
 use sha2::{Digest as _, Sha256};
 
-use crate::file::error::FileError;
+use crate::file::error::EntryError;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -20,7 +20,7 @@ const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
 const PIECE: usize = 64 * 1024;
 
 /// How much of a file is kept to show a difference line by line, in bytes.
-pub(super) const KEPT: usize = 64 * 1024;
+pub(super) const KEPT: u64 = 64 * 1024;
 
 /// Where a file's content comes from.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl ContentFrom {
     }
 
     /// Makes the content.
-    pub(super) fn load(&self, context: &CheckContext) -> Result<Content, FileError> {
+    pub(super) fn load(&self, context: &CheckContext) -> Result<Content, EntryError> {
         match self {
             Self::Text(text) => Ok(Content::from(text.as_str())),
             Self::Source(path) => Content::at(context.folder.join(path), &context.stop),
@@ -49,27 +49,25 @@ impl ContentFrom {
                 let text = read_template(&path)?;
                 let aliases = context.scope.unknown_in(&text);
                 if !aliases.is_empty() {
-                    return Err(FileError::Unknown { aliases });
+                    return Err(EntryError::Unknown { aliases });
                 }
                 let rendered = context
                     .scope
                     .render_text(&path, &text)
-                    .map_err(|source| FileError::Render { path, source })?;
+                    .map_err(|source| EntryError::Render { path, source })?;
                 Ok(Content::from(rendered.as_str()))
             }
         }
     }
 }
 
-fn read_template(path: &Path) -> Result<String, FileError> {
-    let file = open(path)?;
-    let mut bytes = Vec::new();
-    file.take(TEMPLATE_LIMIT + 1).read_to_end(&mut bytes).map_err(FileError::io("read", path))?;
-    if bytes.len() as u64 > TEMPLATE_LIMIT {
-        return Err(FileError::TooLarge { path: path.to_owned(), limit: TEMPLATE_LIMIT });
-    }
+fn read_template(path: &Path) -> Result<String, EntryError> {
+    let bytes = read_file(path, TEMPLATE_LIMIT).map_err(|error| match error {
+        FileError::TooLarge { path, limit } => EntryError::LargeTemplate { path, limit },
+        other => other.into(),
+    })?;
     let text = String::from_utf8(bytes);
-    let mut text = text.map_err(|_| FileError::NotText { path: path.to_owned() })?;
+    let mut text = text.map_err(|_| EntryError::NotText { path: path.to_owned() })?;
     if text.starts_with(BYTE_ORDER_MARK) {
         // It says how the template is written, and is no part of it; so it is at load.
         text.remove(0);
@@ -77,34 +75,22 @@ fn read_template(path: &Path) -> Result<String, FileError> {
     Ok(text)
 }
 
-/// Opens a file beside the manifest.
-fn open(path: &Path) -> Result<File, FileError> {
-    match open_regular(path) {
-        Ok((file, _)) => Ok(file),
-        Err(OpenRegularError::Other(kind)) => {
-            let found = if kind.is_dir() { "a folder" } else { "something else" };
-            Err(FileError::WrongType { path: path.to_owned(), found, wanted: "a file" })
-        }
-        Err(OpenRegularError::Refused(err)) => Err(FileError::io("read", path)(err)),
-    }
-}
-
 /// Reads a file piece by piece to its end, however large it is, or until the run is to end.
 fn pieces(
-    mut file: File,
+    mut file: impl Read,
     (path, stop): (&Path, &Stop),
-    mut each: impl FnMut(&[u8]) -> Result<(), FileError>,
-) -> Result<(), FileError> {
+    mut each: impl FnMut(&[u8]) -> Result<(), EntryError>,
+) -> Result<(), EntryError> {
     let mut buffer = vec![0; PIECE];
     loop {
         if stop.is_stopped() {
-            return Err(FileError::Stopped);
+            return Err(EntryError::Stopped);
         }
         match file.read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(count) => each(&buffer[..count])?,
             Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
-            Err(err) => return Err(FileError::io("read", path)(err)),
+            Err(err) => return Err(EntryError::io("read", path)(err)),
         }
     }
 }
@@ -127,24 +113,30 @@ impl From<&str> for Content {
         let digest = Digest {
             size: text.len() as u64,
             sha256: Sha256::digest(text).into(),
-            kept: (text.len() <= KEPT).then(|| text.as_bytes().into()),
+            kept: (text.len() as u64 <= KEPT).then(|| text.as_bytes().into()),
         };
         Self { digest, bytes: Bytes::Here(text.as_bytes().into()) }
     }
 }
 
 impl Content {
-    fn at(path: PathBuf, stop: &Stop) -> Result<Self, FileError> {
-        let digest = Digest::read(open(&path)?, &path, stop)?;
+    fn at(path: PathBuf, stop: &Stop) -> Result<Self, EntryError> {
+        let (file, _) = open_file(&path)?;
+        let digest = Digest::new(file, (&path, stop))?;
         Ok(Self { digest, bytes: Bytes::At(path) })
     }
 
     /// Writes the bytes to `file`; an error names `path`, which the file is for.
-    pub(super) fn write(&self, file: &mut File, path: &Path, stop: &Stop) -> Result<(), FileError> {
-        let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(FileError::io("write", path));
+    pub(super) fn write(
+        &self,
+        file: &mut File,
+        path: &Path,
+        stop: &Stop,
+    ) -> Result<(), EntryError> {
+        let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(EntryError::io("write", path));
         match &self.bytes {
             Bytes::Here(bytes) => write(bytes),
-            Bytes::At(source) => pieces(open(source)?, (source, stop), write),
+            Bytes::At(source) => pieces(open_file(source)?.0, (source, stop), write),
         }
     }
 }
@@ -159,19 +151,28 @@ pub(super) struct Digest {
 }
 
 impl Digest {
-    /// Reads a file, which errors call `path`, to its end.
-    pub(super) fn read(file: File, path: &Path, stop: &Stop) -> Result<Self, FileError> {
+    /// Reads a file, which errors call `path`, to its end; `None` if that is beyond `limit` bytes.
+    pub(super) fn read(
+        file: File,
+        limit: u64,
+        (path, stop): (&Path, &Stop),
+    ) -> Result<Option<Self>, EntryError> {
+        let digest = Self::new(file.take(limit.saturating_add(1)), (path, stop))?;
+        Ok((digest.size <= limit).then_some(digest))
+    }
+
+    fn new(file: impl Read, (path, stop): (&Path, &Stop)) -> Result<Self, EntryError> {
         let (mut size, mut hasher) = (0, Sha256::new());
         let mut kept = Vec::new();
         pieces(file, (path, stop), |bytes| {
             size += bytes.len() as u64;
             hasher.update(bytes);
-            if size <= KEPT as u64 {
+            if size <= KEPT {
                 kept.extend_from_slice(bytes);
             }
             Ok(())
         })?;
-        let kept = (size <= KEPT as u64).then(|| kept.into());
+        let kept = (size <= KEPT).then(|| kept.into());
         Ok(Self { size, sha256: hasher.finalize().into(), kept })
     }
 
@@ -182,13 +183,17 @@ impl Digest {
 
     /// Returns the digest in hexadecimal.
     pub(super) fn hex(&self) -> String {
-        self.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+        base16ct::lower::encode_string(&self.sha256)
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = if self.size == 1 { "byte" } else { "bytes" };
-        write!(f, "{} {unit}, sha256 {}", self.size, &self.hex()[..12])
+        write!(f, "{}, sha256 {}", in_bytes(self.size), &self.hex()[..12])
     }
+}
+
+/// Says a size.
+pub(super) fn in_bytes(size: u64) -> String {
+    format!("{size} {}", if size == 1 { "byte" } else { "bytes" })
 }

@@ -1,7 +1,9 @@
 use crankcase_resources::{Difference, printable};
+use serde_json::Value;
 use similar::TextDiff;
 
-use crate::file::content::Digest;
+use crate::file::content::{Digest, in_bytes};
+use crate::file::observe::{Observable, Observed};
 
 /// How long a diff may be, in bytes; the rest is counted.
 const DIFF_LIMIT: usize = 16 * 1024;
@@ -9,23 +11,27 @@ const DIFF_LIMIT: usize = 16 * 1024;
 /// How many lines each side may have to be compared line by line.
 const LINE_LIMIT: usize = 2_000;
 
-/// Returns the change of a content: line by line if both are short texts, else by digest alone.
-pub(super) fn content(old: Option<&Digest>, new: &Digest) -> Difference {
-    let old_value = old.map(ToString::to_string).into();
+/// Returns the content that a new file gets.
+pub(super) fn created(new: &Digest) -> Difference {
+    difference(Value::Null, Some(""), new)
+}
+
+/// Returns the change of a content: line by line if both are short texts, else by digest alone, or
+/// by size where that says enough.
+pub(super) fn changed(old: &Observed, new: &Digest) -> Difference {
+    match &old.content {
+        Observable::Read(old) => difference(old.to_string().into(), text(old), new),
+        Observable::Unread => difference(in_bytes(old.found.size).into(), None, new),
+        Observable::Denied(_) => difference("cannot be read".into(), None, new),
+    }
+}
+
+fn difference(old_value: Value, old_text: Option<&str>, new: &Digest) -> Difference {
     let difference = Difference::new("content", old_value, new.to_string().into());
-    let old_text = match old {
-        Some(old) => text(old),
-        None => Some(""),
-    };
     match (old_text, text(new)) {
         (Some(old), Some(new)) => difference.with_text(unified(old, new)),
         _ => difference,
     }
-}
-
-/// Returns the change of a content that may not be read.
-pub(super) fn unreadable(new: &Digest) -> Difference {
-    Difference::new("content", "cannot be read".into(), new.to_string().into())
 }
 
 fn text(digest: &Digest) -> Option<&str> {

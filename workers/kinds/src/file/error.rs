@@ -2,23 +2,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crankcase_resources::RenderError;
+use crankcase_workers::FileError;
 
-/// Why a file or folder cannot be looked at or changed.
+/// Why a file or folder cannot be kept as declared.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FileError {
+pub(super) enum EntryError {
     #[error("folder {folder:?} does not exist; a resource that this one depends on must make it")]
     MissingFolder { folder: PathBuf },
-    #[error("{path:?} is not a folder")]
-    NotAFolder { path: PathBuf },
-    #[error(
-        "{path:?} is a symlink where others than the agent's user can write; \
-         name the folder that it leads to"
-    )]
-    ForeignLink { path: PathBuf },
-    #[error("{path:?} is one of too many symlinks")]
-    TooManyLinks { path: PathBuf },
-    #[error("{path:?} is {found} and not {wanted}; it is left as it is")]
-    WrongType { path: PathBuf, found: &'static str, wanted: &'static str },
     #[error("folder {path:?} is not empty, it holds {entries}; only an empty folder is removed")]
     NotEmpty { path: PathBuf, entries: String },
     #[error(
@@ -26,12 +16,16 @@ pub(super) enum FileError {
          its mode and owner are left as they are"
     )]
     HardLinked { path: PathBuf },
-    #[error("another process is just writing {path:?}")]
-    Busy { path: PathBuf },
+    #[error(
+        "{path:?} was made by user {user} where others than the agent's user can write, and may \
+         still be open to that user; it is not given to another owner. Declare its content, and it \
+         is written anew, or remove it"
+    )]
+    ForeignFile { path: PathBuf, user: String },
     #[error("there is no {what} \"{name}\"")]
     NoPrincipal { what: &'static str, name: String },
     #[error("{path:?} is larger than the {limit} bytes that a template may have")]
-    TooLarge { path: PathBuf, limit: u64 },
+    LargeTemplate { path: PathBuf, limit: u64 },
     #[error("{path:?} is not UTF-8 text, as a template must be")]
     NotText { path: PathBuf },
     #[error("the states of {} are not known", aliases.join(", "))]
@@ -40,21 +34,23 @@ pub(super) enum FileError {
     Stopped,
     #[error("cannot render {path:?}")]
     Render { path: PathBuf, source: RenderError },
-    #[error("cannot {doing} {path:?}")]
-    Io { doing: &'static str, path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    File(FileError),
 }
 
-impl FileError {
-    /// Returns whether the system has refused this to the agent's user.
-    pub(super) fn is_denied(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
-    }
-
+impl EntryError {
     /// Returns a function that makes an error of the system's.
-    pub(super) fn io<E: Into<io::Error>>(
-        doing: &'static str,
-        path: &Path,
-    ) -> impl FnOnce(E) -> Self {
-        move |source| Self::Io { doing, path: path.to_owned(), source: source.into() }
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let error = FileError::io(doing, path);
+        move |source| Self::File(error(source))
+    }
+}
+
+impl From<FileError> for EntryError {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::MissingFolder { path } => Self::MissingFolder { folder: path },
+            other => Self::File(other),
+        }
     }
 }

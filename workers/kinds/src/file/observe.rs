@@ -1,126 +1,121 @@
-use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::ffi::OsStr;
 
 use crankcase_engine::Stop;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use crankcase_resources::CheckContext;
+use crankcase_workers::{EntryPath, FileError, Folder, Found, group_name, user_name};
 use serde_json::{Value, json};
 
-use crate::file::config::EntryPath;
-use crate::file::content::Digest;
-use crate::file::error::FileError;
-use crate::file::owner::{group_name, user_name};
+use crate::file::content::{Digest, KEPT};
+use crate::file::error::EntryError;
 
 /// How many entries of a folder an error names.
 const NAMED: usize = 3;
 
+/// Which of the costly attributes a look is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wants {
+    /// The size of the declared content in bytes, if one is declared.
+    content: Option<u64>,
+    size: bool,
+    sha256: bool,
+}
+
+impl Wants {
+    /// Returns what is needed to compare with a content and to tell dependents what they ask for.
+    pub(super) fn new(content: Option<&Digest>, context: &CheckContext) -> Self {
+        let content = content.map(|digest| digest.size);
+        Self { content, size: context.wants("size"), sha256: context.wants("sha256") }
+    }
+
+    /// Returns how many bytes of a file are worth reading to its end; `None` for none.
+    fn limit(self, size: u64) -> Option<u64> {
+        match self.content {
+            // A file of another size is another one, whatever is in it: it is read to show the
+            // difference, if that can be shown at all. Some that the kernel makes up say that they
+            // are empty.
+            Some(content) if content != size => (size <= KEPT).then_some(KEPT),
+            Some(content) => Some(content.max(KEPT)),
+            None => self.sha256.then_some(u64::MAX),
+        }
+    }
+}
+
 /// A file or folder as it is.
 #[derive(Debug)]
 pub(super) struct Observed {
-    pub(super) mode: u32,
-    pub(super) user: u32,
-    pub(super) group: u32,
-    /// The size in bytes.
-    size: u64,
-    /// The content, or why it may not be read; a folder has none.
-    pub(super) digest: Option<Result<Digest, FileError>>,
+    pub(super) found: Found,
+    pub(super) content: Observable,
+    wants: Wants,
 }
 
-/// Returns the entry's metadata, or `None` if it does not exist.
+/// What is known of a file's content.
+#[derive(Debug)]
+pub(super) enum Observable {
+    /// It was not read, for nobody has to know, or its size says enough; a folder has none.
+    Unread,
+    /// It may not be read.
+    Denied(FileError),
+    Read(Digest),
+}
+
+/// Returns what stands there, or `None` if nothing does.
 ///
 /// Anything else than a file, or a folder where one is declared, is an error.
-pub(super) fn stat(folder: &OwnedFd, path: &EntryPath) -> Result<Option<Stat>, FileError> {
-    let full = path.full();
-    let stat = match rustix::fs::statat(folder, &path.name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(err) => return Err(FileError::io("look at", &full)(err)),
-    };
-    let wanted = if path.is_folder { FileType::Directory } else { FileType::RegularFile };
-    let found = FileType::from_raw_mode(stat.st_mode);
-    if found != wanted {
-        return Err(FileError::WrongType { path: full, found: noun(found), wanted: noun(wanted) });
-    }
-    Ok(Some(stat))
-}
-
-fn noun(kind: FileType) -> &'static str {
-    match kind {
-        FileType::RegularFile => "a file",
-        FileType::Directory => "a folder",
-        FileType::Symlink => "a symlink",
-        FileType::Fifo => "a FIFO",
-        FileType::Socket => "a socket",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        FileType::Unknown => "something unknown",
-    }
-}
-
-/// Opens the entry itself for reading; a symlink that has taken its place is an error.
-pub(super) fn open(folder: &OwnedFd, path: &EntryPath) -> Result<(OwnedFd, Stat), FileError> {
-    open_as(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, folder, path)
-}
-
-/// As [`open`], but not for reading, so that it may be one that nobody may read.
-pub(super) fn hold(folder: &OwnedFd, path: &EntryPath) -> Result<(OwnedFd, Stat), FileError> {
-    open_as(OFlags::PATH, folder, path)
-}
-
-fn open_as(
-    flags: OFlags,
-    folder: &OwnedFd,
-    path: &EntryPath,
-) -> Result<(OwnedFd, Stat), FileError> {
-    let full = path.full();
-    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let entry = rustix::fs::openat(folder, &path.name, flags, Mode::empty())
-        .map_err(FileError::io("open", &full))?;
-    let stat = rustix::fs::fstat(&entry).map_err(FileError::io("look at", &full))?;
-    let found = FileType::from_raw_mode(stat.st_mode);
-    let wanted = if path.is_folder { FileType::Directory } else { FileType::RegularFile };
-    if found != wanted {
-        return Err(FileError::WrongType { path: full, found: noun(found), wanted: noun(wanted) });
-    }
-    Ok((entry, stat))
+pub(super) fn look(folder: &Folder, path: &EntryPath) -> Result<Option<Found>, EntryError> {
+    let Some(found) = folder.look(&path.name)? else { return Ok(None) };
+    Ok(Some(found.require(path.kind(), &path.full())?))
 }
 
 impl Observed {
     /// Looks at the entry.
     pub(super) fn look(
-        folder: &OwnedFd,
+        folder: &Folder,
         path: &EntryPath,
-        stop: &Stop,
-    ) -> Result<Option<Self>, FileError> {
-        let Some(mut stat) = stat(folder, path)? else { return Ok(None) };
-        let mut digest = None;
-        if !path.is_folder {
-            match open(folder, path) {
+        (wants, stop): (Wants, &Stop),
+    ) -> Result<Option<Self>, EntryError> {
+        let Some(mut found) = look(folder, path)? else { return Ok(None) };
+        let mut content = Observable::Unread;
+        if !path.is_folder && (wants.content.is_some() || wants.sha256) {
+            match folder.open_file(&path.name) {
                 Ok((file, opened)) => {
-                    digest = Some(Ok(Digest::read(File::from(file), &path.full(), stop)?));
-                    stat = opened;
+                    found = opened;
+                    if let Some(limit) = wants.limit(found.size)
+                        && let Some(digest) = Digest::read(file, limit, (&path.full(), stop))?
+                    {
+                        content = Observable::Read(digest);
+                    }
                 }
-                Err(error) if error.is_denied() => digest = Some(Err(error)),
-                Err(error) => return Err(error),
+                Err(error) if error.is_denied() => content = Observable::Denied(error),
+                Err(error) => return Err(error.into()),
             }
         }
-        let (user, group) = (stat.st_uid, stat.st_gid);
-        let size = u64::try_from(stat.st_size).unwrap_or_default();
-        Ok(Some(Self { mode: stat.st_mode & 0o7777, user, group, size, digest }))
+        Ok(Some(Self { found, content, wants }))
     }
 
-    /// Returns what dependents see.
+    /// Returns what dependents see. It holds no more than the resource keeps or they ask for: who
+    /// appends to a file whose content is not declared does not concern them.
     pub(super) fn state(&self, path: &EntryPath) -> Value {
         let mut state = json!({
             "path": path.declared(),
             "state": "exists",
-            "mode": octal(self.mode),
-            "owner": user_name(self.user),
-            "group": group_name(self.group),
+            "mode": octal(self.found.mode),
+            "owner": user_name(self.found.user),
+            "group": group_name(self.found.group),
         });
-        if let Some(digest) = &self.digest {
-            let digest = digest.as_ref().ok();
-            state["size"] = digest.map_or(self.size, |digest| digest.size).into();
-            state["sha256"] = digest.map(Digest::hex).into();
+        if path.is_folder {
+            return state;
+        }
+        let mut size = self.found.size;
+        match &self.content {
+            Observable::Unread if !self.wants.sha256 => {}
+            Observable::Unread | Observable::Denied(_) => state["sha256"] = Value::Null,
+            Observable::Read(digest) => {
+                state["sha256"] = digest.hex().into();
+                size = digest.size;
+            }
+        }
+        if self.wants.content.is_some() || self.wants.size {
+            state["size"] = size.into();
         }
         state
     }
@@ -132,27 +127,16 @@ pub(super) fn octal(mode: u32) -> String {
 }
 
 /// Refuses a folder that is not empty.
-pub(super) fn require_empty(folder: &OwnedFd, path: &EntryPath) -> Result<(), FileError> {
-    let full = path.full();
-    let (entry, _) = open(folder, path)?;
-    let entries = Dir::new(entry).map_err(FileError::io("read", &full))?;
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(FileError::io("read", &full))?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(format!("{:?}", String::from_utf8_lossy(name)));
-        }
-        if names.len() > NAMED {
-            break;
-        }
-    }
+pub(super) fn require_empty(folder: &Folder, path: &EntryPath) -> Result<(), EntryError> {
+    let names = folder.child(&path.name)?.names(NAMED + 1)?;
     if names.is_empty() {
         return Ok(());
     }
-    names.sort();
-    let more = if names.len() > NAMED { " and more" } else { "" };
-    names.truncate(NAMED);
-    let entries = format!("{}{more}", names.join(", "));
-    Err(FileError::NotEmpty { path: full, entries })
+    let quoted = |name: &OsStr| format!("{:?}", name.to_string_lossy());
+    let mut quoted: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+    quoted.sort();
+    let more = if quoted.len() > NAMED { " and more" } else { "" };
+    quoted.truncate(NAMED);
+    let entries = format!("{}{more}", quoted.join(", "));
+    Err(EntryError::NotEmpty { path: path.full(), entries })
 }

@@ -1,7 +1,7 @@
-use std::os::unix::ffi::OsStrExt;
+use crankcase_workers::{group_id, user_id};
 
 use crate::file::config::{FileConfig, Principal};
-use crate::file::error::FileError;
+use crate::file::error::EntryError;
 
 /// The ids that are declared.
 #[derive(Debug, Clone, Copy)]
@@ -12,43 +12,25 @@ pub(super) struct Owners {
 
 impl Owners {
     /// Looks the names up; users and groups may have come since the last look.
-    pub(super) fn resolve(config: &FileConfig) -> Result<Self, FileError> {
-        let user = match &config.owner {
-            None => None,
-            Some(Principal::Id(id)) => Some(*id),
-            Some(Principal::Name(name)) => {
-                let user = uzers::get_user_by_name(name).map(|user| user.uid());
-                Some(user.ok_or_else(|| no("user", name))?)
-            }
-        };
-        let group = match &config.group {
-            None => None,
-            Some(Principal::Id(id)) => Some(*id),
-            Some(Principal::Name(name)) => {
-                let group = uzers::get_group_by_name(name).map(|group| group.gid());
-                Some(group.ok_or_else(|| no("group", name))?)
-            }
-        };
-        Ok(Self { user, group })
+    pub(super) fn resolve(config: &FileConfig) -> Result<Self, EntryError> {
+        Ok(Self {
+            user: id("user", config.owner.as_ref(), user_id)?,
+            group: id("group", config.group.as_ref(), group_id)?,
+        })
     }
 }
 
-fn no(what: &'static str, name: &str) -> FileError {
-    FileError::NoPrincipal { what, name: name.to_owned() }
-}
-
-/// Returns a user's name, or its id if it has none.
-pub(super) fn user_name(id: u32) -> String {
-    let user = uzers::get_user_by_uid(id);
-    user.map_or_else(|| id.to_string(), |user| lossy(user.name().as_bytes()))
-}
-
-/// Returns a group's name, or its id if it has none.
-pub(super) fn group_name(id: u32) -> String {
-    let group = uzers::get_group_by_gid(id);
-    group.map_or_else(|| id.to_string(), |group| lossy(group.name().as_bytes()))
-}
-
-fn lossy(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
+fn id(
+    what: &'static str,
+    declared: Option<&Principal>,
+    look_up: fn(&str) -> Option<u32>,
+) -> Result<Option<u32>, EntryError> {
+    match declared {
+        None => Ok(None),
+        Some(Principal::Id(id)) => Ok(Some(*id)),
+        Some(Principal::Name(name)) => {
+            let no = || EntryError::NoPrincipal { what, name: name.clone() };
+            look_up(name).map(Some).ok_or_else(no)
+        }
+    }
 }

@@ -130,7 +130,7 @@ fn what_holds_a_nul_can_be_no_command_and_no_path() {
 
     let found = errors("exec", config);
 
-    assert_eq!(found, ["command", "unless", "creates", "cwd"].map(wrong));
+    assert_eq!(found, ["command", "creates", "unless", "cwd"].map(wrong));
     assert_eq!(errors("process", json!({"command": ["a", "b\0"]})), [wrong("command")]);
 }
 
@@ -246,4 +246,51 @@ async fn a_file_of_any_size_does_not_hold_up_the_end() -> TestResult {
     }
     assert_eq!(names(folder.path())?, ["begun", "large"]);
     Ok(())
+}
+
+#[test]
+fn exec_and_process_name_what_is_wrong_with_rights() {
+    let all = "as, core, cpu, data, fsize, memlock, msgqueue, nice, nofile, nproc, rtprio, rttime, \
+               sigpending, stack";
+    for kind in ["exec", "process"] {
+        for (attribute, value, message) in [
+            ("user", json!(""), r#""" is neither a name nor an id"#.to_owned()),
+            ("user", json!(4_294_967_295_u64), "4294967295 is neither a name nor an id".to_owned()),
+            (
+                "group",
+                json!("99999999999"),
+                r#""99999999999" is neither a name nor an id"#.to_owned(),
+            ),
+            ("umask", json!(22), r#"22 is not a umask; write one in octal, as "022""#.to_owned()),
+            (
+                "umask",
+                json!("1022"),
+                r#""1022" is not a umask; write one in octal, as "022""#.to_owned(),
+            ),
+            (
+                "umask",
+                json!("089"),
+                r#""089" is not a umask; write one in octal, as "022""#.to_owned(),
+            ),
+            ("limits", json!(3), "3 is not a map from names to numbers".to_owned()),
+            (
+                "limits",
+                json!({"nofiles": 3}),
+                r#"there is no limit "nofiles"; did you mean "nofile"?"#.to_owned(),
+            ),
+            (
+                "limits",
+                json!({"frobnicate": 3}),
+                format!(r#"there is no limit "frobnicate"; there are {all}"#),
+            ),
+            (
+                "limits",
+                json!({"core": "none"}),
+                r#""none" of core is no number, nor "unlimited""#.to_owned(),
+            ),
+        ] {
+            let errors = errors(kind, json!({"command": ["true"], attribute: value}));
+            assert_eq!(errors, [format!("{attribute}: {message}")], "{kind}");
+        }
+    }
 }

@@ -2,8 +2,9 @@
 mod exec;
 mod file;
 mod file_attacks;
-mod file_faults;
+mod file_reading;
 mod file_rights;
 mod kinds;
+mod needs_root;
 mod plan;
 mod support;

@@ -1,5 +1,6 @@
 //! What the tests of this crate look at in a process of its own: `01_alone SCENE [ARGUMENT...]`.
 
+mod launching;
 mod limits;
 #[path = "../../tests/it/running.rs"]
 mod running;
@@ -25,6 +26,7 @@ use tempfile::TempDir;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> TestResult {
+    crankcase_workers::launch();
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words[..] {
@@ -42,6 +44,11 @@ async fn main() -> TestResult {
         ["unrecorded"] => unrecorded().await,
         ["hidden"] => hidden().await,
         ["moved", fifo] => moved(Path::new(fifo)),
+        ["inherited"] => launching::inherited().await,
+        ["bounded"] => launching::bounded().await,
+        ["another_user"] => launching::another_user().await,
+        ["recorded"] => launching::recorded().await,
+        ["refused"] => launching::refused().await,
         ["stuck"] => stuck::stuck(),
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),

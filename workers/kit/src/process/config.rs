@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crankcase_engine::ConfigError;
-use rustix::process::Signal as Number;
 
+use super::limits::Limit;
 use super::ready::{NOTIFY_SOCKET, Readiness};
+use super::stop_signal::StopSignal;
 
 const MAX_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What to run as a [`Process`](crate::Process), and how to end it.
+/// What to run as a [`Process`](crate::Process) or a [`ProcessGroup`](crate::ProcessGroup), and how
+/// to end it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProcessConfig {
@@ -24,7 +26,8 @@ pub struct ProcessConfig {
     /// Variables of the child's environment.
     ///
     /// Besides them it has only what is [inherited](Self::inherit), and PATH, HOME and LANG: from
-    /// here, else the agent's own, else `/usr/local/bin:/usr/bin:/bin`, `/` and `C.UTF-8`; a mark if
+    /// here, else the agent's own, else
+    /// `/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`, `/` and `C.UTF-8`; a mark if
     /// there is a ledger; and `NOTIFY_SOCKET` if that is how it is ready.
     pub environment: BTreeMap<OsString, OsString>,
     /// Names of variables that it has from the agent's own environment, where they are set and not
@@ -32,6 +35,19 @@ pub struct ProcessConfig {
     pub inherit: Vec<OsString>,
     /// The working folder, absolute. Default `/`.
     pub folder: PathBuf,
+    /// The user that it runs as: a name, or an id in digits, which needs no entry if there is a
+    /// [`group`](Self::group). Default: the agent's own.
+    ///
+    /// Its groups are those of the user, and its HOME is the user's unless one is given. This and the
+    /// three that follow need a program that calls [`launch`](crate::launch).
+    pub user: Option<String>,
+    /// The group that it runs as: a name, or an id in digits. Default: the user's main group, without
+    /// a user the agent's own. Without a user it is in no other group.
+    pub group: Option<String>,
+    /// Which bits of a mode no file has that it makes, at most `0o777`. Default: the agent's own.
+    pub umask: Option<u32>,
+    /// Its limits, soft and hard alike; `None` is no limit. Default: the agent's own.
+    pub limits: BTreeMap<Limit, Option<u64>>,
     /// The signal that asks the process group to end. Default SIGTERM.
     pub stop_signal: StopSignal,
     /// How long the process may take to end before its group is killed. Default 10 s, at most 24 h.
@@ -63,6 +79,7 @@ crankcase_engine::setters! {
         environment: BTreeMap<OsString, OsString>,
         inherit: Vec<OsString>,
         folder: PathBuf,
+        limits: BTreeMap<Limit, Option<u64>>,
         stop_signal: StopSignal,
         grace: Duration,
         lines_per_second: u32,
@@ -70,7 +87,11 @@ crankcase_engine::setters! {
         readiness: Readiness,
         ready_timeout: Duration,
     }
-    optional {}
+    optional {
+        user: String,
+        group: String,
+        umask: u32,
+    }
 }
 
 impl ProcessConfig {
@@ -82,6 +103,10 @@ impl ProcessConfig {
             environment: BTreeMap::new(),
             inherit: Vec::new(),
             folder: PathBuf::from("/"),
+            user: None,
+            group: None,
+            umask: None,
+            limits: BTreeMap::new(),
             stop_signal: StopSignal::default(),
             grace: Duration::from_secs(10),
             lines_per_second: 1000,
@@ -111,6 +136,7 @@ impl ProcessConfig {
             let reason = "an absolute path without NUL";
             return Err(ConfigError::new("folder", self.folder.display(), reason));
         }
+        self.validate_rights()?;
         if self.grace > MAX_GRACE {
             let value = format!("{} s", self.grace.as_secs());
             return Err(ConfigError::new("grace", value, "at most 24 h"));
@@ -130,6 +156,31 @@ impl ProcessConfig {
             return Err(ConfigError::new("ready_timeout", value, "between 1 ms and 24 h"));
         }
         Ok(())
+    }
+
+    fn validate_rights(&self) -> Result<(), ConfigError> {
+        for (field, account) in [("user", &self.user), ("group", &self.group)] {
+            if let Some(account) = account.as_ref().filter(|account| !is_account(account)) {
+                let value = format!("{account:?}");
+                return Err(ConfigError::new(field, value, "a name, or an id below 4294967295"));
+            }
+        }
+        if let Some(umask) = self.umask.filter(|umask| *umask > 0o777) {
+            return Err(ConfigError::new("umask", format!("{umask:#o}"), "at most 0o777"));
+        }
+        if self.user.is_some() && matches!(self.readiness, Readiness::Notify { .. }) {
+            let reason = "none, as a notify socket is the agent's own user's";
+            return Err(ConfigError::new("user", self.user.as_deref().unwrap_or_default(), reason));
+        }
+        Ok(())
+    }
+
+    /// Returns whether something is to be done to the process before it executes the program.
+    pub(super) fn needs_launcher(&self) -> bool {
+        self.user.is_some()
+            || self.group.is_some()
+            || self.umask.is_some()
+            || !self.limits.is_empty()
     }
 
     fn validate_environment(&self) -> Result<(), ConfigError> {
@@ -164,72 +215,15 @@ impl ProcessConfig {
     }
 }
 
+/// Returns whether it may be a user or a group; all ones is no id.
+fn is_account(account: &str) -> bool {
+    let is_number = account.bytes().all(|byte| byte.is_ascii_digit());
+    let is_id = account.parse::<u32>().is_ok_and(|id| id != u32::MAX);
+    !account.is_empty() && !account.contains('\0') && (is_id || !is_number)
+}
+
 fn has_nul(text: &OsStr) -> bool {
     text.as_bytes().contains(&0)
-}
-
-/// A signal that asks a process to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum StopSignal {
-    /// SIGTERM.
-    #[default]
-    Terminate,
-    /// SIGINT.
-    Interrupt,
-    /// SIGQUIT.
-    Quit,
-    /// SIGHUP.
-    Hangup,
-    /// SIGUSR1.
-    User1,
-    /// SIGUSR2.
-    User2,
-    /// SIGWINCH; some web servers take it as the request to end gracefully.
-    WindowChange,
-    /// SIGKILL; the process gets no chance to clean up.
-    Kill,
-}
-
-impl StopSignal {
-    /// Every signal that can be asked for.
-    pub const ALL: [Self; 8] = [
-        Self::Terminate,
-        Self::Interrupt,
-        Self::Quit,
-        Self::Hangup,
-        Self::User1,
-        Self::User2,
-        Self::WindowChange,
-        Self::Kill,
-    ];
-
-    /// Returns the signal's name without `SIG`, as in `TERM`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Terminate => "TERM",
-            Self::Interrupt => "INT",
-            Self::Quit => "QUIT",
-            Self::Hangup => "HUP",
-            Self::User1 => "USR1",
-            Self::User2 => "USR2",
-            Self::WindowChange => "WINCH",
-            Self::Kill => "KILL",
-        }
-    }
-
-    pub(super) fn number(self) -> Number {
-        match self {
-            Self::Terminate => Number::TERM,
-            Self::Interrupt => Number::INT,
-            Self::Quit => Number::QUIT,
-            Self::Hangup => Number::HUP,
-            Self::User1 => Number::USR1,
-            Self::User2 => Number::USR2,
-            Self::WindowChange => Number::WINCH,
-            Self::Kill => Number::KILL,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,26 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
+    /// There is no such user or group; it was not spawned.
+    #[error("cannot run process {name:?}: there is no {what} {account:?}")]
+    NoAccount {
+        /// The name of the process.
+        name: String,
+        /// `user` or `group`.
+        what: &'static str,
+        /// What was looked for.
+        account: String,
+    },
+    /// A user, a group, a umask or limits are asked for, and the program has not called
+    /// [`launch`](crate::launch); the process was not spawned.
+    #[error(
+        "cannot run process {name:?} as asked: user, group, umask and limits need a program whose \
+         main calls crankcase_workers::launch() first"
+    )]
+    NoLauncher {
+        /// The name of the process.
+        name: String,
+    },
     /// The process could not be recorded; it was not spawned, or was killed again.
     #[error("cannot record process {name:?}")]
     Record {

@@ -1,14 +1,14 @@
 //! A process group that does not outlive its owner.
 //!
 //! Invariants:
-//! 1. The leader is reaped only after the group was killed. Until then the leader's pid, which is the
-//!    group's id, is not recycled, so no signal can reach a stranger.
-//! 2. The record is removed only after the group was killed, and stays if it is not gone then.
+//! 1. The leader is reaped only after the group was killed or released. Until then the leader's pid,
+//!    which is the group's id, is not recycled, so no signal can reach a stranger.
+//! 2. The record is removed only after the group was killed or released, and stays if a killed one is
+//!    not gone then.
 //! 3. Who holds the worker lets go of it only when all processes of the group are gone, or after
 //!    [`GONE`].
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,16 +23,46 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::readiness::{ReadyFd, register};
 
-use super::identity::{Stat, is_hidden};
 use super::ledger::Record;
+use super::members::{emptied, others};
+use super::stop_signal::StopSignal;
 
 /// How long killed processes are waited for: those that the kernel does not let go of, because a
 /// disk does not answer for one, must not hold up others for ever.
 const GONE: Duration = Duration::from_secs(5);
 
-/// The group of a child that leads it; dropping it kills every process in the group.
+/// An external command, the leader of a process group of its own.
+///
+/// [`Process`](crate::Process) is the worker that supervises one. Take the group itself for a command
+/// that is run to its end, and read its output: a command that nobody reads waits when the pipe is
+/// full.
+///
+/// # Guarantees
+///
+/// - Dropping it kills every process in the group and reaps the leader. With a ledger, what is not
+///   gone after 5 s stays on record.
+/// - The leader is reaped only after the group was killed or released, so that no signal can reach a
+///   stranger.
+/// - A command that is on record is ended by the next agent if this one is killed; see
+///   [`end_leftovers`](crate::end_leftovers).
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use crankcase_workers::{ProcessConfig, ProcessGroup};
+///
+/// let config = ProcessConfig::new("quick", vec!["true".into()]);
+/// let group = ProcessGroup::spawn(&config, None).await?;
+/// group.leader_ended().await?;
+/// assert!(group.release().await?.success());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
-pub(super) struct Group {
+#[must_use = "dropping it kills the group"]
+pub struct ProcessGroup {
     id: Pid,
     /// Not there any more once it was dropped.
     child: Option<Child>,
@@ -43,7 +73,7 @@ pub(super) struct Group {
     holds: Vec<Linger>,
 }
 
-impl Group {
+impl ProcessGroup {
     /// Takes a child that was just spawned as the leader of a group of its own.
     ///
     /// # Errors
@@ -66,12 +96,17 @@ impl Group {
         self.id
     }
 
+    /// Returns the pid of the leader, which is the group's id.
+    pub fn pid(&self) -> i32 {
+        self.id.as_raw_pid()
+    }
+
     /// Keeps a worker from counting as ended until the group is gone.
     pub(super) fn hold(&mut self, linger: Linger) {
         self.holds.push(linger);
     }
 
-    /// Takes the record to change it; give it back with [`Group::set_record`].
+    /// Takes the record to change it; give it back with [`ProcessGroup::set_record`].
     pub(super) fn take_record(&mut self) -> Option<Record> {
         self.record.take()
     }
@@ -80,19 +115,37 @@ impl Group {
         self.record = Some(record);
     }
 
-    pub(super) fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+    /// Returns the read ends of stdout and stderr; none when they were taken before.
+    pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         self.child.as_mut().map_or((None, None), |child| (child.stdout.take(), child.stderr.take()))
     }
 
-    /// Waits until the leader has ended; it stays unreaped. Cancel safe.
-    pub(super) async fn leader_ended(&self) -> io::Result<()> {
+    /// Waits until the leader has ended; it stays unreaped, and the group can still be signalled.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the leader cannot be watched.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn leader_ended(&self) -> io::Result<()> {
         let leader = self.leader.as_ref().ok_or_else(no_leader)?;
         leader.readable().await.map(drop)
     }
 
-    /// Asks every process in the group to end, also a stopped one.
-    pub(super) fn ask_to_end(&self, signal: Signal) -> io::Result<()> {
-        for signal in [signal, Signal::CONT] {
+    /// Asks every process in the group to end, also a stopped one, and waits for the leader; returns
+    /// whether it has ended within `grace`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the group cannot be signalled or its leader not be watched.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: the group was asked.
+    pub async fn ask_to_end(&self, signal: StopSignal, grace: Duration) -> io::Result<bool> {
+        for signal in [signal.number(), Signal::CONT] {
             match kill_process_group(self.id, signal) {
                 Ok(()) => {}
                 // The leader has moved to another group and nobody is left in this one.
@@ -100,24 +153,46 @@ impl Group {
                 Err(err) => return Err(err.into()),
             }
         }
-        Ok(())
+        match timeout(grace, self.leader_ended()).await {
+            Ok(ended) => ended.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Waits until the leader has ended, and reaps it. The others of the group run on, and are on
+    /// record no more.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the leader cannot be watched or reaped.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the group is killed.
+    pub async fn release(mut self) -> io::Result<ExitStatus> {
+        self.leader_ended().await?;
+        // Before the id may be another's.
+        self.record = None;
+        self.child.as_mut().ok_or_else(no_leader)?.wait().await
     }
 
     /// Kills the group, waits until the others are gone, and reaps the leader; returns how the leader
     /// has ended, and how many others there were.
     ///
-    /// Cancel safe: dropping the group does the same. The leader is reaped last, so that this holds
-    /// to the end.
-    ///
     /// # Errors
     ///
-    /// Returns an error, and gives the leader up, if it is not gone after [`GONE`].
-    pub(super) async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
+    /// Returns an error, and gives the leader up, if it is not gone after 5 s.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the group does the same.
+    pub async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
         let count = others(self.id).await.len();
         self.kill()?;
         let deadline = Instant::now() + GONE;
         let emptied = timeout_at(deadline, emptied(self.id)).await;
         let child = self.child.as_mut().ok_or_else(no_leader)?;
+        // Last, so that the id is the group's to the end.
         let status = match timeout_at(deadline, child.wait()).await {
             Ok(status) => Some(status?),
             // Who was waited for in vain are the others.
@@ -151,7 +226,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // Invariant 1: a child that was reaped has no id, and the group's id may be another's.
         let Some(child) = self.child.take().filter(|child| child.id().is_some()) else { return };
@@ -209,56 +284,6 @@ fn not_gone(group: Pid, record: Option<Record>) {
     tracing::warn!(group = group.as_raw_pid(), "killed processes are not gone yet");
     if let Some(record) = record {
         record.keep();
-    }
-}
-
-/// Returns the live processes in a group other than its leader, as far as they may be looked at. That
-/// nobody can be found is no matter: all are killed.
-async fn others(group: Pid) -> Vec<OwnedFd> {
-    let group = group.as_raw_pid();
-    let find = move || {
-        let is_other = |stat: &Stat| stat.id != group && !stat.is_dead;
-        let all: Vec<_> = Stat::read_all()?.into_iter().filter(is_other).collect();
-        members(group, &all)
-    };
-    let found = tokio::task::spawn_blocking(find).await;
-    found.unwrap_or_else(|err| Err(io::Error::other(err))).unwrap_or_else(|err| {
-        let error: &dyn std::error::Error = &err;
-        tracing::warn!(group, error, "cannot look for the processes of a group");
-        Vec::new()
-    })
-}
-
-/// Returns those of the processes `among` that are in a group, as what tells their ends. Blocks for
-/// `/proc`.
-pub(super) fn members(group: i32, among: &[Stat]) -> io::Result<Vec<OwnedFd>> {
-    let mut members = Vec::new();
-    for member in among.iter().filter(|stat| stat.group == group) {
-        let Some(pid) = Pid::from_raw(member.id) else { continue };
-        let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
-        // The id may be another's since it was looked at.
-        match Stat::read(member.id) {
-            Err(err) if is_hidden(&err) => {}
-            stat => {
-                let is_same = stat?.is_some_and(|stat| stat.is_same(member));
-                members.extend(is_same.then_some(process));
-            }
-        }
-    }
-    Ok(members)
-}
-
-/// Waits until nobody but the leader is in a group that was killed: who was killed begins no others.
-async fn emptied(group: Pid) {
-    for process in others(group).await {
-        gone(process).await;
-    }
-}
-
-/// Waits until the process is dead; a parent that does not reap it is not waited for.
-pub(super) async fn gone(process: OwnedFd) {
-    if let Ok(process) = register(Arc::new(process), Interest::READABLE) {
-        let _ended = process.readable().await;
     }
 }
 

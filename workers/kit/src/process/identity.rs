@@ -6,6 +6,8 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+use crate::proc_mount::explain_proc;
+
 /// What `/proc/PID/stat` says about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
@@ -23,8 +25,10 @@ impl Stat {
     pub(super) fn read(id: i32) -> io::Result<Option<Self>> {
         let text = match fs::read(format!("/proc/{id}/stat")) {
             Ok(text) => text,
-            Err(err) if is_gone(&err) => return Ok(None),
-            Err(err) => return Err(err),
+            Err(err) => {
+                let err = explain_proc(err);
+                return if is_gone(&err) { Ok(None) } else { Err(err) };
+            }
         };
         let stat = Self::parse(id, &String::from_utf8_lossy(&text));
         stat.map(Some).ok_or_else(|| io::Error::other(format!("cannot parse /proc/{id}/stat")))
@@ -46,6 +50,10 @@ impl Stat {
                 stat => all.extend(stat?),
             }
         }
+        if all.is_empty() {
+            // This process is always among them, but not in the empty folder of a mount.
+            return Err(explain_proc(io::ErrorKind::NotFound.into()));
+        }
         Ok(all)
     }
 
@@ -65,7 +73,8 @@ impl Stat {
 
 /// Returns the id of this boot of the machine.
 pub(super) fn boot_id() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(explain_proc)?;
+    Ok(id.trim().to_owned())
 }
 
 /// Returns whether process `id` was started with the variable `name` set to `value`; also `false`

@@ -17,6 +17,7 @@ use rustix::process::{Pid, getpid};
 use thiserror::Error;
 
 use super::identity::{Stat, boot_id};
+use crate::files::{FileError, Folder, is_temporary};
 
 pub(super) mod wire;
 
@@ -24,7 +25,6 @@ pub(super) mod wire;
 pub(super) const MARK: &str = "CRANKCASE_PROCESS";
 
 const EXTENSION: &str = "process";
-const UNFINISHED: &str = "new";
 
 /// Makes tokens unique within this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -67,8 +67,9 @@ impl Ledger {
 
     /// Records that a process is about to be spawned. Blocks for the disk.
     pub(super) fn begin(&self, name: &str) -> Result<Record, LedgerError> {
-        fs::create_dir_all(&self.folder)
-            .map_err(|err| LedgerError::new("make the folder", &self.folder, err))?;
+        Folder::make(&self.folder)
+            .and_then(|folder| folder.make_private())
+            .map_err(|err| LedgerError::new("make the folder", &self.folder, err.into()))?;
         let about = |err| LedgerError::new("identify a process for", &self.folder, err);
         let own = getpid().as_raw_pid();
         let own_start = Stat::read(own).map_err(about)?.map_or(0, |stat| stat.start_time);
@@ -140,19 +141,20 @@ impl Drop for Record {
 
 /// Returns the paths of all records in `folder`, and removes what a death has left unfinished.
 pub(super) fn record_paths(folder: &Path) -> Result<Vec<PathBuf>, LedgerError> {
-    let failed = |err| LedgerError::new("read the folder", folder, err);
-    let entries = match fs::read_dir(folder) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(failed)?,
+    let failed = |err: FileError| LedgerError::new("read the folder", folder, err.into());
+    let opened = match Folder::open(folder) {
+        Err(err) if err.is_missing() => return Ok(Vec::new()),
+        opened => opened.map_err(failed)?,
     };
     let mut paths = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some(EXTENSION) => paths.push(path),
-            Some(UNFINISHED) => fs::remove_file(&path)
-                .map_err(|err| LedgerError::new("remove the unfinished record", &path, err))?,
-            _ => {}
+    for name in opened.names(usize::MAX).map_err(failed)? {
+        let path = folder.join(&name);
+        if is_temporary(&name) {
+            opened.remove_leftover(&name).map_err(|err| {
+                LedgerError::new("remove the unfinished record", &path, err.into())
+            })?;
+        } else if path.extension().is_some_and(|extension| extension == EXTENSION) {
+            paths.push(path);
         }
     }
     paths.sort();

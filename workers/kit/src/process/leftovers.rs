@@ -12,10 +12,10 @@ use rustix::process::{
 };
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::group::{gone, members};
 use super::identity::{Stat, boot_id, has_variable, is_hidden};
 use super::ledger::wire::Entry;
 use super::ledger::{LedgerError, MARK, record_paths};
+use super::members::{gone, members};
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -247,17 +247,27 @@ impl Groups {
     }
 }
 
-/// Kills a group and returns whether it was there.
-fn kill_group(group: i32, running: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
+/// Kills a group and returns whether it was there. It is the group that was seen if a process that
+/// was seen is still in it: until that is reaped, the kernel gives the group's id to nobody.
+///
+/// The processes are killed by their descriptors, and by the group's id only who was begun meanwhile.
+fn kill_group(group: i32, seen: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let Some(id) = Pid::from_raw(group) else { return Ok(false) };
     // Not by `getpgrp`, which has no answer where the group's leader is outside of the container.
     if Stat::read(getpid().as_raw_pid())?.is_none_or(|own| own.group == group) {
         return Err(io::Error::other("this process is in that group"));
     }
-    dying.extend(members(group, running)?);
+    let now = Stat::read_all()?;
+    let was_seen = |stat: &Stat| seen.iter().any(|seen| seen.is_same(stat));
+    if !now.iter().any(|stat| stat.group == group && was_seen(stat)) {
+        return Ok(false);
+    }
+    for process in members(group, &now)? {
+        kill_process(&process)?;
+        dying.push(process);
+    }
     match kill_process_group(id, Signal::KILL) {
-        Ok(()) => Ok(true),
-        Err(Errno::SRCH) => Ok(false),
+        Ok(()) | Err(Errno::SRCH) => Ok(true),
         Err(err) => Err(err.into()),
     }
 }
@@ -267,8 +277,39 @@ fn kill_leader(pid: Option<i32>, leader: &OwnedFd) -> io::Result<()> {
     if pid == Some(getpid().as_raw_pid()) {
         return Err(io::Error::other("it is this process"));
     }
-    match pidfd_send_signal(leader, Signal::KILL) {
+    kill_process(leader)
+}
+
+fn kill_process(process: &OwnedFd) -> io::Result<()> {
+    match pidfd_send_signal(process, Signal::KILL) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(err) => Err(err.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
+
+    use rustix::process::{Pid, Signal};
+
+    use super::{Stat, kill_group};
+
+    #[test]
+    fn a_group_whose_id_has_become_anothers_since_it_was_seen_is_left_alone()
+    -> Result<(), Box<dyn Error>> {
+        let mut stranger = Command::new("sleep").arg("1000").process_group(0).spawn()?;
+        let id = i32::try_from(stranger.id())?;
+        let stat = Stat::read(id)?.ok_or("no such process")?;
+        let seen = Stat { start_time: stat.start_time - 1, ..stat };
+
+        let was_there = kill_group(id, &[seen], &mut Vec::new())?;
+
+        // A signal that came before would have ended it.
+        rustix::process::kill_process(Pid::from_raw(id).ok_or("no pid")?, Signal::TERM)?;
+        assert_eq!((was_there, stranger.wait()?.signal()), (false, Some(Signal::TERM.as_raw())));
+        Ok(())
     }
 }

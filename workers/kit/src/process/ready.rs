@@ -57,7 +57,8 @@ pub enum Readiness {
     /// its variable `NOTIFY_SOCKET` names. What it says as `STATUS=` is in its status.
     Notify {
         /// The folder in which its socket is made, absolute, of at most 71 bytes. It is made with
-        /// mode 0700 if it does not exist. One agent uses a folder at a time.
+        /// mode 0700 if it does not exist, and refused if it is another user's or others may enter
+        /// it. One agent uses a folder at a time.
         folder: PathBuf,
     },
 }

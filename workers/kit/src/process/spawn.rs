@@ -2,19 +2,87 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::Stdio;
 
+use crankcase_engine::Stop;
 use tokio::process::Command;
 
+use super::account::Account;
 use super::config::ProcessConfig;
 use super::error::ProcessError;
-use super::group::Group;
+use super::group::ProcessGroup;
+use super::inherited::keep_from_children;
+use super::launch::{LAUNCHER, Launch, is_ready};
 use super::ledger::{Ledger, LedgerError, MARK, Record};
 use super::ready::{NOTIFY_SOCKET, NotifySocket, Readiness};
 
-/// The variables that every process has, and their values where the agent has none itself.
-const ENVIRONMENT: [(&str, &str); 3] =
-    [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LANG", "C.UTF-8")];
+/// The variables that every command has, and their values where the agent has none itself.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/"),
+    ("LANG", "C.UTF-8"),
+];
+
+impl ProcessGroup {
+    /// Spawns a command as the leader of a group of its own, and puts it on record if there is a
+    /// ledger.
+    ///
+    /// How a worker's readiness is known and how its output is logged has no meaning here.
+    ///
+    /// # Errors
+    ///
+    /// When the config is invalid, the folder or the program is not there, or the command cannot be
+    /// put on record; no process is left.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with its I/O and time drivers enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: when it is dropped, no process is left.
+    pub async fn spawn(
+        config: &ProcessConfig,
+        ledger: Option<&Ledger>,
+    ) -> Result<Self, ProcessError> {
+        validate(config)?;
+        Self::spawn_held(config, ledger, None, None).await
+    }
+
+    /// Spawns a valid command, with its notify socket, for the worker that has this `stop`.
+    pub(super) async fn spawn_held(
+        config: &ProcessConfig,
+        ledger: Option<&Ledger>,
+        socket: Option<&Path>,
+        stop: Option<&Stop>,
+    ) -> Result<Self, ProcessError> {
+        let launch = launch(config).await?;
+        let record = match ledger {
+            Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
+            None => None,
+        };
+        let mut command = command(config, launch.as_ref());
+        command
+            .envs(record.as_ref().map(|record| (MARK, record.token())))
+            .envs(socket.map(|socket| (NOTIFY_SOCKET, socket)));
+        keep_from_children().map_err(|source| supervise(&config.name, source))?;
+        let child = command.spawn().map_err(|source| cannot_execute(config, source))?;
+        let mut group = Self::new(child, record).map_err(|err| supervise(&config.name, err))?;
+        stop.into_iter().for_each(|stop| group.hold(stop.linger()));
+        if let Err(error) = take_up(&config.name, &mut group).await {
+            // Why it cannot run says more than how it ended.
+            let _ended = group.reap().await;
+            return Err(error);
+        }
+        Ok(group)
+    }
+}
+
+pub(super) fn validate(config: &ProcessConfig) -> Result<(), ProcessError> {
+    let name = || config.name.clone();
+    config.validate().map_err(|source| ProcessError::Config { name: name(), source })
+}
 
 /// Makes the socket to which the process says that it is ready, if that is how it is.
 pub(super) async fn notify_socket(
@@ -27,20 +95,48 @@ pub(super) async fn notify_socket(
     bound.map(Some).map_err(failed)
 }
 
+/// What a command has before its own words, and its HOME if it has another user.
+struct Launched {
+    word: String,
+    home: Option<OsString>,
+}
+
+/// Looks up what a command needs that is launched by way of this program.
+async fn launch(config: &ProcessConfig) -> Result<Option<Launched>, ProcessError> {
+    if !config.needs_launcher() {
+        return Ok(None);
+    }
+    if !is_ready() {
+        return Err(ProcessError::NoLauncher { name: config.name.clone() });
+    }
+    let owned = config.clone();
+    let account = blocking(&config.name, move || Account::of(&owned)).await??;
+    let Account { user, group, groups, home } = account;
+    let limits = config.limits.iter().map(|(limit, bound)| (limit.name().to_owned(), *bound));
+    let launch = Launch { user, group, groups, umask: config.umask, limits: limits.collect() };
+    let word = launch.to_word().map_err(|source| supervise(&config.name, source))?;
+    Ok(Some(Launched { word, home }))
+}
+
 /// Returns the command with its environment.
-pub(super) fn command(
-    config: &ProcessConfig,
-    record: Option<&Record>,
-    socket: Option<&NotifySocket>,
-) -> Command {
+fn command(config: &ProcessConfig, launch: Option<&Launched>) -> Command {
     let own = |name: &OsString| std::env::var_os(name).map(|value| (name.clone(), value));
-    let mut command = Command::new(config.program());
+    let mut command = match launch {
+        None => Command::new(config.program()),
+        Some(launch) => {
+            // Also where the file of this program was replaced.
+            let mut command = Command::new("/proc/self/exe");
+            command.arg0(LAUNCHER).arg(&launch.word).arg(config.program());
+            command
+        }
+    };
     command
         .args(config.command.iter().skip(1))
         .env_clear()
         .envs(ENVIRONMENT.map(|(name, default)| {
             (name, std::env::var_os(name).unwrap_or_else(|| default.into()))
         }))
+        .envs(launch.and_then(|launch| launch.home.as_ref()).map(|home| ("HOME", home)))
         .envs(config.inherit.iter().filter_map(own))
         .envs(&config.environment)
         .current_dir(&config.folder)
@@ -48,24 +144,18 @@ pub(super) fn command(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    if let Some(record) = record {
-        command.env(MARK, record.token());
-    }
-    if let Some(socket) = socket {
-        command.env(NOTIFY_SOCKET, socket.path());
-    }
     command
 }
 
 /// Begins the record of a process.
-pub(super) async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessError> {
+async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessError> {
     let owned = name.to_owned();
     let begun = blocking(name, move || ledger.begin(&owned)).await?;
     begun.map_err(|source| not_recorded(name, source))
 }
 
 /// Begins to watch a process that was just spawned, and puts it on record.
-pub(super) async fn take_up(name: &str, group: &mut Group) -> Result<(), ProcessError> {
+async fn take_up(name: &str, group: &mut ProcessGroup) -> Result<(), ProcessError> {
     group.watch().map_err(|source| supervise(name, source))?;
     let Some(record) = group.take_record() else { return Ok(()) };
     let id = group.id();
@@ -84,7 +174,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Tells a folder that cannot be entered from a program that cannot be executed.
-pub(super) fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
+fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
     let (name, folder) = (config.name.clone(), config.folder.clone());
     match std::fs::metadata(&folder) {
         Err(source) => ProcessError::Folder { name, folder, source },

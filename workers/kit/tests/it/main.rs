@@ -8,6 +8,7 @@ mod conformance;
 mod events;
 mod fifo;
 mod file_watch;
+mod files;
 mod fortress;
 mod gone;
 mod heartbeat;

@@ -1,6 +1,8 @@
 //! Processes, their ends and their output.
 
 mod ends;
+mod group;
+mod launch;
 mod leftovers;
 mod output;
 mod ready;

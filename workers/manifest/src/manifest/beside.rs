@@ -1,9 +1,10 @@
 //! What is wrong with the files that resources keep and read, as far as a look can tell.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
-use crankcase_resources::{Declaration, FileRead, Files, Graph};
+use crankcase_resources::{Claimed, Declaration, FileRead, Graph, PATH, already_kept, conflicts};
 
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
@@ -14,45 +15,44 @@ use crate::manifest::vars::KnownVars;
 /// How many bytes of a template are one step of the work at load.
 const BYTES_PER_STEP: usize = 16;
 
-/// A resource that was declared, and what is known of its files.
-pub(crate) struct Placed<'a> {
-    pub(crate) declaration: &'a Declaration,
-    pub(crate) template: &'a Template,
+/// Where a resource was declared, and what is known of it.
+pub(crate) struct Placed {
+    pub(crate) template: Arc<Template>,
     /// Where the resource's name stands.
     pub(crate) offset: usize,
-    pub(crate) files: &'a Files,
+    pub(crate) claimed: Claimed,
 }
 
-/// Finds paths that several resources keep.
-pub(crate) fn check_kept(placed: &[Placed<'_>], problems: &mut Problems) {
-    let mut keepers: HashMap<&Path, &Placed<'_>> = HashMap::new();
-    for resource in placed {
-        let Some(path) = &resource.declaration.keeps else { continue };
-        let Some(first) = keepers.get(path.as_path()) else {
-            keepers.insert(path, resource);
-            continue;
-        };
-        let place = first.template.source.place(first.template.offset_of("path", first.offset));
-        let name = &first.declaration.name;
-        let message = format!("path: {path:?} is kept by resource \"{name}\" already, at {place}");
-        let hint = Hint::of(path.to_string_lossy()).or("make one resource of the two");
-        let offset = resource.template.offset_of("path", resource.offset);
-        problems.with_hint(&resource.template.source, offset, message, hint);
+/// Finds things that several resources keep.
+pub(crate) fn check_kept(
+    declarations: &[Declaration],
+    resources: &[Placed],
+    problems: &mut Problems,
+) {
+    for conflict in conflicts(declarations) {
+        let (claim, first) = (&conflict.claim, &resources[conflict.first]);
+        let attribute = claim.space.as_ref();
+        let place = first.template.source.place(first.template.offset_of(attribute, first.offset));
+        let message = already_kept(claim, &declarations[conflict.first].name, &place);
+        let hint = Hint::of(&claim.name).or("make one resource of the two");
+        let second = &resources[conflict.second];
+        let offset = second.template.offset_of(attribute, second.offset);
+        problems.with_hint(&second.template.source, offset, message, hint);
     }
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
 /// work. One that another resource may make first is not missed.
 pub(crate) fn check_read(
-    placed: &[Placed<'_>],
+    (declarations, placed): (&[Declaration], &[Placed]),
     graph: &Graph,
     (vars, mut left): (&KnownVars<'_>, usize),
     problems: &mut Problems,
 ) {
-    let makers = Makers::new(placed, graph);
+    let makers = Makers::new((declarations, placed), graph);
     for (node, resource) in placed.iter().enumerate() {
-        for read in &resource.files.reads {
-            let path = resource.declaration.folder.join(&read.path);
+        for read in &resource.claimed.reads {
+            let path = declarations[node].folder.join(&read.path);
             let before = problems.count();
             match look(read, &path) {
                 Ok(None) => {}
@@ -61,7 +61,7 @@ pub(crate) fn check_read(
                     let Some(rest) = left.checked_sub(cost) else { continue };
                     let mut budget = Budget::new();
                     check_template(
-                        resource.template,
+                        &resource.template,
                         (&path, bytes),
                         (vars, &mut budget),
                         problems,
@@ -88,7 +88,7 @@ fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreada
     if read.is_template {
         return source::read_bytes(path).map(Some);
     }
-    source::open(path).map(|_| None)
+    source::probe(path).map(|()| None)
 }
 
 fn check_template(
@@ -111,16 +111,17 @@ struct Makers<'a> {
 }
 
 impl<'a> Makers<'a> {
-    fn new(placed: &[Placed<'a>], graph: &Graph) -> Self {
-        let kept = placed.iter().filter_map(|resource| resource.declaration.keeps.as_deref());
+    fn new((declarations, placed): (&'a [Declaration], &[Placed]), graph: &Graph) -> Self {
+        let claims = declarations.iter().flat_map(|declaration| &declaration.claims);
+        let kept = claims.filter(|claim| claim.space == PATH && claim.is_made());
         // Without an order, because of a circle, nothing is known of who comes before.
         let mut follows_any = vec![graph.order().len() < placed.len(); placed.len()];
         for node in graph.order() {
             let mut inputs = graph.inputs(*node).iter();
             follows_any[*node] =
-                inputs.any(|input| follows_any[*input] || placed[*input].files.may_make_any);
+                inputs.any(|input| follows_any[*input] || placed[*input].claimed.may_make_any);
         }
-        Self { kept: kept.collect(), follows_any }
+        Self { kept: kept.map(|claim| Path::new(&claim.name)).collect(), follows_any }
     }
 
     fn may_make(&self, node: usize, path: &Path) -> bool {

@@ -1,5 +1,7 @@
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
+
+use crankcase_resources::Wanted;
 
 use crate::manifest::expression::{
     FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,
@@ -17,6 +19,9 @@ pub(crate) struct Usable<'a> {
     pub(crate) vars: &'a HashSet<&'a str>,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
+    /// The resources of the manifest, to say of one that it is no dependency; none where there are no
+    /// dependencies.
+    pub(crate) resources: Option<&'a HashSet<String>>,
     /// Those that stand for all resources of a `for_each`.
     pub(crate) groups: BTreeSet<&'a str>,
     /// Whether there is an item.
@@ -35,7 +40,8 @@ impl<'a> Usable<'a> {
 
     /// Returns what may be used where everything has to be known at load.
     pub(crate) fn at_load(vars: &'a HashSet<&'a str>, has_item: bool, place: &'a str) -> Self {
-        Self { vars, aliases: None, groups: BTreeSet::new(), has_item, place, is_variable: false }
+        let groups = BTreeSet::new();
+        Self { vars, aliases: None, resources: None, groups, has_item, place, is_variable: false }
     }
 }
 
@@ -46,10 +52,12 @@ pub(crate) struct Used {
     pub(crate) vars: BTreeSet<String>,
     /// Whether all variables are used as one value.
     pub(crate) all_vars: bool,
+    /// Whether the states of all dependencies are used as one value.
+    pub(crate) all_states: bool,
+    /// What of the states of single dependencies is used, by alias.
+    pub(crate) states: BTreeMap<String, Wanted>,
     /// Whether anything of the host is used.
     pub(crate) host: bool,
-    /// The aliases of the dependencies whose states are used.
-    pub(crate) aliases: BTreeSet<String>,
 }
 
 impl Used {
@@ -61,8 +69,11 @@ impl Used {
     /// Returns this and what is used elsewhere.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.vars.extend(other.vars);
-        self.aliases.extend(other.aliases);
+        for (alias, wanted) in other.states {
+            self.states.entry(alias).or_insert_with(Wanted::nothing).add(wanted);
+        }
         self.all_vars |= other.all_vars;
+        self.all_states |= other.all_states;
         self.host |= other.host;
         self
     }
@@ -136,10 +147,18 @@ impl Checker<'_> {
     fn text(&mut self, text: &str, span: &Range<usize>) {
         match Parsed::new(text).and_then(|parsed| uses(&parsed)) {
             Ok(uses) => {
+                let mut minuses = BTreeSet::new();
                 for used in uses {
-                    if let Some(failure) = self.used(&used) {
-                        report(self.source, (text, span), failure, self.problems);
+                    let Some(mut failure) = self.used(&used) else { continue };
+                    if let Use::Name { offset, .. } = used
+                        && let Some((start, minus)) = self.minus(text, offset)
+                    {
+                        if !minuses.insert(start) {
+                            continue;
+                        }
+                        failure = minus;
                     }
+                    report(self.source, (text, span), failure, self.problems);
                 }
             }
             Err(failure) => report(self.source, (text, span), failure, self.problems),
@@ -190,14 +209,19 @@ impl Checker<'_> {
                 let hint = Hint::of(first);
                 (message, if self.usable.is_variable { hint } else { hint.or(help) })
             }
-            ("deps", None) => return None,
+            ("deps", None) => {
+                self.used.all_states = true;
+                return None;
+            }
             ("deps", Some(alias)) => {
                 if self.has_alias(alias) {
-                    self.used.aliases.insert(alias.clone());
-                    return self.state(offset, alias, path.get(2));
+                    return self.state(offset, alias, &path[2..]);
                 }
                 let message = format!("unknown dependency {}", quoted(alias));
-                (message, self.problems.nearest(alias, aliases))
+                (
+                    message,
+                    self.undeclared(alias).unwrap_or_else(|| self.problems.nearest(alias, aliases)),
+                )
             }
             ("host", _) => {
                 self.used.host = true;
@@ -213,24 +237,61 @@ impl Checker<'_> {
                 self.used.vars.insert(name.to_owned());
                 return None;
             }
-            (name, next) if self.has_alias(name) => {
-                self.used.aliases.insert(name.to_owned());
-                return self.state(offset, name, next);
-            }
+            (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
             (name, _) => {
                 let names = vars.chain(aliases).chain(["vars", "deps", "host"]);
-                (format!("unknown name {}", quoted(name)), self.problems.nearest(name, names))
+                let nearest = || self.problems.nearest(name, names);
+                let hint = self.undeclared(name).unwrap_or_else(nearest);
+                (format!("unknown name {}", quoted(name)), hint)
             }
         };
         Some(Failure { offset, message, hint })
     }
 
-    /// A dependency has a `state` and nothing else; all of a `for_each` are a map from the items.
-    fn state(&self, offset: usize, alias: &str, attribute: Option<&String>) -> Option<Failure> {
-        if self.usable.groups.contains(alias) {
-            return None;
-        }
-        let attribute = attribute.filter(|attribute| *attribute != "state")?;
+    /// Says of a resource that it is no dependency yet.
+    fn undeclared(&self, name: &str) -> Option<Hint> {
+        let is_resource = self.usable.resources.is_some_and(|names| names.contains(name));
+        let help = "it is a resource, and no dependency of this one: add it to \"dependencies\"";
+        is_resource.then(|| Hint::of(name).or(help))
+    }
+
+    /// Finds a name with a "-" around an unknown one: an expression takes it for a subtraction.
+    fn minus(&self, text: &str, offset: usize) -> Option<(usize, Failure)> {
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+        let before = text.as_bytes().get(..offset)?.iter().rev().take_while(|byte| is_name(byte));
+        let start = offset - before.count();
+        let rest = text.get(start..)?;
+        let run = &rest[..rest.bytes().take_while(|byte| is_name(byte)).count()];
+        let of = ["deps.", "vars."].into_iter().find(|of| run.starts_with(of)).unwrap_or_default();
+        let ends = (of.len()..=run.len()).rev();
+        let mut names = ends.map(|end| &run[of.len()..end]).filter(|name| name.contains('-'));
+        let (name, scope, undeclared) = names.find_map(|name| {
+            let is_var = of != "deps." && self.usable.vars.contains(name);
+            let is_state = of != "vars.";
+            let undeclared = self.undeclared(name).filter(|_| is_state);
+            let scope = if is_var { "vars" } else { "deps" };
+            let is_known = is_var || (is_state && self.has_alias(name)) || undeclared.is_some();
+            is_known.then_some((name, scope, undeclared.is_some() && !self.has_alias(name)))
+        })?;
+        let message = format!("{} is taken for a subtraction here", quoted(name));
+        let right = format!("{scope}['{name}']");
+        let add =
+            if undeclared && scope == "deps" { ", and add it to \"dependencies\"" } else { "" };
+        let hint = Hint::of(format!("{of}{name}")).or(format!("write {right}{add}"));
+        Some((start, Failure { offset: start, message, hint: hint.suggest(Some(&right)) }))
+    }
+
+    /// A dependency has a `state` and nothing else; all of a `for_each` are a map from item to state.
+    fn state(&mut self, offset: usize, alias: &str, rest: &[String]) -> Option<Failure> {
+        let is_group = self.usable.groups.contains(alias);
+        // Either way one attribute of the state, or the whole of it, comes after one more name.
+        let wanted = match rest.get(1) {
+            Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),
+            None => Wanted::Whole,
+        };
+        let states = self.used.states.entry(alias.to_owned());
+        states.or_insert_with(Wanted::nothing).add(wanted);
+        let attribute = rest.first().filter(|name| !is_group && *name != "state")?;
         let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
         let right = format!("deps.{alias}.state.{attribute}");
         let mut hint = Hint::of(attribute);

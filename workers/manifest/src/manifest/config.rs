@@ -8,13 +8,14 @@ use crankcase_resources::{
 };
 use serde_json::Value;
 
+use crate::manifest::bounds::Share;
 use crate::manifest::check::{self, Usable, Used};
-use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template};
+use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template, size};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
 use crate::manifest::links::Alias;
 use crate::manifest::node::{Data, Map, Node};
-use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::problem::{Hint, Problems, escaped};
 use crate::manifest::resource::Item;
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::vars::KnownVars;
@@ -29,9 +30,11 @@ pub(crate) struct Template {
     pub(crate) item: Option<Item>,
     pub(crate) aliases: Vec<Alias>,
     /// What the config uses.
-    pub(crate) used: Used,
+    pub(crate) used: Arc<Used>,
     /// Whether it names files whose texts are rendered, or may: what they use may change at any time.
     pub(crate) may_use_all: OnceLock<bool>,
+    /// What it holds of the values of its site.
+    pub(crate) share: Share,
 }
 
 impl Template {
@@ -49,7 +52,9 @@ impl Template {
         let (mut config, mut unknown) = (Config::new(), left_out.clone());
         for (attribute, entry) in &*self.config {
             let mut value = Value::Null;
-            if !left_out.contains(attribute) {
+            if budget.is_overdrawn() {
+                unknown.insert(attribute.clone());
+            } else if !left_out.contains(attribute) {
                 let mut texts = Texts::new(&names, budget);
                 value = texts.node(&entry.value);
                 let findings = texts.finish();
@@ -85,6 +90,7 @@ impl Template {
         let before = problems.count();
         let usable = Usable {
             aliases: Some(names.collect()),
+            resources: Some(vars.resources),
             groups: groups.map(|alias| alias.name.as_str()).collect(),
             ..Usable::at_load(&vars.names, self.item.is_some(), "a template")
         };
@@ -143,10 +149,19 @@ impl Template {
         Waits(aliases.collect())
     }
 
+    /// Returns how many bytes there are of what its expressions see and no other config's do.
+    fn seen_size(&self, inputs: &Inputs) -> usize {
+        let states = inputs.deps.values().map(|state| match state {
+            DependencyState::Known(state) => size(state),
+            DependencyState::Unknown => 0,
+        });
+        states.sum::<usize>() + self.item.as_ref().map_or(0, |item| size(&item.value))
+    }
+
     /// Returns what the config and the files that it names use.
-    fn all_used(&self) -> Used {
+    fn all_used(&self) -> Arc<Used> {
         let may_use_all = self.may_use_all.get().copied().unwrap_or(true);
-        if may_use_all { Used::all() } else { self.used.clone() }
+        if may_use_all { Arc::new(Used::all()) } else { Arc::clone(&self.used) }
     }
 }
 
@@ -193,6 +208,10 @@ impl Render for Template {
         if !findings.unknown.is_empty() {
             return Ok(Rendered::Unknown { because: self.waits(inputs).of(&findings.unknown) });
         }
+        self.share.hold(budget.made() + self.seen_size(inputs)).map_err(|why| {
+            let offset = self.config.first().map_or(0, |(_, entry)| entry.key.start);
+            render_error(self.source.place(offset), Failure::new(offset, why))
+        })?;
         let scope = Arc::new(Seen { waits: self.waits(inputs), names });
         Ok(Rendered::Known { config, scope })
     }
@@ -261,5 +280,5 @@ fn render_error(place: Place, failure: Failure) -> RenderError {
         Some(help) => format!("{message}; {help}"),
         None => message,
     };
-    RenderError { place, message }
+    RenderError { place, message: escaped(&message) }
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::source;
+use crate::manifest::source::{self, Pipe};
 use crate::manifest::yaml;
 
 /// The keys at the top of a manifest.
@@ -27,21 +28,32 @@ pub(crate) struct Written {
 pub(crate) struct Document {
     /// Whether all of it could be read.
     pub(crate) is_whole: bool,
+    /// Whether some of it came from a pipe, and so cannot be read again.
+    pub(crate) is_piped: bool,
     pub(crate) vars: IndexMap<String, Written>,
     pub(crate) resources: IndexMap<String, Written>,
 }
 
 impl Document {
-    /// Reads the files and folders.
-    pub(crate) fn read(paths: &[PathBuf], problems: &mut Problems) -> Self {
+    /// Reads the files, folders and pipes. A pipe has to be named: one in a folder is no manifest.
+    pub(crate) fn read(paths: &[PathBuf], bounds: &mut Bounds, problems: &mut Problems) -> Self {
         let (vars, resources) = (IndexMap::new(), IndexMap::new());
         let files = source::list(paths, problems);
-        let mut document = Self { is_whole: problems.count() == 0, vars, resources };
+        let is_whole = problems.count() == 0;
+        let mut document = Self { is_whole, is_piped: false, vars, resources };
         for path in files {
-            let source = source::read(&path, problems).map(Arc::new);
-            let parsed = source.and_then(|source| Some((yaml::parse(&source, problems)?, source)));
+            let pipe = Pipe::at(&path).filter(|_| paths.contains(&path));
+            document.is_piped |= pipe.is_some();
+            let source = match pipe {
+                Some(pipe) => pipe.read(bounds, problems),
+                None => source::read(&path, bounds, problems),
+            };
+            let parsed = source.and_then(|source| parse(source, bounds, problems));
             let added = parsed.and_then(|(node, source)| document.add(&source, node, problems));
             document.is_whole &= added.is_some();
+            if bounds.is_spent() {
+                break;
+            }
         }
         document
     }
@@ -80,10 +92,22 @@ impl Document {
     }
 }
 
+fn parse(
+    source: Source,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> Option<(Node, Arc<Source>)> {
+    Some((yaml::parse(&source, bounds, problems)?, Arc::new(source)))
+}
+
 /// Reads a file of variables.
-pub(crate) fn read_vars(path: &Path, problems: &mut Problems) -> Option<Vec<(String, Written)>> {
-    let source = Arc::new(source::read(path, problems)?);
-    let node = yaml::parse(&source, problems)?;
+pub(crate) fn read_vars(
+    path: &Path,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> Option<Vec<(String, Written)>> {
+    let source = source::read(path, bounds, problems)?;
+    let (node, source) = parse(source, bounds, problems)?;
     let map = map(&source, node, "a file of variables", problems)?;
     let written = map.into_iter().map(|(name, entry)| {
         (name, Written { source: Arc::clone(&source), key: entry.key, node: entry.value })

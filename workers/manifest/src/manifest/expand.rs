@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crankcase_resources::{item_name, worker_name};
 use serde_json::Value;
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::globals::Globals;
@@ -38,25 +39,37 @@ pub(crate) fn expand(
     drafts: Vec<Draft>,
     globals: &Globals,
     vars: &KnownVars<'_>,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Expanded {
-    let budget = Budget::new();
-    let expanded = Expanded::default();
-    let mut expansion = Expansion { globals, vars, problems, budget, expanded, count: 0 };
+    let mut budget = Budget::of_values(bounds.values());
+    let (mut expanded, is_spent) = (Expanded::default(), bounds.is_spent());
+    let mut expansion = Expansion {
+        globals,
+        vars,
+        problems,
+        budget: &mut budget,
+        expanded: &mut expanded,
+        count: 0,
+        is_spent,
+    };
     for draft in drafts {
         expansion.add(draft);
     }
-    expansion.expanded
+    bounds.made(budget.made(), budget.is_overdrawn());
+    expanded
 }
 
 struct Expansion<'a> {
     globals: &'a Globals,
     vars: &'a KnownVars<'a>,
     problems: &'a mut Problems,
-    budget: Budget,
-    expanded: Expanded,
+    budget: &'a mut Budget,
+    expanded: &'a mut Expanded,
     /// How many resources all `for_each` have made.
     count: usize,
+    /// Whether nothing more is taken, as something went beyond a bound.
+    is_spent: bool,
 }
 
 impl Expansion<'_> {
@@ -71,7 +84,15 @@ impl Expansion<'_> {
             return;
         };
         let mut keys = Vec::with_capacity(items.len());
+        let size = draft.size();
         for item in items {
+            // The values of the item itself were counted when they were made.
+            if let Err(why) = self.budget.value(size) {
+                self.problems.at(&draft.source, for_each.span.start, why);
+                self.is_spent = true;
+                self.expanded.unsure.insert(name);
+                return;
+            }
             let key = item.key.clone();
             let each = Draft { name: item_name(&name, &key), item: Some(item), ..draft.clone() };
             if each.name.len().max(worker_name(&each.name).len()) > MAX_NAME {
@@ -174,6 +195,9 @@ impl Expansion<'_> {
 
     /// Evaluates what has to be known at load.
     fn value(&mut self, draft: &Draft, node: &Node, place: &str) -> Option<Value> {
+        if self.is_spent {
+            return None;
+        }
         let before = self.problems.count();
         let usable = Usable::at_load(&self.vars.names, draft.item.is_some(), place);
         let used = check::check(&draft.source, node, &usable, self.problems);
@@ -186,9 +210,10 @@ impl Expansion<'_> {
             item: draft.item.as_ref().map(|item| from_json(&item.value)),
             ..Names::default()
         };
-        let mut texts = Texts::new(&names, &mut self.budget);
+        let mut texts = Texts::new(&names, self.budget);
         let value = texts.node(node);
         let troubles = texts.finish().troubles;
+        self.is_spent = self.budget.is_overdrawn();
         let is_known = troubles.is_empty();
         for Trouble { span, text, failure } in troubles {
             check::report(&draft.source, (&text, &span), failure, self.problems);

@@ -6,6 +6,8 @@
 //! or filter only where it is evaluated.
 
 mod budget;
+#[cfg(test)]
+mod differential;
 mod eval;
 mod filters;
 mod operators;
@@ -18,4 +20,4 @@ pub(crate) use eval::{Names, Stop, evaluate, evaluate_text};
 pub(crate) use filters::{FILTERS, FUNCTIONS, TESTS};
 pub(crate) use parsed::{Failure, Parsed, is_template};
 pub(crate) use uses::{Use, uses};
-pub(crate) use value::{from_json, to_json};
+pub(crate) use value::{from_json, size, to_json};

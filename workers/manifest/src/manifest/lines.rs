@@ -26,6 +26,11 @@ impl Source {
         &self.text
     }
 
+    /// Returns whether the file's name ends in an extension.
+    pub(crate) fn is_named(&self, extension: &str) -> bool {
+        self.path.extension().is_some_and(|named| named == extension)
+    }
+
     /// Returns the folder that the file is in, as an absolute path.
     pub(crate) fn folder(&self) -> PathBuf {
         let path = absolute(&self.path).unwrap_or_else(|_| self.path.clone());

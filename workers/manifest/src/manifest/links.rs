@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crankcase_resources::{Dependency, Edges, Graph, circle, item_name};
 
+use crate::manifest::bounds::{Bounds, size_of};
 use crate::manifest::expand::Expanded;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Draft;
@@ -29,13 +30,31 @@ pub(crate) struct Alias {
     pub(crate) items: Option<Vec<(String, String)>>,
 }
 
+impl Alias {
+    /// Returns the aliases of the single resources that it stands for, if it is for a `for_each`.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().flatten().map(|(_, alias)| alias.as_str())
+    }
+}
+
 /// Looks up what resources refer to, and orders them. Returns the links of each.
-pub(crate) fn connect(expanded: &Expanded, problems: &mut Problems) -> (Graph, Vec<Links>) {
+pub(crate) fn connect(
+    expanded: &Expanded,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> (Graph, Vec<Links>) {
     let drafts = &expanded.drafts;
     let names = drafts.iter().enumerate().map(|(index, draft)| (draft.name.as_str(), index));
     let (positions, edges) = (names.collect(), Edges::new(drafts.len()));
-    let mut connecting =
-        Connecting { expanded, positions, problems: &mut *problems, edges, count: 0 };
+    let mut connecting = Connecting {
+        expanded,
+        positions,
+        bounds,
+        problems: &mut *problems,
+        edges,
+        count: 0,
+        is_full: false,
+    };
     let links =
         drafts.iter().enumerate().map(|(node, draft)| connecting.link(node, draft)).collect();
     let Connecting { edges, .. } = connecting;
@@ -66,9 +85,12 @@ enum Meant {
 struct Connecting<'a> {
     expanded: &'a Expanded,
     positions: HashMap<&'a str, usize>,
+    bounds: &'a mut Bounds,
     problems: &'a mut Problems,
     edges: Edges,
     count: usize,
+    /// Whether there was no room for an edge: what follows is not looked up any more.
+    is_full: bool,
 }
 
 impl<'a> Connecting<'a> {
@@ -77,8 +99,9 @@ impl<'a> Connecting<'a> {
         let mut used: HashMap<usize, &str> = HashMap::new();
         for (offset, dependency) in &draft.dependencies {
             let Dependency { alias, resource, on_change } = dependency;
-            let (inputs, is_group) = match self.look_up((draft, *offset), resource) {
-                Meant::LeftOut if !self.is_needed((draft, *offset), dependency) => continue,
+            let at = (draft, *offset);
+            let (inputs, is_group) = match self.look_up(at, resource) {
+                Meant::LeftOut if !self.is_needed(at, dependency) => continue,
                 Meant::LeftOut => (Vec::new(), false),
                 Meant::Unsure => (Vec::new(), false),
                 Meant::One(input) => (vec![(String::new(), input)], false),
@@ -88,12 +111,14 @@ impl<'a> Connecting<'a> {
             for (item, input) in inputs {
                 let resource = self.expanded.drafts[input].name.clone();
                 let alias = if is_group { item_name(alias, &item) } else { alias.clone() };
-                if self.may_add((draft, *offset), (node, input)) {
-                    self.edges.depends(node, input, *on_change);
-                }
                 if let Some(first) = used.insert(input, &dependency.alias) {
-                    self.twice((draft, *offset), (&resource, first));
+                    self.twice(at, (&resource, first));
                 }
+                let names = is_group.then(|| item.len() + 2 * alias.len() + resource.len());
+                if !self.may_add(at, (node, input), names) {
+                    continue;
+                }
+                self.edges.depends(node, input, *on_change);
                 items.push((item, alias.clone()));
                 links.dependencies.push(Dependency { alias, resource, on_change: *on_change });
             }
@@ -101,16 +126,18 @@ impl<'a> Connecting<'a> {
             links.aliases.push(Alias { name: alias.clone(), items });
         }
         for (offset, name) in &draft.notify {
-            let notified = match self.look_up((draft, *offset), name) {
-                Meant::One(notified) => vec![notified],
-                Meant::All(all) => all.into_iter().map(|(_, notified)| notified).collect(),
+            let at = (draft, *offset);
+            let (notified, is_group) = match self.look_up(at, name) {
+                Meant::One(notified) => (vec![notified], false),
+                Meant::All(all) => (all.into_iter().map(|(_, notified)| notified).collect(), true),
                 Meant::LeftOut | Meant::Unsure => continue,
             };
             for notified in notified {
-                if self.may_add((draft, *offset), (node, notified)) {
+                let name = &self.expanded.drafts[notified].name;
+                if self.may_add(at, (node, notified), is_group.then_some(name.len())) {
                     self.edges.notifies(node, notified);
+                    links.notify.push(name.clone());
                 }
-                links.notify.push(self.expanded.drafts[notified].name.clone());
             }
         }
         links
@@ -118,6 +145,9 @@ impl<'a> Connecting<'a> {
 
     fn look_up(&mut self, (draft, offset): (&Draft, usize), name: &str) -> Meant {
         let Expanded { groups, left_out, unsure, .. } = self.expanded;
+        if self.is_full {
+            return Meant::Unsure;
+        }
         if let Some(position) = self.positions.get(name) {
             return Meant::One(*position);
         }
@@ -145,7 +175,7 @@ impl<'a> Connecting<'a> {
     /// Returns whether the state of what is left out is needed, and says so.
     fn is_needed(&mut self, (draft, offset): (&Draft, usize), dependency: &Dependency) -> bool {
         let Dependency { alias, resource, .. } = dependency;
-        if !draft.used.aliases.contains(alias) {
+        if !draft.used.states.contains_key(alias) {
             return false;
         }
         let message = format!(
@@ -157,19 +187,34 @@ impl<'a> Connecting<'a> {
         true
     }
 
-    /// Returns whether an edge may be added, and says why not.
-    fn may_add(&mut self, (draft, offset): (&Draft, usize), (node, other): (usize, usize)) -> bool {
+    /// Returns whether an edge may be added, and says why not. One to a resource of a `for_each` has
+    /// names of its own, of so many bytes.
+    fn may_add(
+        &mut self,
+        (draft, offset): (&Draft, usize),
+        (node, other): (usize, usize),
+        names: Option<usize>,
+    ) -> bool {
         if node == other {
             let message = format!("resource {} refers to itself", quoted(&draft.name));
             self.problems.with_hint(&draft.source, offset, message, Hint::of(&draft.name));
             return false;
         }
-        self.count += 1;
-        if self.count == MAX_EDGES + 1 {
-            let message = format!("the resources have more than {MAX_EDGES} dependencies");
-            self.problems.at(&draft.source, offset, message);
+        if self.is_full {
+            return false;
         }
-        self.count <= MAX_EDGES
+        self.count += 1;
+        let names = names.filter(|_| !self.bounds.is_spent());
+        let why = if self.count > MAX_EDGES {
+            format!("the resources have more than {MAX_EDGES} dependencies")
+        } else if let Err(why) = names.map_or(Ok(()), |names| self.bounds.value(size_of(names))) {
+            why.to_owned()
+        } else {
+            return true;
+        };
+        self.is_full = true;
+        self.problems.at(&draft.source, offset, why);
+        false
     }
 
     fn twice(&mut self, (draft, offset): (&Draft, usize), (name, first): (&str, &str)) {

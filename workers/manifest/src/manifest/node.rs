@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use indexmap::IndexMap;
-use serde_json::{Number, Value};
+use serde_json::Number;
 
 /// A value as it was written, with where it was written.
 #[derive(Debug, Clone)]
@@ -55,22 +55,6 @@ impl Node {
             Data::String(_) => "a string",
             Data::List(_) => "a list",
             Data::Map(_) => "a map",
-        }
-    }
-
-    /// Returns the plain value, without places.
-    pub(crate) fn to_value(&self) -> Value {
-        match &self.data {
-            Data::Null => Value::Null,
-            Data::Bool(value) => Value::Bool(*value),
-            Data::Number(value) => Value::Number(value.clone()),
-            Data::String(value) => Value::String(value.clone()),
-            Data::List(items) => items.iter().map(Self::to_value).collect(),
-            Data::Map(map) => map
-                .iter()
-                .map(|(key, entry)| (key.clone(), entry.value.to_value()))
-                .collect::<serde_json::Map<_, _>>()
-                .into(),
         }
     }
 }

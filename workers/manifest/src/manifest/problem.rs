@@ -3,6 +3,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crankcase_resources::Place;
+use crankcase_workers::is_unprintable;
 
 use crate::manifest::lines::Source;
 
@@ -124,8 +125,10 @@ impl fmt::Display for Placed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { file, place, message, .. } = self.0;
         match (place, file) {
-            (Some(place), _) => write!(f, "{place}: {message}"),
-            (None, Some(file)) => write!(f, "{}: {message}", file.display()),
+            (Some(place), _) => write!(f, "{}: {message}", escaped(&place.to_string())),
+            (None, Some(file)) => {
+                write!(f, "{}: {message}", escaped(&file.display().to_string()))
+            }
             (None, None) => f.write_str(message),
         }
     }
@@ -285,9 +288,22 @@ impl Problems {
             return;
         }
         let Hint { help, value, suggestion } = hint;
-        let message = message.to_string();
+        let (message, help) = (escaped(&message.to_string()), help.as_deref().map(escaped));
         self.problems.push(Problem { file, place, message, help, line, value, suggestion });
     }
+}
+
+/// Writes out the characters that would move the cursor, or have a text look otherwise than it is.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_unprintable(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// Quotes a name for a message, at a bounded length.

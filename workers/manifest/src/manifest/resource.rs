@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use crankcase_resources::{Dependency, OnChange};
 
+use crate::manifest::bounds::size_of;
 use crate::manifest::check::Used;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
@@ -19,6 +20,8 @@ pub(crate) use meta::Meta;
 /// The keys of a resource.
 const KEYS: &[&str] =
     &["type", "config", "dependencies", "notify", "meta", "for_each", "when", "tags", "readonly"];
+/// What other formats call dependencies.
+const DEPENDENCIES: &[&str] = &["depends", "depends_on", "require", "requires", "needs"];
 /// The keys of a dependency that is a map.
 const DEPENDENCY_KEYS: &[&str] = &["resource", "on_change"];
 
@@ -34,15 +37,15 @@ pub(crate) struct Draft {
     /// Whether the config is what was written; else that is no map.
     pub(crate) has_config: bool,
     /// The attributes of the config whose expressions are wrong, or use a variable that is.
-    pub(crate) wrong: BTreeSet<String>,
+    pub(crate) wrong: Arc<BTreeSet<String>>,
     /// What the expressions of the config use.
-    pub(crate) used: Used,
+    pub(crate) used: Arc<Used>,
     /// What gives the items for each of which there is a resource.
     pub(crate) for_each: Option<Node>,
     /// The item that this is the resource for.
     pub(crate) item: Option<Item>,
     /// What says whether the resource is there.
-    pub(crate) when: Option<Node>,
+    pub(crate) when: Option<Arc<Node>>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
     pub(crate) tags: Vec<String>,
@@ -54,6 +57,15 @@ impl Draft {
     /// Returns whether another resource is of the same `for_each`.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.offset == other.offset && Arc::ptr_eq(&self.source, &other.source)
+    }
+
+    /// Returns how many bytes a copy of it takes, for another item.
+    pub(crate) fn size(&self) -> usize {
+        let dependencies = self.dependencies.iter();
+        let used = dependencies.flat_map(|(_, used)| [&used.alias, &used.resource]);
+        let notified = self.notify.iter().map(|(_, name)| name);
+        let texts = [&self.name, &self.kind].into_iter().chain(used).chain(notified);
+        texts.chain(&self.tags).map(|text| size_of(text.len())).sum()
     }
 }
 
@@ -80,8 +92,8 @@ pub(crate) fn decode(
         offset: key.start,
         config: Arc::default(),
         has_config: true,
-        wrong: BTreeSet::new(),
-        used: Used::default(),
+        wrong: Arc::default(),
+        used: Arc::default(),
         for_each: None,
         item: None,
         when: None,
@@ -123,9 +135,15 @@ pub(crate) fn decode(
             }
             "meta" => draft.meta = decoder.meta(entry.value),
             "for_each" => draft.for_each = Some(entry.value),
-            "when" => draft.when = Some(entry.value),
+            "when" => draft.when = Some(Arc::new(entry.value)),
             "tags" => draft.tags = decoder.tags(entry.value),
             "readonly" => draft.readonly = decoder.boolean(&entry.value, &key),
+            key if DEPENDENCIES.contains(&key) => {
+                let hint = Hint::of(key).or("did you mean \"dependencies\"?");
+                let message = format!("unknown key {} in {what}", quoted(key));
+                let hint = hint.suggest(Some("dependencies"));
+                decoder.problems.with_hint(&source, entry.key.start, message, hint);
+            }
             _ => decoder.unknown(&entry.key, &key, &what, KEYS),
         }
     }

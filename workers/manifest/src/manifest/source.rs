@@ -1,17 +1,17 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::{OpenRegularError, open_regular};
+use crankcase_workers::{FileError, open_file, read_file};
 
+use crate::manifest::bounds::{Bounds, MAX_BYTES};
 use crate::manifest::lines::Source;
 use crate::manifest::problem::{Problems, quoted};
 
 /// What says at the begin of a text how it is written; it is no part of it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// How large one input may be, in bytes.
-pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// How many files a folder or a call may name.
 const MAX_FILES: usize = 10_000;
 
@@ -19,7 +19,7 @@ const MAX_FILES: usize = 10_000;
 pub(crate) fn list(paths: &[PathBuf], problems: &mut Problems) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {
-        if !path.is_dir() {
+        if is_stdin(path) || !path.is_dir() {
             files.push(path.clone());
             continue;
         }
@@ -64,9 +64,23 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Reads one file, within the bounds.
-pub(crate) fn read(path: &Path, problems: &mut Problems) -> Option<Source> {
-    match read_bytes(path) {
+/// Reads one file of a manifest, within the manifest's bounds.
+pub(crate) fn read(path: &Path, bounds: &mut Bounds, problems: &mut Problems) -> Option<Source> {
+    take(path, read_bytes(path), bounds, problems)
+}
+
+/// Takes what was read of a file, within the manifest's bounds.
+fn take(
+    path: &Path,
+    bytes: Result<Vec<u8>, Unreadable>,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> Option<Source> {
+    let bytes = bytes.and_then(|bytes| {
+        bounds.file(bytes.len()).map_err(str::to_owned)?;
+        Ok(bytes)
+    });
+    match bytes {
         Ok(bytes) => decode(path, bytes, problems),
         Err(error) => {
             problems.of_file(path, error);
@@ -109,32 +123,78 @@ impl From<String> for Unreadable {
     }
 }
 
-/// Reads a regular file, within the bounds.
+/// Reads a regular file, of at most as many bytes as a manifest.
 pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, Unreadable> {
-    let (file, size) = open(path)?;
-    let too_large = || format!("the file is larger than 16 MiB ({MAX_BYTES} bytes)");
-    if size > MAX_BYTES {
-        return Err(too_large().into());
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|err| cannot(&err))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(too_large().into());
-    }
-    Ok(bytes)
+    Ok(read_file(path, MAX_BYTES)?)
 }
 
-/// Opens a regular file, and returns its size with it.
-pub(crate) fn open(path: &Path) -> Result<(File, u64), Unreadable> {
-    open_regular(path).map_err(|not_opened| match not_opened {
-        OpenRegularError::Other(_) => "not a regular file".to_owned().into(),
-        OpenRegularError::Refused(err) => cannot(&err),
-    })
+/// Looks whether a regular file can be read.
+pub(crate) fn probe(path: &Path) -> Result<(), Unreadable> {
+    open_file(path)?;
+    Ok(())
 }
 
-fn cannot(err: &std::io::Error) -> Unreadable {
-    let is_missing = matches!(err.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
-    Unreadable { message: format!("cannot read the file: {}", reason(err)), is_missing }
+/// A manifest that can be read only once: standard input, or a pipe with a name.
+#[derive(Debug)]
+pub(crate) struct Pipe<'a> {
+    path: &'a Path,
+}
+
+impl<'a> Pipe<'a> {
+    /// Returns the pipe behind a path; none if something else is there.
+    pub(crate) fn at(path: &'a Path) -> Option<Self> {
+        let is_fifo = || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+        (is_stdin(path) || is_fifo()).then_some(Self { path })
+    }
+
+    /// Reads it to its end, within the manifest's bounds; waits for whoever writes to it.
+    pub(crate) fn read(&self, bounds: &mut Bounds, problems: &mut Problems) -> Option<Source> {
+        let bytes = self.read_bounded().map_err(Unreadable::from);
+        take(&self.name(), bytes, bounds, problems)
+    }
+
+    fn read_bounded(&self) -> Result<Vec<u8>, FileError> {
+        let mut bytes = Vec::new();
+        let mut read = |from: &mut dyn Read| from.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        let read = if is_stdin(self.path) {
+            read(&mut std::io::stdin().lock())
+        } else {
+            File::open(self.path).and_then(|mut file| read(&mut file))
+        };
+        read.map_err(FileError::io("read", self.path))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(FileError::TooLarge { path: self.path.to_owned(), limit: MAX_BYTES });
+        }
+        Ok(bytes)
+    }
+
+    /// Returns what it is called in messages. That is in no folder, and so relative paths in the
+    /// manifest start at the working directory.
+    fn name(&self) -> PathBuf {
+        let name = self.path.file_name().filter(|_| !is_stdin(self.path));
+        let name = name.map_or("stdin".into(), |name| name.to_string_lossy());
+        PathBuf::from(format!("<{name}>"))
+    }
+}
+
+/// Returns whether a path stands for standard input.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdin")
+}
+
+impl From<FileError> for Unreadable {
+    fn from(error: FileError) -> Self {
+        let is_missing = error.is_missing();
+        let message = match error {
+            FileError::WrongKind { .. } => "not a regular file".to_owned(),
+            FileError::TooLarge { limit, .. } => {
+                format!("the file is larger than 16 MiB ({limit} bytes)")
+            }
+            FileError::Io { source, .. } => format!("cannot read the file: {}", reason(&source)),
+            other => other.to_string(),
+        };
+        Self { message, is_missing }
+    }
 }
 
 /// Says an I/O error as other messages are said.

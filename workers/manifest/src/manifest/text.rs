@@ -38,17 +38,44 @@ impl<'a> Texts<'a> {
 
     /// Returns the value with its texts evaluated; those that have no result are null.
     pub(crate) fn node(&mut self, node: &Node) -> Value {
+        let bytes = match &node.data {
+            Data::String(text) if is_template(text) => return self.string(text, &node.span),
+            Data::String(text) => text.len(),
+            _ => 0,
+        };
+        if !self.take(bytes, &node.span) {
+            return Value::Null;
+        }
         match &node.data {
-            Data::String(text) if is_template(text) => self.string(text, &node.span),
+            Data::Null => Value::Null,
+            Data::Bool(value) => Value::Bool(*value),
+            Data::Number(value) => Value::Number(value.clone()),
+            Data::String(value) => Value::String(value.clone()),
             Data::List(items) => items.iter().map(|item| self.node(item)).collect(),
             Data::Map(map) => self.map(map).into(),
-            _ => node.to_value(),
         }
     }
 
     /// Evaluates the texts of a map.
     pub(crate) fn map(&mut self, map: &node::Map) -> Map<String, Value> {
-        map.iter().map(|(key, entry)| (key.clone(), self.node(&entry.value))).collect()
+        let mut values = Map::new();
+        for (key, entry) in map {
+            if self.take(key.len(), &entry.key) {
+                values.insert(key.clone(), self.node(&entry.value));
+            }
+        }
+        values
+    }
+
+    /// Takes a value that is not evaluated; says once that there are too many.
+    fn take(&mut self, bytes: usize, span: &Range<usize>) -> bool {
+        if self.budget.is_overdrawn() {
+            return false;
+        }
+        let Err(why) = self.budget.value(bytes) else { return true };
+        let failure = Failure::new(0, why);
+        self.findings.troubles.push(Trouble { span: span.clone(), text: String::new(), failure });
+        false
     }
 
     pub(crate) fn finish(self) -> Findings {
@@ -56,6 +83,9 @@ impl<'a> Texts<'a> {
     }
 
     fn string(&mut self, text: &str, span: &Range<usize>) -> Value {
+        if self.budget.is_overdrawn() {
+            return Value::Null;
+        }
         match render(text, self.names, self.budget) {
             Ok(value) => return value,
             Err(Stop::Unknown(aliases)) => self.findings.unknown.extend(aliases),

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
@@ -15,7 +16,7 @@ use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 
-/// What is set from outside, over the `vars` of a manifest.
+/// What is set from outside, over what a manifest says.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
@@ -23,6 +24,14 @@ pub struct Overrides {
     /// Names and values, which count more than the files. A value is a text that is taken as it is, but
     /// one of a variable that is written as a boolean has to be one.
     pub vars: Vec<(String, String)>,
+    /// Whether resources are ordered by what is declared alone, without automatic edges.
+    pub no_automatic_edges: bool,
+}
+
+/// What a manifest is evaluated with beside its files.
+pub(crate) struct Outside<'a> {
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) host: Value,
 }
 
 /// The variables of a manifest, evaluated.
@@ -43,9 +52,10 @@ pub(crate) struct Evaluated {
 }
 
 impl Evaluated {
-    /// Returns what is known of them.
-    pub(crate) fn known(&self) -> KnownVars<'_> {
-        KnownVars { names: self.vars.keys().map(String::as_str).collect(), wrong: &self.wrong }
+    /// Returns what is known of them, beside the names of the resources.
+    pub(crate) fn known<'a>(&'a self, resources: &'a HashSet<String>) -> KnownVars<'a> {
+        let names = self.vars.keys().map(String::as_str).collect();
+        KnownVars { names, wrong: &self.wrong, resources }
     }
 }
 
@@ -54,16 +64,19 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
     /// Those that are wrong or use one that is.
     pub(crate) wrong: &'a BTreeSet<String>,
+    /// The names of the resources, which expressions may take for variables.
+    pub(crate) resources: &'a HashSet<String>,
 }
 
 /// Evaluates the variables. Those that are set from outside must be among the others, if these
 /// could be read as a whole.
 pub(crate) fn evaluate(
     (written, is_whole): (IndexMap<String, Written>, bool),
-    (overrides, host): (&Overrides, &Value),
+    outside: &Outside<'_>,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let vars = collect((written, is_whole), overrides, problems);
+    let vars = collect((written, is_whole), outside.overrides, bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
     let usable = Usable::by_variable(&known);
     let mut edges = Edges::new(vars.len());
@@ -82,7 +95,12 @@ pub(crate) fn evaluate(
         checked.push(Checked { used, is_wrong: problems.count() > before });
     }
     match Graph::from_edges(edges) {
-        Ok(graph) => in_order(&vars, &checked, (graph.order(), host), problems),
+        Ok(graph) => {
+            let order = graph.order().iter();
+            let ordered =
+                order.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
+            in_order(ordered, &outside.host, bounds, problems)
+        }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
@@ -102,12 +120,13 @@ struct Checked {
 fn collect(
     (written, mut is_whole): (IndexMap<String, Written>, bool),
     overrides: &Overrides,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> IndexMap<String, Var> {
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
     for file in &overrides.files {
-        let read = document::read_vars(file, problems);
+        let read = document::read_vars(file, bounds, problems);
         is_whole &= read.is_some();
         for (name, written) in read.unwrap_or_default() {
             vars.insert(name, Var::Written(written));
@@ -157,19 +176,18 @@ fn refused(name: &str) -> Option<String> {
     (!is_name(name)).then(|| bad_name("name of a variable", name))
 }
 
-fn in_order(
-    vars: &IndexMap<String, Var>,
-    checked: &[Checked],
-    (order, host): (&[usize], &Value),
+/// Evaluates the variables, each after those that it uses.
+fn in_order<'a>(
+    ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
+    host: &Value,
+    bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
     let mut names = Names { host: host.clone(), ..Names::default() };
     let mut wrong = BTreeSet::new();
-    let mut budget = Budget::new();
-    for index in order {
-        let Some((name, var)) = vars.get_index(*index) else { continue };
-        let Checked { used, is_wrong } = &checked[*index];
-        let mut is_wrong = *is_wrong || used.uses_any(&wrong);
+    let mut budget = Budget::of_values(bounds.values());
+    for ((name, var), Checked { used, is_wrong }) in ordered {
+        let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
         let value = match var {
             Var::Set(value) => value.clone(),
             Var::Written(_) if is_wrong => Value::from(()),
@@ -188,6 +206,7 @@ fn in_order(
         }
         Arc::make_mut(&mut names.vars).insert(name.clone(), value);
     }
+    bounds.made(budget.made(), budget.is_overdrawn());
     Evaluated { vars: names.vars, wrong }
 }
 

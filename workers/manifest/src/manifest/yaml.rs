@@ -1,33 +1,35 @@
-//! Text into nodes: the only place that knows which parser is used.
+//! Text, YAML or JSON, into nodes: the only place that knows which parser is used.
 //!
 //! It works on the parser's events. A deserialiser would lose what later messages need: the place
 //! of every value, whether a scalar was quoted, and the digits of a number.
 
 mod failure;
+mod json;
+mod plain;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 
+use crate::manifest::bounds::Bounds;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::scalar::{self, Scalar};
 use failure::{Failure, MAX_DEPTH, not_a_key, scan_failure, too_deep};
-
-/// How many values a file may hold, those that its aliases stand for and those that anchors keep
-/// included.
-pub(crate) const MAX_NODES: usize = 1_000_000;
+use plain::{duplicate, plain};
 
 /// The types of YAML's core schema, by the names of their tags.
 const CORE_TYPES: [&str; 7] = ["null", "bool", "int", "float", "str", "seq", "map"];
 
-/// Parses the one document of a source. Says what is wrong, and returns none if that leaves no
-/// document.
-pub(crate) fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
-    let mut builder = Builder::new(source);
-    let parsed = builder.run(problems);
+/// Parses the one document of a source, within the bounds of its manifest. Says what is wrong, and
+/// returns none if that leaves no document.
+pub(crate) fn parse(source: &Source, bounds: &mut Bounds, problems: &mut Problems) -> Option<Node> {
+    let parsed = if json::is_json(source) {
+        json::parse(source, bounds, problems)
+    } else {
+        Builder::new(source, bounds).run(problems)
+    };
     match parsed {
         Ok(Some(node)) => Some(node),
         Ok(None) => {
@@ -44,8 +46,15 @@ pub(crate) fn parse(source: &Source, problems: &mut Problems) -> Option<Node> {
 /// A node that aliases may stand for.
 struct Anchored {
     node: Node,
-    count: usize,
+    size: Size,
     depth: usize,
+}
+
+/// How many values there are, and how many bytes of text in them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    count: usize,
+    text: usize,
 }
 
 /// A collection whose end was not seen yet.
@@ -56,8 +65,8 @@ struct Open {
     key: Option<Key>,
     /// The maps that `<<` merges into this one.
     merges: Vec<Node>,
-    /// How many nodes stood before it.
-    before: usize,
+    /// What stood before it.
+    before: Size,
     /// How deep its deepest value nests.
     depth: usize,
 }
@@ -73,12 +82,13 @@ struct Builder<'a> {
     parser: Parser<'a, StrInput<'a>>,
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
-    count: usize,
+    size: Size,
+    bounds: &'a mut Bounds,
     root: Option<Node>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(source: &'a Source) -> Self {
+    fn new(source: &'a Source, bounds: &'a mut Bounds) -> Self {
         let mut options = granit_parser::options! {
             // The scanner reads ahead of the events, so it is bounded as well.
             flow_nesting_limit: MAX_DEPTH,
@@ -91,7 +101,8 @@ impl<'a> Builder<'a> {
             parser: Parser::new_from_str_with_options(source.text(), options),
             open: Vec::new(),
             anchors: HashMap::new(),
-            count: 0,
+            size: Size::default(),
+            bounds,
             root: None,
         }
     }
@@ -145,14 +156,15 @@ impl<'a> Builder<'a> {
         span: Range<usize>,
         problems: &mut Problems,
     ) -> Result<(), Failure> {
-        self.spend(1, span.start)?;
+        let size = Size { count: 1, text: text.len() };
+        self.spend(size, span.start)?;
         let is_plain = style == ScalarStyle::Plain;
         if self.awaits_key() {
             self.check_tag(tag, "str", &span, problems);
             let is_merge = is_plain && text == "<<";
             if anchor != 0 {
                 let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
-                self.keep(anchor, &node, 1, 0)?;
+                self.keep(anchor, &node, size, 0)?;
             }
             let key = Key { text: text.to_owned(), span, is_merge };
             if let Some(open) = self.open.last_mut() {
@@ -163,7 +175,7 @@ impl<'a> Builder<'a> {
         let is_string = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
         let data = if is_plain && !is_string {
             let before = problems.count();
-            let data = self.plain(text, &span, problems);
+            let data = plain(self.source, text, &span, problems);
             if problems.count() == before {
                 self.check_tag(tag, core_type(&data), &span, problems);
             }
@@ -173,25 +185,9 @@ impl<'a> Builder<'a> {
             Data::String(text.to_owned())
         };
         let node = Node { span, data };
-        self.keep(anchor, &node, 1, 0)?;
+        self.keep(anchor, &node, size, 0)?;
         self.value(node, 0, problems);
         Ok(())
-    }
-
-    fn plain(&self, text: &str, span: &Range<usize>, problems: &mut Problems) -> Data {
-        match scalar::resolve(text) {
-            Scalar::Null => Data::Null,
-            Scalar::Bool(value) => Data::Bool(value),
-            Scalar::Number(value) => Data::Number(value),
-            Scalar::String => Data::String(text.to_owned()),
-            Scalar::Refused(why) => {
-                let message = format!("{} {why}", quoted(text));
-                let help = format!("quote it if it is a text: {}", quoted(text));
-                let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
-                problems.with_hint(self.source, span.start, message, hint);
-                Data::String(text.to_owned())
-            }
-        }
     }
 
     fn begin(&mut self, data: Data, anchor: usize, span: Range<usize>) -> Result<(), Failure> {
@@ -201,8 +197,8 @@ impl<'a> Builder<'a> {
         if self.open.len() >= MAX_DEPTH {
             return Err(too_deep(span.start));
         }
-        let before = self.count;
-        self.spend(1, span.start)?;
+        let before = self.size;
+        self.spend(Size { count: 1, text: 0 }, span.start)?;
         let node = Node { span: span.start..span.start, data };
         self.open.push(Open { node, anchor, key: None, merges: Vec::new(), before, depth: 0 });
         Ok(())
@@ -216,7 +212,11 @@ impl<'a> Builder<'a> {
             self.merge(&mut open.node, merged, problems);
         }
         let depth = open.depth + 1;
-        self.keep(open.anchor, &open.node, self.count - open.before, depth)?;
+        let size = Size {
+            count: self.size.count - open.before.count,
+            text: self.size.text - open.before.text,
+        };
+        self.keep(open.anchor, &open.node, size, depth)?;
         self.value(open.node, depth, problems);
         Ok(())
     }
@@ -235,10 +235,8 @@ impl<'a> Builder<'a> {
         };
         let (map, key) = map;
         if let Some(first) = map.get(&key.text) {
-            let line = self.source.place(first.key.start).line;
-            let message = format!("duplicate key {}, first on line {line}", quoted(&key.text));
-            problems.with_hint(self.source, key.span.start, message, Hint::of(key.text));
-            return;
+            let key = (key.text.as_str(), key.span.start);
+            return duplicate(self.source, key, &first.key, problems);
         }
         map.insert(key.text, Entry { key: key.span, value: node });
     }
@@ -255,11 +253,11 @@ impl<'a> Builder<'a> {
         let Some(anchored) = self.anchors.get(&anchor) else {
             return Err(Failure::new(span.start, "an alias inside the value that it stands for"));
         };
-        let (count, depth) = (anchored.count, anchored.depth);
+        let (size, depth) = (anchored.size, anchored.depth);
         if self.open.len() + depth > MAX_DEPTH {
             return Err(too_deep(span.start));
         }
-        self.spend(count, span.start)?;
+        self.spend(size, span.start)?;
         let node = self.anchors.get(&anchor).map(|anchored| anchored.node.clone());
         if let Some(node) = node {
             self.value(node, depth, problems);
@@ -272,12 +270,12 @@ impl<'a> Builder<'a> {
         &mut self,
         anchor: usize,
         node: &Node,
-        count: usize,
+        size: Size,
         depth: usize,
     ) -> Result<(), Failure> {
         if anchor != 0 {
-            self.spend(count, node.span.start)?;
-            self.anchors.insert(anchor, Anchored { node: node.clone(), count, depth });
+            self.spend(size, node.span.start)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), size, depth });
         }
         Ok(())
     }
@@ -307,13 +305,12 @@ impl<'a> Builder<'a> {
             .is_some_and(|open| matches!(open.node.data, Data::Map(_)) && open.key.is_none())
     }
 
-    fn spend(&mut self, count: usize, offset: usize) -> Result<(), Failure> {
-        self.count = self.count.saturating_add(count);
-        if self.count <= MAX_NODES {
-            return Ok(());
-        }
-        let message = "more than 1,000,000 values, those that aliases stand for included";
-        Err(Failure::new(offset, message))
+    fn spend(&mut self, size: Size, offset: usize) -> Result<(), Failure> {
+        let taken = self.bounds.nodes(size.count, size.text);
+        taken.map_err(|message| Failure::new(offset, message))?;
+        self.size.count += size.count;
+        self.size.text += size.text;
+        Ok(())
     }
 
     fn check_tag(

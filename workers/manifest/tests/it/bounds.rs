@@ -1,11 +1,12 @@
 //! Inputs at and beyond the bounds: one clear error each, and no hang.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 use crankcase_manifest::{Manifest, Overrides};
-use serde_json::to_string;
+use crankcase_resources::{Declaration, DependencyState, Inputs};
+use serde_json::{json, to_string};
 
 use crate::site::{KINDS, Site};
 
@@ -70,13 +71,14 @@ fn aliases_do_not_nest_deeper_than_text() -> Result {
 fn what_is_no_regular_file_is_refused_unread() -> Result {
     let site = Site::new("{}")?;
     File::create(site.path("large.yaml"))?.set_len(100 * 1024 * 1024)?;
-    let fifo = site.path("pipe");
+    // One that is named is read; this one is only found in a folder.
+    let pipes = tempfile::tempdir()?;
+    let fifo = pipes.path().join("pipe.yaml");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status()?.success());
     let empty = tempfile::tempdir()?;
 
     let cases = [
         (PathBuf::from("/dev/zero"), "not a regular file"),
-        (fifo, "not a regular file"),
         (site.path("large.yaml"), "the file is larger than 16 MiB (16777216 bytes)"),
         (site.path("none.yaml"), "cannot read the file: it does not exist"),
         (empty.path().to_owned(), "the folder holds no *.yaml, *.yml or *.json file"),
@@ -84,6 +86,8 @@ fn what_is_no_regular_file_is_refused_unread() -> Result {
     for (path, expected) in cases {
         assert_eq!(said_of(path.clone()), format!("{}: {expected}", path.display()));
     }
+    let said = said_of(pipes.path().to_owned());
+    assert_eq!(said, format!("{}: not a regular file", fifo.display()));
     Ok(())
 }
 
@@ -230,5 +234,105 @@ fn a_thousand_problems_are_told_and_the_rest_counted() -> Result {
     let err = site.load().err().ok_or("valid")?;
     assert_eq!(err.problems().len(), 1_000);
     assert!(err.to_string().ends_with("\nand 19000 more problems"));
+    Ok(())
+}
+
+#[test]
+fn the_files_of_a_manifest_share_its_bounds() -> Result {
+    let text = |name: &str, bytes| format!("vars: {{{name}: {}}}\n", "x".repeat(bytes));
+    let values = |name: &str| format!("vars:\n  {name}:\n{}", "  - x\n".repeat(600_000));
+    let larger = "the files of the manifest are larger than 16 MiB (16777216 bytes) together";
+    let more = "5.yaml:399993:5: more than 1,000,000 values, those that aliases stand for included";
+    let cases = [
+        (text("a", 9 << 20), text("b", 6 << 20), "valid"),
+        (text("a", 9 << 20), text("b", 9 << 20), &format!("5.yaml: {larger}")),
+        (values("a"), values("b"), more),
+    ];
+    for (first, second, expected) in cases {
+        let site = Site::new(&first)?;
+        fs::rename(site.path("site.yaml"), site.path("1.yaml"))?;
+        site.write("5.yaml", second)?;
+        // No more than one is told of those that come after.
+        site.write("9.yaml", "vars: {c: 1}")?;
+        let said = site.said(site.load());
+        assert_eq!(said.lines().next(), Some(expected));
+        assert_eq!(said.matches(" than ").count(), usize::from(expected != "valid"), "{said}");
+    }
+    let site = Site::new(&text("a", 9 << 20))?;
+    let vars = site.folder().join(".vars");
+    fs::write(&vars, text("b", 9 << 20))?;
+    let overrides = Overrides { files: vec![vars], ..Overrides::default() };
+    assert_eq!(site.said(site.load_with(&overrides)), format!(".vars: {larger}"));
+    Ok(())
+}
+
+#[test]
+fn what_aliases_stand_for_is_bounded_in_bytes() -> Result {
+    let levels = (1..6).fold(format!("vars:\n  a0: &a0 {}\n", "x".repeat(2_000)), |text, level| {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
+        text + &format!("  a{level}: &a{level} [{aliases}]\n")
+    });
+    assert!(levels.len() < 2_400);
+    let bound = "more than 64 MiB of values in all, those that aliases stand for included";
+    assert_eq!(said(&levels)?, format!("site.yaml:7:17: {bound}"));
+    // What is merged, and a key, count as well.
+    let merged = format!(
+        "vars:\n  a: &a {{{}: {}}}\n{}",
+        "k".repeat(1_000),
+        "x".repeat(999_000),
+        (0..70).map(|index| format!("  b{index}: {{<<: *a}}\n")).collect::<String>()
+    );
+    assert_eq!(said(&merged)?, format!("site.yaml:68:13: {bound}"));
+    Ok(())
+}
+
+#[test]
+fn what_variables_are_copied_to_is_bounded_in_bytes() -> Result {
+    let large = format!("vars:\n  large: {}\n", "x".repeat(1_000_000));
+    let copies: String = (0..100).map(|index| format!("  v{index}: '{{{{ large }}}}'\n")).collect();
+    let configs: String = (0..3_000)
+        .map(|index| format!("  r{index}: {{type: exec, config: {{x: '{{{{ large }}}}'}}}}\n"))
+        .collect();
+    let bound = "more than 64 MiB of values in all";
+    let cases = [
+        (format!("{large}{copies}"), format!("site.yaml:68:9: {bound}")),
+        (format!("{large}resources:\n{configs}"), format!("site.yaml:69:34: {bound}")),
+    ];
+    for (text, expected) in cases {
+        let site = Site::new(&text)?;
+        let err = site.load().err().ok_or("valid")?;
+        assert_eq!(err.problems().len(), 1, "what follows is not told of again");
+        assert_eq!(site.said(Err(err)).lines().next(), Some(expected.as_str()));
+    }
+    let twenty = "'{{ large }}', ".repeat(20);
+    let config = format!("{large}resources:\n  r: {{type: exec, config: {{x: [{twenty}]}}}}\n");
+    assert!(said(&config)?.ends_with("the config takes more than 16 MiB of values"));
+    Ok(())
+}
+
+#[test]
+fn the_configs_of_a_site_are_bounded_together_when_they_are_rendered() -> Result {
+    let mut text = String::from("resources:\n  first: {type: exec}\n");
+    for index in 0..100 {
+        let config = "{x: \"{{ first.state.large }}\"}";
+        let resource = format!("{{type: exec, dependencies: [first], config: {config}}}");
+        text.push_str(&format!("  r{index}: {resource}\n"));
+    }
+    let site = Site::new(&text)?;
+    let manifest = site.load()?;
+    let state = DependencyState::Known(json!({"large": "x".repeat(1_000_000)}).into());
+    let states = Inputs::new([("first".to_owned(), state)].into());
+    let render = |declaration: &Declaration| declaration.config.render(&states);
+
+    // Twice, as a config that is rendered again takes the place of what it was.
+    for _ in 0..2 {
+        let rendered: Vec<_> = manifest.declarations()[1..].iter().map(render).collect();
+
+        // A state is kept with the config that uses it.
+        assert_eq!(rendered.iter().filter(|rendered| rendered.is_ok()).count(), 33);
+        let err = rendered.into_iter().find_map(std::result::Result::err).ok_or("no error")?;
+        assert_eq!(err.message, "the configs of all resources take more than 64 MiB of values");
+        assert_eq!(err.place.line, 36);
+    }
     Ok(())
 }

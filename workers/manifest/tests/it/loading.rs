@@ -37,6 +37,44 @@ fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
+fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  build: {type: exec, config: {command: [/opt/bin/build, -o, out], cwd: \
+         /srv}}\n  server: {type: process, config: {command: [sleep, /srv/www/conf]}}\n  conf: \
+         {type: file, config: {path: /srv/www/conf, content: x}}\n  tool: {type: file, config: \
+         {path: /opt/bin/build, content: x}}\n  stamp: {type: file, config: {path: /srv/stamp, \
+         mode: '0600'}}\n  touch: {type: exec, config: {command: [touch], creates: \
+         /srv/stamp}}\n  www: {type: file, config: {path: /srv/www/}}\n  srv: {type: file, \
+         config: {path: /srv/}}\n",
+    )?;
+
+    let loaded = load(&site)?;
+
+    let edges = loaded.declarations().iter().flat_map(|after| {
+        after.automatic.iter().map(|edge| format!("{} < {}", edge.resource, after.name))
+    });
+    let expected = [
+        "tool < build",
+        "srv < build",
+        "conf < server",
+        "www < conf",
+        "touch < stamp",
+        "srv < stamp",
+        "srv < touch",
+        "srv < www",
+    ];
+    assert_eq!(edges.collect::<Vec<_>>(), expected);
+    assert_eq!(
+        loaded.declarations()[2].automatic[0].because,
+        r#""conf" needs path "/srv/www", and "www" makes path "/srv/www""#
+    );
+    let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
+    files.overrides.no_automatic_edges = true;
+    assert!(files.load()?.declarations().iter().all(|declared| declared.automatic.is_empty()));
+    Ok(())
+}
+
+#[test]
 fn the_folder_of_relative_paths_is_absolute_however_the_manifest_was_named()
 -> Result<(), Box<dyn Error>> {
     let site = Site::new("resources: {a: {type: noop}}\n")?;
@@ -194,7 +232,8 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
     std::fs::write(file.path().join("more.yaml"), "zone: a\n")?;
     let set = |names: &[&str]| -> Result<Loaded, String> {
         let vars = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
-        let overrides = Overrides { files: vec![file.path().join("more.yaml")], vars };
+        let overrides =
+            Overrides { files: vec![file.path().join("more.yaml")], vars, ..Overrides::default() };
         let paths = vec![site.folder().to_owned()];
         let loaded = SiteFiles { overrides, ..SiteFiles::new(paths, builtin()) }.load();
         loaded.map_err(|err| err.to_string())
@@ -298,7 +337,7 @@ fn a_path_that_two_resources_keep_is_refused_with_both_places() -> Result<(), Bo
 
     let said = load(&site).expect_err("it is refused");
 
-    let expected = "site.yaml:4:47: path: \"/srv/x\" is kept by resource \"a\" already, at \
+    let expected = "site.yaml:4:47: path \"/srv/x\" is kept by resource \"a\" already, at \
                     site.yaml:3:28";
     assert_eq!(places(&said), [expected], "{said}");
     assert!(said.ends_with("  help: make one resource of the two"), "{said}");
@@ -325,7 +364,7 @@ async fn a_path_that_becomes_known_is_kept_by_one_resource_too() -> Result<(), B
     let account = loaded.apply(&ApplyOptions::default(), stop).await;
 
     let expected = format!(
-        "! found (file) failed: {path:?} is kept by resource \"known\" already, at {}:4:3",
+        "! found (file) failed: path {path:?} is kept by resource \"known\" already, at {}:4:3",
         site.path("site.yaml").display()
     );
     assert!(plan.to_string().contains(&expected), "{plan}");

@@ -1,9 +1,12 @@
 //! Tests of the public API.
 mod bad_manifests;
 mod bounds;
+mod hidden;
+mod json;
 mod keys;
 mod loading;
 mod manifest_order;
 mod mutations;
 mod rendering;
 mod site;
+mod wanted;

@@ -157,7 +157,7 @@ fn variables_use_each_other_and_overrides_count_more() -> Result {
     std::fs::write(&file, "{root: /a, n: '2', more-x: \"{{ n }}\"}")?;
     let vars = vec![("n".into(), "5".into()), ("root".into(), "{{ n }}".into())];
 
-    let overrides = Overrides { files: vec![file], vars };
+    let overrides = Overrides { files: vec![file], vars, ..Overrides::default() };
     let (config, _) = known(render(&site, &overrides, &Inputs::default())?)?;
 
     // What takes the place of a text is a text, whatever it looks like.
@@ -179,6 +179,7 @@ fn a_variable_that_is_a_boolean_is_set_to_a_boolean() -> Result {
             })
             .collect(),
         files: Vec::new(),
+        no_automatic_edges: false,
     };
 
     let (config, _) = known(render(&site, &set(&["false"]), &Inputs::default())?)?;

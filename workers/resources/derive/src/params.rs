@@ -15,6 +15,8 @@ struct Param<'a> {
     unit: Option<LitStr>,
     is_declared: bool,
     is_compared: bool,
+    /// Whether it is no parameter but parameters of its own.
+    is_flat: bool,
 }
 
 impl<'a> Param<'a> {
@@ -23,9 +25,6 @@ impl<'a> Param<'a> {
         let name = ident.to_string();
         let name = name.strip_prefix("r#").unwrap_or(&name).to_owned();
         let doc = summary(&field.attrs);
-        if doc.is_empty() {
-            return Err(Error::new(field.span(), "a parameter needs a documentation comment"));
-        }
         let mut param = Self {
             ident,
             name,
@@ -35,6 +34,7 @@ impl<'a> Param<'a> {
             unit: None,
             is_declared: false,
             is_compared: true,
+            is_flat: false,
         };
         for attribute in field.attrs.iter().filter(|it| it.path().is_ident("param")) {
             attribute.parse_nested_meta(|meta| {
@@ -44,16 +44,21 @@ impl<'a> Param<'a> {
                     param.unit = Some(meta.value()?.parse()?);
                 } else if meta.path.is_ident("declared") {
                     param.is_declared = true;
+                } else if meta.path.is_ident("flatten") {
+                    param.is_flat = true;
                 } else if meta.path.is_ident("compare") {
                     param.is_compared = meta.value()?.parse::<LitBool>()?.value;
                 } else if meta.path.is_ident("name") {
                     param.name = meta.value()?.parse::<LitStr>()?.value();
                 } else {
-                    let options = "there are default, unit, declared, compare and name";
+                    let options = "there are default, unit, declared, compare, flatten and name";
                     return Err(meta.error(options));
                 }
                 Ok(())
             })?;
+        }
+        if param.doc.is_empty() {
+            return Err(Error::new(field.span(), "a parameter needs a documentation comment"));
         }
         Ok(param)
     }
@@ -64,17 +69,76 @@ impl<'a> Param<'a> {
             Type::Path(path) => path.path.segments.last().is_some_and(|it| it.ident == "Option"),
             _ => false,
         };
-        self.default.is_none() && !is_option
+        self.default.is_none() && !is_option && !self.is_flat
     }
 
-    /// Returns its row of the table.
-    fn row(&self) -> TokenStream {
+    /// Returns the type of what is known of it.
+    fn half(&self) -> TokenStream {
+        let ty = self.ty;
+        if self.is_flat {
+            return quote!(<#ty as ::crankcase_resources::Params>::Half);
+        }
+        quote!(::crankcase_resources::Half<#ty>)
+    }
+
+    /// Returns what puts it into a half when it is known.
+    fn into_half(&self) -> TokenStream {
+        let ident = self.ident;
+        if self.is_flat {
+            return quote!(#ident: whole.#ident.into());
+        }
+        quote!(#ident: ::crankcase_resources::Half::Given(whole.#ident))
+    }
+
+    fn read(&self) -> TokenStream {
+        let Self { ident, name, ty, .. } = self;
+        if self.is_flat {
+            return quote!(#ident: <#ty as ::crankcase_resources::Params>::read(reader));
+        }
+        quote!(#ident: reader.field(#name))
+    }
+
+    fn whole(&self) -> TokenStream {
+        let Self { ident, ty, .. } = self;
+        if self.is_flat {
+            return quote!(#ident: <#ty as ::crankcase_resources::Params>::whole(half.#ident)?);
+        }
+        quote!(#ident: half.#ident.given()?)
+    }
+
+    fn write(&self) -> TokenStream {
+        let Self { ident, name, ty, .. } = self;
+        if self.is_flat {
+            return quote!(<#ty as ::crankcase_resources::Params>::write(&half.#ident, writer););
+        }
+        quote!(writer.field(#name, &half.#ident);)
+    }
+
+    fn is_same(&self) -> TokenStream {
+        let Self { ident, ty, .. } = self;
+        if self.is_flat {
+            return quote! {
+                <#ty as ::crankcase_resources::Params>::is_same(&self.#ident, &other.#ident)
+            };
+        }
+        quote!(self.#ident == other.#ident)
+    }
+
+    /// Returns its rows of the table.
+    fn rows(&self) -> TokenStream {
         let Self { name, ty, doc, is_declared, .. } = self;
+        if self.is_flat {
+            return quote! {
+                parameters.extend(<#ty as ::crankcase_resources::Params>::table().clone().parameters);
+            };
+        }
         let default = self.default_value();
         let unit = self.unit.as_ref().map_or(quote!(None), |unit| quote!(Some(#unit.into())));
         quote! {
-            ::crankcase_resources::Parameter::of::<#ty>(#name, #doc)
-                .with(#default, #unit, #is_declared)
+            parameters.push(
+                ::crankcase_resources::Parameter::of::<#ty>(#name, #doc)
+                    .with(#default, #unit, #is_declared),
+            );
         }
     }
 
@@ -91,6 +155,9 @@ impl<'a> Param<'a> {
     /// Returns what a constructor sets it to that is not given it.
     fn absent(&self) -> TokenStream {
         let (ty, default) = (self.ty, self.default_value());
+        if self.is_flat {
+            return quote!(<#ty>::new());
+        }
         quote!(::crankcase_resources::absent::<#ty>(#default))
     }
 }
@@ -110,48 +177,56 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let half = format_ident!("{name}Half");
     let half_doc = format!("A [`{name}`] of which not everything is known yet.");
     let idents: Vec<_> = params.iter().map(|param| param.ident).collect();
-    let types: Vec<_> = params.iter().map(|param| param.ty).collect();
     let docs: Vec<_> = params.iter().map(|param| &param.doc).collect();
-    let names: Vec<_> = params.iter().map(|param| &param.name).collect();
-    let rows = params.iter().map(Param::row);
-    let compared = params.iter().filter(|param| param.is_compared).map(|param| param.ident);
+    let halves = params.iter().map(Param::half);
+    let rows = params.iter().map(Param::rows);
+    let (reads, wholes) = (params.iter().map(Param::read), params.iter().map(Param::whole));
+    let writes = params.iter().map(Param::write);
+    let into_halves = params.iter().map(Param::into_half);
+    let same = params.iter().filter(|param| param.is_compared).map(Param::is_same);
     let new = constructor(input, &params);
     Ok(quote! {
         #[doc = #half_doc]
         #[derive(Debug, Clone)]
         #visibility struct #half {
-            #(#[doc = #docs] pub #idents: ::crankcase_resources::Half<#types>,)*
+            #(#[doc = #docs] pub #idents: #halves,)*
         }
 
         #new
 
         impl ::core::convert::From<#name> for #half {
             fn from(whole: #name) -> Self {
-                Self { #(#idents: ::crankcase_resources::Half::Given(whole.#idents),)* }
+                Self { #(#into_halves,)* }
             }
         }
 
         impl ::crankcase_resources::Params for #name {
             type Half = #half;
 
-            fn table() -> ::crankcase_resources::Table {
-                ::crankcase_resources::Table::new(::std::vec![#(#rows),*])
+            fn table() -> &'static ::crankcase_resources::Table {
+                static TABLE: ::std::sync::OnceLock<::crankcase_resources::Table> =
+                    ::std::sync::OnceLock::new();
+                TABLE.get_or_init(|| {
+                    let mut parameters = ::std::vec::Vec::new();
+                    #(#rows)*
+                    ::crankcase_resources::Table::new(parameters)
+                })
             }
 
             fn read(reader: &mut ::crankcase_resources::Reader<'_>) -> Self::Half {
-                #half { #(#idents: reader.field(#names),)* }
+                #half { #(#reads,)* }
             }
 
             fn whole(half: Self::Half) -> ::core::option::Option<Self> {
-                ::core::option::Option::Some(Self { #(#idents: half.#idents.given()?,)* })
+                ::core::option::Option::Some(Self { #(#wholes,)* })
             }
 
             fn write(half: &Self::Half, writer: &mut ::crankcase_resources::Writer) {
-                #(writer.field(#names, &half.#idents);)*
+                #(#writes)*
             }
 
             fn is_same(&self, other: &Self) -> bool {
-                true #(&& self.#compared == other.#compared)*
+                true #(&& #same)*
             }
         }
     })

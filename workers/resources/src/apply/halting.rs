@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use crankcase_workers::Ledger;
 
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, ActionContext, Description, Unfinished};
@@ -15,6 +16,7 @@ use crate::text::chain;
 pub(crate) struct Halting {
     stop: Stop,
     fail_fast: bool,
+    ledger: Option<Ledger>,
     has_failed: AtomicBool,
     gate: Option<Gate>,
 }
@@ -29,16 +31,13 @@ impl fmt::Debug for Gate {
 }
 
 impl Halting {
-    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self { stop, fail_fast, has_failed: AtomicBool::new(false), gate: None }
+    pub(crate) fn new(stop: Stop, fail_fast: bool, ledger: Option<Ledger>) -> Self {
+        Self { stop, fail_fast, ledger, has_failed: AtomicBool::new(false), gate: None }
     }
 
     /// Lets an action start only if `gate` returns no resource because of which it may not.
-    pub(crate) fn gated(
-        stop: Stop,
-        gate: impl Fn() -> Option<String> + Send + Sync + 'static,
-    ) -> Self {
-        Self { gate: Some(Gate(Box::new(gate))), ..Self::new(stop, false) }
+    pub(crate) fn gated(self, gate: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { gate: Some(Gate(Box::new(gate))), ..self }
     }
 
     /// Returns why no action may start, if none may.
@@ -102,7 +101,7 @@ impl Halting {
     ) -> Result<(), Outcome> {
         let description = action.description().clone();
         let deadline = Deadline::new(timeout, &self.stop);
-        let context = ActionContext::new(deadline.stop().clone());
+        let context = ActionContext::new(deadline.stop().clone()).with_ledger(self.ledger.clone());
         let (ran, is_late) = deadline.tell(caught_async(action.run(context.clone()))).await;
         let done = Done { action: description, log: context.lines() };
         let error = match ran {

@@ -3,6 +3,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crankcase_workers::EntryPath;
 use serde_json::{Map, Value};
 
 use crate::params::ty::{self, Type, Wrong};
@@ -10,7 +11,7 @@ use crate::params::ty::{self, Type, Wrong};
 /// A type that a parameter can have.
 ///
 /// It is implemented for texts, flags, whole numbers, durations, lists, maps, options and JSON values;
-/// for [`AbsPath`], [`Mode`] and [`Secret`]; and by `#[derive(Choice)]` for an enum of words. A kind
+/// for [`AbsPath`], [`EntryPath`], [`Mode`] and [`Secret`]; and by `#[derive(Choice)]` for an enum of words. A kind
 /// implements it for types of its own.
 pub trait Field: Sized + fmt::Debug + Clone + Send + Sync + 'static {
     /// Whether values of the type are shown to nobody.
@@ -222,6 +223,20 @@ impl Field for AbsPath {
 
     fn give(&self) -> Value {
         self.0.to_string_lossy().into()
+    }
+}
+
+impl Field for EntryPath {
+    fn ty() -> Type {
+        Type::Path
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        Self::parse(ty::text(value)?).map_err(|err| err.to_string().into())
+    }
+
+    fn give(&self) -> Value {
+        self.declared().into()
     }
 }
 

@@ -22,9 +22,10 @@ impl Table {
         Self { parameters, is_open: false }
     }
 
-    /// Returns a table of any attributes.
-    pub fn open() -> Self {
-        Self { parameters: Vec::new(), is_open: true }
+    /// Returns the table of any attributes.
+    pub fn open() -> &'static Self {
+        static OPEN: Table = Table { parameters: Vec::new(), is_open: true };
+        &OPEN
     }
 
     /// Returns the parameter with this name.
@@ -67,7 +68,8 @@ impl Table {
             |nearest| format!("did you mean \"{nearest}\"?"),
         );
         let (value, suggestion) = (Some(name.to_owned()), nearest.map(str::to_owned));
-        Wrong { message: format!("there is no such attribute; {hint}"), value, suggestion }
+        let message = format!("there is no such attribute; {hint}");
+        Wrong { value, suggestion, ..message.into() }
     }
 
     /// Returns the names.

@@ -69,11 +69,13 @@ pub struct Wrong {
     pub value: Option<String>,
     /// What to write in its place, if something right is near.
     pub suggestion: Option<String>,
+    /// What else is wrong with it.
+    pub also: Vec<Wrong>,
 }
 
 impl From<String> for Wrong {
     fn from(message: String) -> Self {
-        Self { message, value: None, suggestion: None }
+        Self { message, value: None, suggestion: None, also: Vec::new() }
     }
 }
 
@@ -115,8 +117,15 @@ impl Type {
             }
             Self::Map { of } => {
                 let map = value.as_object().ok_or_else(|| self.refuse(value))?;
-                map.iter()
-                    .try_for_each(|(name, item)| of.accept(item).map_err(|it| it.of(name, item)))
+                let items = map.iter();
+                let wrong = items.filter_map(|(name, item)| {
+                    of.accept(item).err().map(|wrong| wrong.of(name, item))
+                });
+                let all = wrong.reduce(|mut first, other| {
+                    first.also.push(other);
+                    first
+                });
+                all.map_or(Ok(()), Err)
             }
             Self::Object { table } => {
                 let map = value.as_object().ok_or_else(|| self.refuse(value))?;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
-use crate::look::{claim, render};
+use crate::look::{claim, context, render};
 use crate::reconcile::board::{Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
@@ -21,7 +21,6 @@ use crate::reconcile::seat::Seat;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
-use crate::resource::CheckContext;
 
 /// What a look costs at least that a watch has caused and that has failed.
 const FAILED_LOOK: Duration = Duration::from_millis(100);
@@ -74,7 +73,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Self {
             seat,
             random: StdRng::seed_from_u64(setting.seed ^ seed_of(&name)),
-            halting: Halting::gated(stop.clone(), gate),
+            halting: Halting::new(stop.clone(), false, setting.ledger.clone()).gated(gate),
             failures: 0,
             has_asked: false,
             repairs: Repairs::new(setting.backoff.reset_after),
@@ -227,10 +226,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
         claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Again)?;
+        let keeper = (self.stop.clone(), self.setting.ledger.clone());
+        let context = context(declaration, scope, keeper);
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {
-            held.opened.see(declaration.folder.clone(), scope);
+            held.opened.see(context);
             held.opened.timeout = declaration.timeout;
             // Relative paths are others in another folder.
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
@@ -239,7 +240,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
-        let context = CheckContext::new(declaration.folder.clone(), scope, self.stop.clone());
         let old = self.held.take();
         let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
         let failure;

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use crankcase_engine::Stop;
 use crankcase_resources::{
     Action, ApplyOptions, AttributeError, BoxError, Check, CheckContext, Config, Declaration,
-    Description, Kind, Kinds, Outcome, Parameter, PlanOptions, Resource, Stale, Unfinished,
-    Verdict, apply, plan,
+    Description, Kind, Kinds, Outcome, PlanOptions, Resource, Stale, Unfinished, Verdict, apply,
+    plan,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -31,10 +31,6 @@ impl Kind for Slow {
 
     fn summary(&self) -> &'static str {
         "waits until it is told to stop"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -1,7 +1,9 @@
 //! Tests of the public API.
 mod apply;
+mod claims;
 mod deadlines;
 mod notify;
 mod order;
+mod params;
 mod probe;
 mod support;

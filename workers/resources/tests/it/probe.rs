@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_resources::{
     Action, AttributeError, BoxError, Check, CheckContext, Config, Declaration, Description, Kind,
-    Kinds, Parameter, Resource, Stale, Unfinished,
+    Kinds, Resource, Stale, Unfinished,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -66,10 +66,6 @@ impl Kind for Probe {
 
     fn summary(&self) -> &'static str {
         "writes down what is done to it"
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &[]
     }
 
     fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {

@@ -43,8 +43,8 @@ pub enum ClientError {
     /// The connection broke before the answer was whole, as it does when the agent ends.
     #[error("the agent broke off the connection")]
     Broken(#[source] BoxError),
-    /// The answer is longer than what is taken, 1 GiB: ask for a part of it.
-    #[error("the answer of the agent is longer than {limit} bytes")]
+    /// The answer is longer than what is taken, 16 MiB: ask for a part of it.
+    #[error("the answer of the agent is longer than {limit} bytes; ask for a part of it")]
     TooLong {
         /// The bound, in bytes.
         limit: usize,

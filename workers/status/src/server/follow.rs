@@ -2,31 +2,40 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crankcase_engine::{Events, Notice, Stop};
 use hyper::body::{Body, Bytes, Frame};
-use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
+
+use super::peer::{Peer, closed};
+use crate::wire::EventLine;
 
 /// One wait for the next event; it gives the source back.
 type Wait = Pin<Box<dyn Future<Output = (Source, Option<Notice>)> + Send + Sync>>;
 
-/// Where the events come from.
+/// Where the events come from, and until when.
 struct Source {
     events: Events,
     stop: Stop,
+    peer: Arc<Peer>,
 }
 
-/// A body of events; it ends after those that came before the stop.
+/// A body of events; it ends after those that came before the stop, or when the client is gone.
 pub(super) struct EventLines {
     wait: Wait,
     _permit: OwnedSemaphorePermit,
 }
 
 impl EventLines {
-    pub(super) fn new(events: Events, stop: Stop, permit: OwnedSemaphorePermit) -> Self {
-        Self { wait: wait(Source { events, stop }), _permit: permit }
+    pub(super) fn new(
+        events: Events,
+        stop: Stop,
+        peer: Arc<Peer>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        Self { wait: wait(Source { events, stop, peer }), _permit: permit }
     }
 }
 
@@ -37,6 +46,8 @@ fn wait(mut source: Source) -> Wait {
             // Before the stop: what has happened already is told.
             notice = source.events.next() => notice,
             () = source.stop.wait() => None,
+            // The connection itself does not see it while a part of the request is unread.
+            () = closed(&source.peer.stream) => None,
         };
         (source, notice)
     })
@@ -58,26 +69,8 @@ impl Body for EventLines {
     }
 }
 
-#[derive(Serialize)]
-struct EventLine<'a> {
-    #[serde(flatten)]
-    event: &'a crankcase_engine::Event,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct MissedLine {
-    missed: u64,
-}
-
 fn line(notice: &Notice) -> Bytes {
-    let text = match notice {
-        Notice::Event(event) => {
-            serde_json::to_vec(&EventLine { event, text: event.kind.to_string() })
-        }
-        Notice::Missed(missed) => serde_json::to_vec(&MissedLine { missed: *missed }),
-    };
-    let mut text = text.unwrap_or_else(|error| {
+    let mut text = serde_json::to_vec(&EventLine::from(notice)).unwrap_or_else(|error| {
         tracing::error!(%error, "an event cannot be written");
         Vec::new()
     });

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,23 +13,23 @@ use tokio::time::{Sleep, sleep};
 /// A stream that fails when nothing of what it writes is taken for too long.
 #[derive(Debug)]
 pub(super) struct Paced {
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
     limit: Duration,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paced {
-    pub(super) fn new(stream: UnixStream, limit: Duration) -> Self {
+    pub(super) fn new(stream: Arc<UnixStream>, limit: Duration) -> Self {
         Self { stream, limit, deadline: None }
     }
 
-    fn pace<T>(
+    fn pace(
         &mut self,
         cx: &mut Context<'_>,
-        write: impl FnOnce(Pin<&mut UnixStream>, &mut Context<'_>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        let written = write(Pin::new(&mut self.stream), cx);
+        write: impl Fn(&UnixStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        let written = when_ready(&self.stream, UnixStream::poll_write_ready, cx, write);
         if written.is_ready() {
             self.deadline = None;
             return written;
@@ -39,13 +40,33 @@ impl Paced {
     }
 }
 
+/// Reads from a stream or writes to it once it is ready for that.
+fn when_ready(
+    stream: &UnixStream,
+    poll_ready: impl Fn(&UnixStream, &mut Context<'_>) -> Poll<io::Result<()>>,
+    cx: &mut Context<'_>,
+    mut attempt: impl FnMut(&UnixStream) -> io::Result<usize>,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(poll_ready(stream, cx))?;
+        match attempt(stream) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            done => return Poll::Ready(done),
+        }
+    }
+}
+
 impl AsyncRead for Paced {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let space = buffer.initialize_unfilled();
+        let read = when_ready(&self.stream, UnixStream::poll_read_ready, cx, |stream| {
+            stream.try_read(space)
+        });
+        read.map_ok(|length| buffer.advance(length))
     }
 }
 
@@ -55,7 +76,7 @@ impl AsyncWrite for Paced {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.pace(cx, |stream, cx| stream.poll_write(cx, bytes))
+        self.pace(cx, |stream| stream.try_write(bytes))
     }
 
     fn poll_write_vectored(
@@ -63,18 +84,20 @@ impl AsyncWrite for Paced {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.pace(cx, |stream, cx| stream.poll_write_vectored(cx, slices))
+        self.pace(cx, |stream| stream.try_write_vectored(slices))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A socket keeps nothing back.
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A connection carries one request, and its stream is closed with it.
+        Poll::Ready(Ok(()))
     }
 }

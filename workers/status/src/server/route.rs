@@ -1,43 +1,25 @@
 //! What each request asks for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{
-    Change, ChangeError, Engine, Name, Stop, Why, WhyStep, WorkerReport, WorkerState,
-};
+use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerState};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, StatusCode};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::Served;
 use super::answer::{Body, Refusal, json, respond};
 use super::follow::EventLines;
-use crate::wire::{ControlRequest, Controlled, FailureCode, MAX_ORIGIN};
+use super::peer::Peer;
+use crate::wire::{
+    ControlRequest, Controlled, FailureCode, Graphs, MAX_ORIGIN, Subject, WhyAnswer,
+};
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
 const MAX_SEARCHED: usize = 16;
-
-/// The report of an engine or a worker, as it is written.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Subject<'a> {
-    Engine(&'a crankcase_engine::Report),
-    Worker(&'a WorkerReport),
-}
-
-#[derive(Serialize)]
-struct WhyAnswer<'a> {
-    why: &'a Why,
-    text: String,
-}
-
-#[derive(Serialize)]
-struct GraphAnswer<'a> {
-    graphs: &'a [crankcase_engine::Graph],
-}
 
 /// What is done to a worker.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +59,7 @@ impl Served {
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
-        peer: u32,
+        peer: Arc<Peer>,
         stop: Stop,
     ) -> Response<Body> {
         let method = request.method().clone();
@@ -94,9 +76,12 @@ impl Served {
     async fn route(
         &self,
         request: Request<Incoming>,
-        peer: u32,
+        peer: Arc<Peer>,
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
+        if *request.method() != Method::POST {
+            whole(&peer)?;
+        }
         let target = request.uri().path();
         let expected = match target {
             "/v1/report" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
@@ -122,10 +107,10 @@ impl Served {
                 self.graph_around(&path, depth.unwrap_or_default()).await
             }
             ("/v1/graph", path) => self.graph(path.as_deref()).await,
-            ("/v1/events", None) => self.events(stop),
-            ("/v1/bounce", None) => self.control(Act::Bounce, request, peer).await,
-            ("/v1/park", None) => self.control(Act::Park, request, peer).await,
-            ("/v1/unpark", None) => self.control(Act::Unpark, request, peer).await,
+            ("/v1/events", None) => self.events(peer, stop),
+            ("/v1/bounce", None) => self.control(Act::Bounce, request, &peer).await,
+            ("/v1/park", None) => self.control(Act::Park, request, &peer).await,
+            ("/v1/unpark", None) => self.control(Act::Unpark, request, &peer).await,
             _ => Err(Refusal::malformed("it takes no parameter")),
         }
     }
@@ -212,12 +197,12 @@ impl Served {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
             let report = self.engine.report().await;
-            return Ok(json(StatusCode::OK, &Subject::Engine(&report)));
+            return Ok(json(StatusCode::OK, &Subject::Engine(report.into())));
         }
         let (engine, name) = self.find(path).await?;
         let mut report = engine.report().await;
         match report.workers.remove(name.as_str()) {
-            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(&worker))),
+            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(Box::new(worker.into())))),
             None => Err(self.unknown(path).await),
         }
     }
@@ -227,7 +212,10 @@ impl Served {
         let is_there = |step: &WhyStep| step.path == path && step.state != WorkerState::Absent;
         let why = self.engine.why(path).await;
         match why.filter(|why| why.steps.first().is_some_and(is_there)) {
-            Some(why) => Ok(json(StatusCode::OK, &WhyAnswer { text: why.to_string(), why: &why })),
+            Some(why) => {
+                let answer = WhyAnswer { text: why.to_string(), why: why.into() };
+                Ok(json(StatusCode::OK, &answer))
+            }
             None => Err(self.unknown(path).await),
         }
     }
@@ -239,11 +227,11 @@ impl Served {
             Some(path) => self.engine.engine_at(path).into_iter().collect(),
         };
         for engine in engines {
-            graphs.extend(engine.graph().await);
+            graphs.extend(engine.graph().await.map(Into::into));
         }
         match path {
             Some(path) if graphs.is_empty() => self.graph_around(path, 1).await,
-            _ => Ok(json(StatusCode::OK, &GraphAnswer { graphs: &graphs })),
+            _ => Ok(json(StatusCode::OK, &Graphs { graphs })),
         }
     }
 
@@ -256,19 +244,19 @@ impl Served {
             Some(graph) => {
                 // No way is longer than there are nodes.
                 let graph = graph.around(name, depth.min(graph.nodes.len()));
-                Ok(json(StatusCode::OK, &GraphAnswer { graphs: &[graph] }))
+                Ok(json(StatusCode::OK, &Graphs { graphs: vec![graph.into()] }))
             }
             None => Err(self.unknown(path).await),
         }
     }
 
-    fn events(&self, stop: Stop) -> Result<Response<Body>, Refusal> {
-        let permit = std::sync::Arc::clone(&self.followers).try_acquire_owned().map_err(|_| {
+    fn events(&self, peer: Arc<Peer>, stop: Stop) -> Result<Response<Body>, Refusal> {
+        let permit = Arc::clone(&self.followers).try_acquire_owned().map_err(|_| {
             let message =
                 format!("{} clients follow the events already", self.config.max_followers);
             Refusal::new(FailureCode::Busy, message)
         })?;
-        let lines = EventLines::new(self.engine.events(), stop, permit);
+        let lines = EventLines::new(self.engine.events(), stop, peer, permit);
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
     }
 
@@ -276,16 +264,17 @@ impl Served {
         &self,
         act: Act,
         request: Request<Incoming>,
-        peer: u32,
+        peer: &Peer,
     ) -> Result<Response<Body>, Refusal> {
         let request: ControlRequest = self.read(request).await?;
+        whole(peer)?;
         for (field, text) in [("who", &request.who), ("why", &request.why)] {
             check_text(field, text)?;
         }
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
-        let who = format!("{} (uid {peer})", request.who);
+        let who = format!("{} (uid {})", request.who, peer.user);
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
         match engine.asked_by(who, request.why).apply(act.change(name)).await {
             Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
@@ -310,6 +299,14 @@ impl Served {
         serde_json::from_slice(&body.to_bytes())
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
     }
+}
+
+/// Notes that the whole request is there, and that the connection gives way to no other any more.
+fn whole(peer: &Peer) -> Result<(), Refusal> {
+    if peer.entry.finish() {
+        return Ok(());
+    }
+    Err(Refusal::new(FailureCode::Busy, "others have taken its place meanwhile"))
 }
 
 /// A change does not end with the wait for it.

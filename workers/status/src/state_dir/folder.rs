@@ -1,51 +1,46 @@
-//! Folders that nobody else can change.
+//! Folders that nobody else can look into or change.
 
-use std::fs::{self, DirBuilder, Metadata};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-use rustix::process::geteuid;
+use crankcase_workers::{FileError, Folder};
 
-use super::StateError;
+use super::{LOCK, StateError};
 
-/// Makes a folder that is only ours, or checks that the one that is there is.
-pub(super) fn make(path: &Path) -> Result<(), StateError> {
-    create(path).map_err(|source| failed(path, source))?;
-    let metadata = fs::metadata(path).map_err(|source| failed(path, source))?;
-    check(path, &metadata)
-}
-
-/// As [`make`], in a place where others can make entries: the folder must not be a symlink.
-pub(crate) fn own(path: &Path) -> Result<(), StateError> {
-    create(path).map_err(|source| failed(path, source))?;
-    let metadata = fs::symlink_metadata(path).map_err(|source| failed(path, source))?;
-    check(path, &metadata)
-}
-
-/// What is there already, of whatever sort, is left to be checked.
-fn create(path: &Path) -> io::Result<()> {
-    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        created => created,
-    }
-}
-
-fn failed(path: &Path, source: io::Error) -> StateError {
-    StateError::Folder { path: path.to_owned(), source }
-}
-
-fn check(path: &Path, metadata: &Metadata) -> Result<(), StateError> {
-    let user = geteuid().as_raw();
-    let mode = metadata.mode() & 0o7777;
-    let reason = if !metadata.is_dir() {
-        "it is not a folder".to_owned()
-    } else if metadata.uid() != user {
-        format!("it belongs to user {}, not to user {user}", metadata.uid())
-    } else if mode & 0o022 != 0 {
-        format!("others can change what is in it (mode {mode:04o}); expected mode 0700")
-    } else {
-        return Ok(());
+/// Makes a folder that is only ours, or makes the one that is there so if it is ours.
+pub(crate) fn own(path: &Path) -> Result<Folder, StateError> {
+    let prepare = || {
+        let folder = Folder::make(path)?;
+        require_used(&folder)?;
+        folder.make_private()?;
+        Ok(folder)
     };
-    Err(StateError::Unsafe { path: path.to_owned(), reason })
+    prepare().map_err(|error| refused(path, error))
+}
+
+/// Refuses to take the rights of others to a folder that holds other things than the state: it was
+/// hardly meant.
+fn require_used(folder: &Folder) -> Result<(), FileError> {
+    let mode = folder.look_at_itself()?.mode;
+    let is_used = folder.look(LOCK)?.is_some();
+    if mode & 0o077 == 0 || is_used || folder.names(1)?.is_empty() {
+        return Ok(());
+    }
+    let reason = format!(
+        "it holds other things, and others can look into it (mode {mode:04o}); name a folder that \
+         is not there yet, or set its mode to 0700"
+    );
+    Err(FileError::NotPrivate { path: folder.path().to_owned(), reason })
+}
+
+fn refused(path: &Path, error: FileError) -> StateError {
+    match error {
+        FileError::NotPrivate { path, reason } => StateError::Unsafe { path, reason },
+        FileError::NotAFolder { path } => {
+            StateError::Unsafe { path, reason: "it is not a folder".to_owned() }
+        }
+        error @ FileError::ForeignLink { .. } => {
+            StateError::Unsafe { path: path.to_owned(), reason: error.to_string() }
+        }
+        error => StateError::Folder { path: path.to_owned(), source: error.into() },
+    }
 }

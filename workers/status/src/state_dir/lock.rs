@@ -5,13 +5,14 @@
 //! locks on folders.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crankcase_workers::Folder;
 use rustix::fs::{Mode, OFlags};
 
-use super::{StateDir, StateError};
+use super::{LOCK, StateDir, StateError};
 
 /// The longest text that is read from the lock's file, in bytes; a process id is shorter.
 const MAX_TEXT: u64 = 32;
@@ -42,12 +43,12 @@ impl Drop for StateLock {
 }
 
 /// Takes the lock of a folder that exists.
-pub(super) fn take(state_dir: &StateDir) -> Result<StateLock, StateError> {
+pub(super) fn take(state_dir: &StateDir, opened: &Folder) -> Result<StateLock, StateError> {
     let path = state_dir.path();
     let failed = |source| StateError::Folder { path: path.to_owned(), source };
-    let held = || StateError::Held { path: path.to_owned(), pid: read_pid(&path.join("lock")) };
+    let held = || StateError::Held { path: path.to_owned(), pid: read_pid(opened) };
 
-    let folder = File::open(path).map_err(failed)?;
+    let folder = readable(opened).map_err(failed)?;
     match folder.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held()),
@@ -55,7 +56,7 @@ pub(super) fn take(state_dir: &StateDir) -> Result<StateLock, StateError> {
             tracing::debug!(%error, "the file system has no locks on folders");
         }
     }
-    let file = open(&path.join("lock")).map_err(failed)?;
+    let file = open(opened).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held()),
@@ -79,17 +80,23 @@ fn check(path: &Path, folder: &File) -> io::Result<()> {
     Err(io::Error::other("it was replaced while it was being locked"))
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?.into())
+fn readable(folder: &Folder) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(folder, ".", flags, Mode::empty())?.into())
 }
 
-fn read_pid(path: &Path) -> Option<u32> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let mut text = String::new();
-    file.take(MAX_TEXT).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+fn open(folder: &Folder) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let file = rustix::fs::openat(folder, LOCK, flags, mode)?;
+    // The umask may have taken some of it, and an earlier version of the file may have had more.
+    rustix::fs::fchmod(&file, mode)?;
+    Ok(file.into())
+}
+
+fn read_pid(folder: &Folder) -> Option<u32> {
+    let text = folder.read(LOCK, MAX_TEXT).ok()?;
+    std::str::from_utf8(&text).ok()?.trim().parse().ok()
 }
 
 fn write_pid(mut file: &File) -> io::Result<()> {

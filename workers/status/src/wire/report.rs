@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Origin;
+use super::state::{EngineState, WorkerState};
 
 /// What a report is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,8 +22,8 @@ pub enum Subject {
 pub struct EngineReport {
     /// The engine's path.
     pub path: String,
-    /// `running`, `stopping` or `stopped`.
-    pub state: String,
+    /// Whether the engine runs.
+    pub state: EngineState,
     /// Whether all essential workers run in good health.
     pub is_healthy: bool,
     /// When the report was taken, in RFC 3339.
@@ -43,8 +44,8 @@ pub struct EngineReport {
 pub struct WorkerReport {
     /// The worker's path.
     pub path: String,
-    /// What it is doing, in a word such as `running` or `backing_off`.
-    pub state: String,
+    /// What it is doing.
+    pub state: WorkerState,
     /// Which worker of its name it is, or was last; 0 before the first.
     pub generation: u32,
     /// How many workers of its name were started. Does not count those that an admission refused.
@@ -100,7 +101,7 @@ pub struct InputReport {
     /// The type that is asked for.
     pub output: String,
     /// What the worker under that name is doing.
-    pub state: String,
+    pub state: WorkerState,
     /// Whether it was there when the last worker was started.
     pub was_present: bool,
 }
@@ -130,6 +131,7 @@ pub enum Detail {
     Value(serde_json::Value),
 }
 
+/// What counts as trouble is defined here, for all who judge a report.
 impl Subject {
     /// Returns whether something in it is degraded, failed or parked.
     pub fn has_trouble(&self) -> bool {
@@ -148,16 +150,13 @@ impl EngineReport {
 }
 
 impl WorkerReport {
-    /// Returns whether it, or something in it, is degraded, failed or parked.
+    /// Returns whether it, or something in it, is degraded, failed or parked. A worker that waits for
+    /// its inputs is not in trouble itself.
     pub fn has_trouble(&self) -> bool {
-        let is_failed = matches!(
-            &*self.state,
-            "aborting" | "stuck" | "backing_off" | "missing" | "spent" | "parked"
-        );
         let nested = match &self.report {
             Some(Detail::Engine(engine)) => engine.has_trouble(),
             _ => false,
         };
-        is_failed || nested || self.degraded.is_some()
+        self.state.is_trouble() || nested || self.degraded.is_some()
     }
 }

@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, Notice, Outcome, Stop, Worker};
 use crankcase_status::ClientError;
-use crankcase_status::wire::{ControlRequest, Controlled, Detail, EventLine, FailureCode, Subject};
+use crankcase_status::wire::{
+    ControlRequest, Controlled, Detail, EventLine, FailureCode, Subject, WorkerState,
+};
 use serde_json::json;
 
 use crate::world::{PAGE, TestResult, World, guarded};
@@ -38,7 +40,7 @@ async fn a_path_reaches_into_nested_engines() -> TestResult {
     let relative = client.report(Some("site/page")).await?;
 
     let Subject::Worker(worker) = absolute else { return Err("an engine".into()) };
-    assert_eq!((&*worker.path, &*worker.state), ("/agent/site/page", "running"));
+    assert_eq!((&*worker.path, &worker.state), ("/agent/site/page", &WorkerState::Running));
     assert_eq!(relative, Subject::Worker(worker));
     world.clean_kill().await
 }
@@ -111,7 +113,7 @@ async fn a_worker_stays_parked_until_it_is_unparked() -> TestResult {
     guarded(site.running(PAGE)).await?;
 
     assert_eq!(parked, Controlled::Parked(path.to_owned()));
-    assert_eq!((&*worker.state, worker.has_trouble()), ("parked", true));
+    assert_eq!((&worker.state, worker.has_trouble()), (&WorkerState::Parked, true));
     assert_eq!(worker.parked_by.map(|by| by.why).as_deref(), Some("to see"));
     assert_eq!(unparked, Controlled::Unparked(path.to_owned()));
     let mut asked = Vec::new();

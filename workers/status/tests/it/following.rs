@@ -3,6 +3,8 @@ use std::time::Duration;
 use crankcase_engine::Engine;
 use crankcase_status::wire::{EventLine, FailureCode};
 use crankcase_status::{ClientError, ControlConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 
 use crate::world::{STORE, TestResult, World, guarded};
 
@@ -151,4 +153,32 @@ async fn a_follower_that_leaves_gives_up_its_place() -> TestResult {
 
     assert!(second.is_ok());
     world.clean_kill().await
+}
+
+#[tokio::test]
+async fn followers_that_leave_bytes_unread_give_up_their_places() -> TestResult {
+    const PLACES: usize = 32;
+    let head = "GET /v1/events HTTP/1.1\r\nhost: x\r\n";
+    for rest in ["\r\nxx", "content-length: 5\r\n\r\nx"] {
+        let config = ControlConfig::default().max_connections(PLACES).max_followers(PLACES);
+        let world = World::start_with(config).await?;
+        let client = world.client().await?;
+        let mut followers = Vec::new();
+        for _ in 0..PLACES {
+            let mut follower = UnixStream::connect(world.socket()).await?;
+            follower.write_all([head, rest].concat().as_bytes()).await?;
+            let mut answer = [0; 12];
+            guarded(follower.read_exact(&mut answer)).await?;
+            assert_eq!(&answer, b"HTTP/1.1 200");
+            followers.push(follower);
+        }
+        drop(followers);
+
+        // Nothing happens meanwhile, and all places were taken.
+        let another = guarded(client.events()).await;
+
+        assert!(another.is_ok(), "{rest:?}: {another:?}");
+        world.clean_kill().await?;
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use crankcase_status::ControlConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use crate::world::{TestResult, World, guarded, send};
+use crate::world::{STORE, TestResult, World, guarded, send};
 
 fn request(line: &str, body: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
@@ -70,13 +70,63 @@ async fn a_body_that_is_too_long_is_refused() -> TestResult {
 
 #[tokio::test]
 async fn a_head_that_is_too_long_is_refused() -> TestResult {
+    const MAX_HEAD: usize = 16 * 1024;
     let world = World::start().await?;
-    let target = format!("GET /v1/report?path={}", "x".repeat(100 * 1024));
 
-    let answer = send(&world.socket(), &request(&target, "")).await?;
+    for (length, status) in [(MAX_HEAD, "200"), (MAX_HEAD + 1, "431")] {
+        let mut head = b"GET /v1/report HTTP/1.1\r\nhost: x\r\nx: ".to_vec();
+        head.resize(length - b"\r\n\r\n".len(), b'x');
+        head.extend(b"\r\n\r\n");
 
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
-    world.client().await?.report(None).await?;
+        let answer = send(&world.socket(), &head).await?;
+
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{length}: {answer}");
+    }
+    world.clean_kill().await
+}
+
+/// A configuration in which no time runs out during a test.
+fn patient() -> ControlConfig {
+    let hour = Duration::from_secs(60 * 60);
+    ControlConfig::default().read_timeout(hour).write_timeout(hour)
+}
+
+#[tokio::test]
+async fn half_sent_requests_keep_nobody_from_an_answer() -> TestResult {
+    let world = World::start_with(patient()).await?;
+    let halves = [
+        &b""[..],
+        b"GET /v1/report HTTP/1.1\r\nx: ",
+        b"POST /v1/park HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{",
+    ];
+    let mut streams = Vec::new();
+    // Three times as many as there are places.
+    for half in halves.repeat(64) {
+        let mut stream = UnixStream::connect(world.socket()).await?;
+        // One that has had to give way already takes nothing.
+        drop(stream.write_all(half).await);
+        streams.push(stream);
+    }
+
+    guarded(world.client().await?.report(None)).await?;
+
+    drop(streams);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_half_sent_request_gives_way_and_a_whole_one_does_not() -> TestResult {
+    let world = World::start_with(patient().max_connections(2)).await?;
+    let client = world.client().await?;
+    let mut events = client.events().await?;
+    let mut half = UnixStream::connect(world.socket()).await?;
+    half.write_all(b"GET /v1/report HTTP/1.1\r\nx: ").await?;
+
+    guarded(client.report(None)).await?;
+
+    assert_eq!(guarded(half.read(&mut [0; 8])).await.unwrap_or_default(), 0);
+    world.engine.bounce(STORE).await?;
+    assert!(guarded(events.next()).await?.is_some());
     world.clean_kill().await
 }
 

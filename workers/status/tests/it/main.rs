@@ -5,4 +5,5 @@ mod following;
 mod hostile;
 mod placing;
 mod state_dir;
+mod wire;
 mod world;

@@ -6,8 +6,16 @@ use std::sync::Arc;
 
 use crankcase_engine::Engine;
 use crankcase_status::{Client, ClientError, Control, ControlConfig, SocketError, StateDir};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::world::{Error, TestResult, World};
+use crate::world::{Error, TestResult, World, guarded};
+
+/// Returns a folder as an earlier agent has left it.
+fn used() -> Result<tempfile::TempDir, Error> {
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o700))?;
+    Ok(folder)
+}
 
 fn listen(state_dir: &StateDir) -> Result<Result<Control, SocketError>, Error> {
     let engine = Engine::builder().seed(0).build()?;
@@ -30,7 +38,7 @@ async fn the_socket_is_for_its_owner_only_and_goes_with_the_worker() -> TestResu
 
 #[tokio::test]
 async fn a_socket_that_nobody_listens_on_is_taken_over() -> TestResult {
-    let folder = tempfile::tempdir()?;
+    let folder = used()?;
     drop(UnixListener::bind(folder.path().join("control.sock"))?);
 
     let world = World::start_in(folder, "", ControlConfig::default()).await?;
@@ -41,7 +49,7 @@ async fn a_socket_that_nobody_listens_on_is_taken_over() -> TestResult {
 
 #[tokio::test]
 async fn anything_but_a_socket_in_its_place_is_refused_and_left_alone() -> TestResult {
-    let folder = tempfile::tempdir()?;
+    let folder = used()?;
     let state_dir = StateDir::new(folder.path().to_owned());
     let socket = folder.path().join("control.sock");
     let target = folder.path().join("target");
@@ -115,6 +123,34 @@ async fn why_no_agent_is_reachable_is_told_in_words() -> TestResult {
         assert_eq!(source.to_string(), expected, "{path:?}");
         // So it is printed by a `main` that returns it.
         assert_eq!(format!("{error:?}"), format!("{error}: {expected}"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pointer_that_is_not_a_small_regular_file_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    // Too long for the address of a socket, so that the pointer is read.
+    let state_dir = folder.path().join("d".repeat(120));
+    fs::create_dir(&state_dir)?;
+    let pointer = state_dir.join("control.path");
+    let target = folder.path().join("target");
+    fs::write(&target, "/nowhere")?;
+    type Place<'a> = &'a dyn Fn() -> std::io::Result<()>;
+    let cases: [(Place<'_>, &str); 4] = [
+        (&|| symlink(&target, &pointer), "is not a regular file"),
+        (&|| Ok(mknodat(CWD, &pointer, FileType::Fifo, Mode::RUSR, 0)?), "is not a regular file"),
+        (&|| fs::write(&pointer, "/x".repeat(54)), "is longer than the address of a socket"),
+        (&|| fs::write(&pointer, "/nowhere"), "no agent runs with this state folder"),
+    ];
+    for (place, expected) in cases {
+        place()?;
+
+        let error = guarded(Client::connect(&state_dir)).await.unwrap_err();
+
+        let source = error.source().ok_or("no source")?.to_string();
+        assert!(source.ends_with(expected), "{source}, expected {expected}");
+        fs::remove_file(&pointer)?;
     }
     Ok(())
 }

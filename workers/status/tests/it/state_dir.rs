@@ -1,5 +1,7 @@
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::path::Path;
 
 use crankcase_status::{StateDir, StateError};
 
@@ -93,4 +95,60 @@ fn a_lock_that_is_a_symlink_is_refused() -> TestResult {
     assert!(matches!(refused, StateError::Folder { .. }), "{refused}");
     assert!(!folder.path().join("elsewhere").exists());
     Ok(())
+}
+
+#[test]
+fn a_folder_that_others_can_look_into_becomes_private() -> TestResult {
+    let mode = |path: &Path| Ok::<_, io::Error>(fs::metadata(path)?.permissions().mode() & 0o7777);
+    let outer = tempfile::tempdir()?;
+    let (path, lock) = (outer.path().join("state"), outer.path().join("state/lock"));
+    fs::create_dir(&path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+
+    drop(StateDir::new(path.clone()).lock()?);
+    assert_eq!((mode(&path)?, mode(&lock)?), (0o700, 0o600));
+
+    fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+    fs::set_permissions(&lock, Permissions::from_mode(0o644))?;
+    drop(StateDir::new(path.clone()).lock()?);
+    assert_eq!((mode(&path)?, mode(&lock)?), (0o700, 0o600));
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_holds_other_things_keeps_its_mode() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("other"), "")?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+
+    let refused = StateDir::new(folder.path().to_owned()).lock().unwrap_err();
+
+    assert!(matches!(&refused, StateError::Unsafe { .. }), "{refused}");
+    assert!(refused.to_string().contains("it holds other things"), "{refused}");
+    assert_eq!(fs::metadata(folder.path())?.permissions().mode() & 0o7777, 0o755);
+    Ok(())
+}
+
+mod needs_root {
+    use super::{
+        Permissions, PermissionsExt, StateDir, StateError, TestResult, fs, lchown, symlink,
+    };
+
+    #[test]
+    fn a_symlink_that_another_user_made_in_a_sticky_folder_is_not_followed() -> TestResult {
+        let (sticky, own) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let link = sticky.path().join("link");
+        symlink(own.path(), &link)?;
+        fs::set_permissions(sticky.path(), Permissions::from_mode(0o1777))?;
+        drop(StateDir::new(link.join("followed")).lock()?);
+
+        lchown(&link, Some(12_345), None)?;
+
+        for path in [link.join("below"), link] {
+            let refused = StateDir::new(path).lock().unwrap_err();
+            assert!(matches!(&refused, StateError::Unsafe { .. }), "{refused}");
+        }
+        assert!(!own.path().join("below").exists());
+        Ok(())
+    }
 }

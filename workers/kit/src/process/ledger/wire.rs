@@ -1,13 +1,14 @@
 //! How a record is stored: one JSON file for each process.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::UNFINISHED;
+use crate::files::{read_file, replace_file};
+
+/// How large a record may be, in bytes; of the usual ones each has some hundred.
+const LIMIT: u64 = 64 * 1024;
 
 /// One record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub(in super::super) struct Identity {
 impl Entry {
     /// Reads the record at `path`.
     pub(in super::super) fn read(path: &Path) -> io::Result<Self> {
-        let mut entry: Self = serde_json::from_slice(&fs::read(path)?)?;
+        let mut entry: Self = serde_json::from_slice(&read_file(path, LIMIT)?)?;
         path.clone_into(&mut entry.path);
         Ok(entry)
     }
@@ -41,24 +42,6 @@ impl Entry {
     /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing beside
     /// it.
     pub(super) fn replace(&self) -> io::Result<()> {
-        let unfinished = self.path.with_extension(UNFINISHED);
-        self.write(&unfinished).inspect_err(|_| {
-            // That it failed says more than that there is something left, or nothing.
-            let _removed = fs::remove_file(&unfinished);
-        })?;
-        match self.path.parent() {
-            Some(folder) => File::open(folder)?.sync_all(),
-            None => Ok(()),
-        }
-    }
-
-    /// Puts the record in its place by way of `unfinished`.
-    fn write(&self, unfinished: &Path) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(unfinished)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        file.sync_all()?;
-        fs::rename(unfinished, &self.path)
+        Ok(replace_file(&self.path, &serde_json::to_vec(self)?, 0o600)?)
     }
 }

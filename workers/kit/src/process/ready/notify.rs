@@ -3,17 +3,20 @@
 //! Invariants:
 //! 1. The socket is read as long as the process runs, also after it was ready: one that waits for
 //!    room in a full socket would hang.
-//! 2. The file of the socket goes with its owner; that of a killed agent goes when the next one
+//! 2. The folder is the agent's alone, so that nobody reaches a socket before it has its mode, and
+//!    nobody else sends to it.
+//! 3. The file of the socket goes with its owner; that of a killed agent goes when the next one
 //!    makes a socket in the folder.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram as Unregistered;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::process::geteuid;
 use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 
@@ -73,6 +76,7 @@ impl NotifySocket {
     /// Panics outside of a tokio runtime with its I/O driver enabled.
     pub(in crate::process) fn bind(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        require_private(folder)?;
         stale(folder)?.iter().try_for_each(|path| remove(path))?;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{count:x}.{EXTENSION}", own_prefix());
@@ -113,6 +117,16 @@ impl Drop for NotifySocket {
             tracing::warn!(path = ?self.path, error, "cannot remove the notify socket");
         }
     }
+}
+
+/// Refuses a folder that is not this user's alone (invariant 2).
+fn require_private(folder: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(folder)?;
+    if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let reason = "it must be a folder of the agent's own user, with mode 0700";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
 }
 
 fn own_prefix() -> String {

@@ -1,3 +1,4 @@
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -220,6 +221,22 @@ async fn a_process_is_on_record_as_long_as_it_runs() -> TestResult {
 
     assert!(outcome.is_err());
     assert_eq!((on_record, records(&folder.path().join("made/when/needed"))?), (1, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn records_and_their_folder_are_for_their_owner_alone() -> TestResult {
+    let mode = |path: &Path| Ok::<_, std::io::Error>(path.metadata()?.permissions().mode() & 0o777);
+    let outer = TempDir::new()?;
+    let folder = outer.path().join("processes");
+    std::fs::create_dir(&folder)?;
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755))?;
+
+    let process = Process::spawn(shell("exit 0"), Some(&Ledger::new(&folder))).await?;
+
+    let record = std::fs::read_dir(&folder)?.next().ok_or("no record")??.path();
+    assert_eq!((mode(&folder)?, mode(&record)?), (0o700, 0o600));
+    assert!(guarded(Running::start(process).end()).await.is_err());
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::pin::pin;
 use std::time::Duration;
@@ -17,6 +18,11 @@ use crate::alone::example;
 use crate::events::Events;
 use crate::fifo::{Fifo, holding};
 use crate::running::{Running, TestResult, guarded};
+
+/// Returns a folder that nobody else may enter.
+fn private_folder() -> std::io::Result<TempDir> {
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir()
+}
 
 /// Returns a loopback address that no other test uses: each runs in a process of its own.
 fn own_address(port: u16) -> SocketAddr {
@@ -170,7 +176,7 @@ async fn a_good_status_makes_it_ready_and_a_bad_one_does_not() -> TestResult {
 #[tokio::test]
 async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestResult {
     let mut events = Events::catch();
-    let folder = TempDir::new()?;
+    let folder = private_folder()?;
     // What a killed agent has left.
     drop(UnixDatagram::bind(folder.path().join("1-0.notify"))?);
     let words = [example()?.into_os_string(), "notify".into()];
@@ -198,7 +204,7 @@ async fn an_agent_with_the_pid_of_the_killed_one_makes_sockets_and_removes_its()
     if !probe.is_ok_and(|output| output.status.success()) {
         return Err("needs user and pid namespaces: unshare -Urpf".into());
     }
-    let folder = TempDir::new()?;
+    let folder = private_folder()?;
     for _agent in 0..2 {
         let mut agent = Command::new("unshare");
         agent.args(namespaces).arg(example()?).arg("notified").arg(folder.path());
@@ -331,6 +337,26 @@ fn what_the_environment_cannot_hold_is_named() -> TestResult {
             "max_line is 63; expected 64 to 1048576 bytes",
         ]
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_that_others_may_enter_takes_no_socket() -> TestResult {
+    let folder = TempDir::new()?;
+    let open = folder.path().join("open");
+    fs::create_dir(&open)?;
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o711))?;
+    let link = folder.path().join("link");
+    symlink(folder.path(), &link)?;
+
+    for folder in [open, link] {
+        let config = shell("exit 0").readiness(Readiness::Notify { folder: folder.clone() });
+        let refused = Process::spawn(config, None).await.err().ok_or("it was spawned")?;
+        assert!(matches!(refused, ProcessError::Notify { .. }), "{refused}");
+        for entry in fs::read_dir(folder)? {
+            assert_ne!(entry?.path().extension(), Some("notify".as_ref()));
+        }
+    }
     Ok(())
 }
 

@@ -1,30 +1,68 @@
 use minijinja::value::{Value, ValueKind};
 
+use crate::manifest::bounds::{Exceeded, TOO_LARGE, size_of};
+
 /// How much work one resource's texts may take: about one unit for each step and each value, and
 /// one for every 64 bytes of text.
 const WORK: usize = 1_000_000;
 /// How many bytes are one unit of work.
 const BYTES_PER_UNIT: usize = 64;
 /// How deep the values that expressions make may nest.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
+/// What is said of a value that nests deeper.
+pub(super) const TOO_DEEP: Exceeded = "the value nests deeper than 64 levels";
+/// How large the values of one rendered config may be together, in bytes.
+const MAX_CONFIG: usize = 16 * 1024 * 1024;
 
 /// Bounds the time and memory that an evaluation takes.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    /// How many steps are left.
     left: usize,
+    /// How many bytes of values may be made.
+    most: usize,
+    /// How many were made.
+    made: usize,
+    /// What is said of more.
+    too_large: Exceeded,
 }
 
-/// Why an evaluation went beyond its bounds.
-pub(crate) type Exceeded = &'static str;
-
 impl Budget {
+    /// Returns the budget of one config.
     pub(crate) fn new() -> Self {
-        Self { left: WORK }
+        let too_large = "the config takes more than 16 MiB of values";
+        Self { left: WORK, most: MAX_CONFIG, made: 0, too_large }
+    }
+
+    /// Returns the budget of one config, of which a site has some bytes left.
+    pub(crate) fn of_config(values: usize) -> Self {
+        if values < MAX_CONFIG { Self::of_values(values) } else { Self::new() }
+    }
+
+    /// Returns a budget for all the values that there may still be.
+    pub(crate) fn of_values(values: usize) -> Self {
+        Self { left: WORK, most: values, made: 0, too_large: TOO_LARGE }
     }
 
     /// Returns how much work was done.
     pub(crate) fn spent(&self) -> usize {
         WORK - self.left
+    }
+
+    /// Takes the making of a value that stays; of a text the bytes.
+    pub(crate) fn value(&mut self, text: usize) -> Result<(), Exceeded> {
+        self.made = self.made.saturating_add(size_of(text));
+        if self.is_overdrawn() { Err(self.too_large) } else { Ok(()) }
+    }
+
+    /// Returns how many bytes of values were made.
+    pub(crate) fn made(&self) -> usize {
+        self.made
+    }
+
+    /// Returns whether more values were asked for than it has.
+    pub(crate) fn is_overdrawn(&self) -> bool {
+        self.made > self.most
     }
 
     /// Takes some steps.
@@ -53,7 +91,7 @@ impl Budget {
 
     fn walk_at(&mut self, value: &Value, depth: usize) -> Result<(), Exceeded> {
         if depth > MAX_DEPTH {
-            return Err("the value nests deeper than 64 levels");
+            return Err(TOO_DEEP);
         }
         self.steps(1)?;
         match value.kind() {

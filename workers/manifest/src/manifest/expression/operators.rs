@@ -117,7 +117,15 @@ fn contains(container: &Value, item: &Value) -> Result<bool, String> {
             None => Err(format!("a text holds texts only, not a {}", item.kind())),
         },
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
-            Ok(container.try_iter().is_ok_and(|mut items| items.any(|other| other == *item)))
+            for other in container.try_iter().map_err(|err| err.to_string())? {
+                if other.kind() == ValueKind::Invalid {
+                    return Err("cannot look for something in what is no list".to_owned());
+                }
+                if other == *item {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         }
         other => Err(format!("cannot look for something in a {other}")),
     }
@@ -153,8 +161,8 @@ fn arithmetic(op: BinOpKind, left: &Value, right: &Value) -> Result<Value, Strin
         BinOpKind::Add => first + second,
         BinOpKind::Sub => first - second,
         BinOpKind::Mul => first * second,
-        BinOpKind::FloorDiv => (first / second).floor(),
-        BinOpKind::Rem => first.rem_euclid(second),
+        BinOpKind::FloorDiv => floor_float(first, second).0,
+        BinOpKind::Rem => floor_float(first, second).1,
         BinOpKind::Pow => first.powf(second),
         _ => first / second,
     };
@@ -170,13 +178,40 @@ fn integers(op: BinOpKind, first: i128, second: i128) -> Option<Option<i128>> {
         BinOpKind::Add => Some(first.checked_add(second)),
         BinOpKind::Sub => Some(first.checked_sub(second)),
         BinOpKind::Mul => Some(first.checked_mul(second)),
-        BinOpKind::FloorDiv => Some(first.checked_div_euclid(second)),
-        BinOpKind::Rem => Some(first.checked_rem_euclid(second)),
+        BinOpKind::FloorDiv => Some(floor(first, second).map(|(quotient, _)| quotient)),
+        BinOpKind::Rem => Some(floor(first, second).map(|(_, remainder)| remainder)),
         BinOpKind::Pow if second >= 0 => {
             Some(u32::try_from(second).ok().and_then(|power| first.checked_pow(power)))
         }
         _ => None,
     }
+}
+
+/// Divides downwards, as Jinja does: the remainder has the sign of the divisor.
+fn floor(first: i128, second: i128) -> Option<(i128, i128)> {
+    let (quotient, remainder) = (first.checked_div(second)?, first.checked_rem(second)?);
+    if remainder != 0 && (remainder < 0) != (second < 0) {
+        return Some((quotient - 1, remainder + second));
+    }
+    Some((quotient, remainder))
+}
+
+/// The same of floats, as Python does it: what is near a whole number is one.
+fn floor_float(first: f64, second: f64) -> (f64, f64) {
+    let mut remainder = first % second;
+    let mut quotient = (first - remainder) / second;
+    if remainder == 0.0 {
+        remainder = 0.0_f64.copysign(second);
+    } else if (remainder < 0.0) != (second < 0.0) {
+        remainder += second;
+        quotient -= 1.0;
+    }
+    if quotient == 0.0 {
+        return (0.0_f64.copysign(first / second), remainder);
+    }
+    let floored = quotient.floor();
+    let is_next = quotient - floored > 0.5;
+    (if is_next { floored + 1.0 } else { floored }, remainder)
 }
 
 fn number(value: &Value) -> Option<Number> {

@@ -70,7 +70,7 @@ impl<'a> Parsed<'a> {
 }
 
 /// `{{ }}` and `{% %}` only: the delimiters of comments are characters that no text has.
-fn syntax() -> SyntaxConfig {
+pub(super) fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder()
         .comment_delimiters("\u{10FFFE}{#", "#}\u{10FFFE}")
         .keep_trailing_newline(true)

@@ -1,7 +1,8 @@
 use minijinja::value::{Serde, Value, ValueKind};
 use serde_json::{Map, Number};
 
-use crate::manifest::expression::budget::Budget;
+use crate::manifest::bounds::size_of;
+use crate::manifest::expression::budget::{Budget, MAX_DEPTH, TOO_DEEP};
 
 /// Makes a value for expressions.
 pub(crate) fn from_json(value: &serde_json::Value) -> Value {
@@ -10,12 +11,27 @@ pub(crate) fn from_json(value: &serde_json::Value) -> Value {
 
 /// Takes the result of an expression. Undefined is refused, at every depth.
 pub(crate) fn to_json(value: &Value, budget: &mut Budget) -> Result<serde_json::Value, String> {
-    budget.walk(value)?;
-    convert(value)
+    convert(value, 0, budget)
 }
 
-/// Recursion ends: the budget's walk refused what nests too deep.
-fn convert(value: &Value) -> Result<serde_json::Value, String> {
+/// Returns what a value counts of the bytes of its site.
+pub(crate) fn size(value: &serde_json::Value) -> usize {
+    match value {
+        serde_json::Value::String(text) => size_of(text.len()),
+        serde_json::Value::Array(items) => items.iter().map(size).sum::<usize>() + size_of(0),
+        serde_json::Value::Object(map) => {
+            map.iter().map(|(key, value)| key.len() + size(value)).sum::<usize>() + size_of(0)
+        }
+        _ => size_of(0),
+    }
+}
+
+fn convert(value: &Value, depth: usize, budget: &mut Budget) -> Result<serde_json::Value, String> {
+    if depth > MAX_DEPTH {
+        return Err(TOO_DEEP.to_owned());
+    }
+    budget.steps(1)?;
+    budget.value(value.as_str().map_or(0, str::len))?;
     match value.kind() {
         ValueKind::None => Ok(serde_json::Value::Null),
         ValueKind::Bool => Ok(value.is_true().into()),
@@ -23,7 +39,7 @@ fn convert(value: &Value) -> Result<serde_json::Value, String> {
         ValueKind::String => Ok(value.as_str().unwrap_or_default().into()),
         ValueKind::Seq | ValueKind::Iterable => {
             let items = value.try_iter().map_err(|err| err.to_string())?;
-            items.map(|item| convert(&item)).collect()
+            items.map(|item| convert(&item, depth + 1, budget)).collect()
         }
         ValueKind::Map => {
             let mut map = Map::new();
@@ -32,7 +48,8 @@ fn convert(value: &Value) -> Result<serde_json::Value, String> {
                     return Err(format!("the key of a map is a text, not {key}"));
                 };
                 let inner = value.get_item(&key).map_err(|err| err.to_string())?;
-                map.insert(name.to_owned(), convert(&inner)?);
+                budget.value(name.len())?;
+                map.insert(name.to_owned(), convert(&inner, depth + 1, budget)?);
             }
             Ok(map.into())
         }

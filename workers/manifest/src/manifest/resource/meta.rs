@@ -5,17 +5,25 @@ use crate::manifest::problem::quoted;
 use crate::manifest::resource::decoder::Decoder;
 
 /// The keys of `meta`.
-const KEYS: &[&str] = &["noop", "poll", "timeout"];
+const KEYS: &[&str] = &["noop", "poll", "timeout", "automatic_edges"];
 /// How short and how long a `poll` and a `timeout` may be.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How a resource is treated, whatever its kind is.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Meta {
     pub(crate) noop: bool,
     pub(crate) poll: Option<Duration>,
     pub(crate) timeout: Option<Duration>,
+    /// Whether it comes after the resources that make what it needs.
+    pub(crate) automatic_edges: bool,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Self { noop: false, poll: None, timeout: None, automatic_edges: true }
+    }
 }
 
 impl Decoder<'_> {
@@ -26,6 +34,7 @@ impl Decoder<'_> {
                 "noop" => meta.noop = self.boolean(&entry.value, "noop"),
                 "poll" => meta.poll = self.duration(entry, "poll"),
                 "timeout" => meta.timeout = self.duration(entry, "timeout"),
+                "automatic_edges" => meta.automatic_edges = self.boolean(&entry.value, &key),
                 _ => self.unknown(&entry.key, &key, "\"meta\"", KEYS),
             }
         }

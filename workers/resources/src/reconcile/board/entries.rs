@@ -118,10 +118,10 @@ impl Entries {
             self.by_name.insert(name, entry);
         }
         for declaration in declarations {
-            for used in &declaration.dependencies {
-                self.link(&used.resource, &declaration.name);
-                if used.on_change == OnChange::Notify {
-                    self.link_notice(&used.resource, &declaration.name);
+            for (used, on_change) in declaration.needs() {
+                self.link(used, &declaration.name);
+                if on_change == OnChange::Notify {
+                    self.link_notice(used, &declaration.name);
                 }
             }
             for notified in &declaration.notify {

@@ -1,46 +1,45 @@
-//! Finding the folder that holds an entry, without falling for a symlink that others have put.
+//! Finding a folder without falling for a symlink that others have put.
 //!
 //! Invariants:
 //! 1. Every step goes from an open folder to a name in it, so what was judged is what is used.
 //! 2. A symlink is followed only if its owner is root or the agent's user and so is every folder
 //!    above it, and none of those can be written by others unless it is sticky.
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::os::fd::OwnedFd;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::file::error::FileError;
+use super::{Entry, EntryKind, FileError, Found};
 
 /// How many symlinks one path may lead through; the kernel's own limit.
 const LINK_LIMIT: usize = 40;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens the folder at an absolute path.
-pub(super) fn open(path: &Path) -> Result<OwnedFd, FileError> {
+/// What is done about a folder that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Missing {
+    IsAnError,
+    /// It is made, for the agent's user alone.
+    IsMade,
+}
+
+/// Opens the folder at a path.
+pub(super) fn open(path: &Path, missing: Missing) -> Result<OwnedFd, FileError> {
+    // It is the parent of a relative path that is but a name.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     match rustix::fs::openat2(CWD, path, FOLDER, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(folder) => Ok(folder),
         // A symlink, an old kernel, a sandbox, or an error that the walk can name better.
-        Err(_) => Walk::new(path)?.finish(),
+        Err(_) => {
+            let path = std::path::absolute(path).map_err(FileError::io("find folder", path))?;
+            Walk::new(&path, missing)?.finish()
+        }
     }
-}
-
-/// Returns whether others than root and the agent's user could put an entry here.
-pub(super) fn is_shared(folder: &Stat) -> bool {
-    !is_ours(folder) || folder.st_mode & 0o022 != 0
-}
-
-fn is_ours(stat: &Stat) -> bool {
-    stat.st_uid == 0 || stat.st_uid == rustix::process::geteuid().as_raw()
-}
-
-/// Returns whether nobody else can replace an entry here that is ours.
-fn holds_still(folder: &Stat) -> bool {
-    is_ours(folder) && (folder.st_mode & 0o022 == 0 || folder.st_mode & 0o1000 != 0)
 }
 
 struct Walk {
@@ -51,14 +50,14 @@ struct Walk {
     links: usize,
     /// Whether invariant 2 allows to follow links from here on.
     is_safe: bool,
+    missing: Missing,
 }
 
 impl Walk {
-    fn new(path: &Path) -> Result<Self, FileError> {
-        let root = Path::new("/");
+    fn new(path: &Path, missing: Missing) -> Result<Self, FileError> {
+        let (root, rest) = (Path::new("/").to_owned(), VecDeque::new());
         let folder = open_root()?;
-        let mut walk =
-            Self { folder, path: root.to_owned(), rest: VecDeque::new(), links: 0, is_safe: true };
+        let mut walk = Self { folder, path: root, rest, links: 0, is_safe: true, missing };
         walk.push(path);
         walk.judge()?;
         Ok(walk)
@@ -71,17 +70,16 @@ impl Walk {
         Ok(self.folder)
     }
 
-    fn step(&mut self, name: &OsString) -> Result<(), FileError> {
+    fn step(&mut self, name: &OsStr) -> Result<(), FileError> {
         let path = self.path.join(name);
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let entry = match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
-            Ok(entry) => entry,
-            Err(Errno::NOENT) => return Err(FileError::MissingFolder { folder: path }),
-            Err(err) => return Err(FileError::io("open folder", &path)(err)),
+        let entry = match hold(&self.folder, name) {
+            Err(Errno::NOENT) if self.missing == Missing::IsMade => self.make(name, &path)?,
+            Err(Errno::NOENT) => return Err(FileError::MissingFolder { path }),
+            entry => entry.map_err(FileError::io("open folder", &path))?,
         };
-        let stat = rustix::fs::fstat(&entry).map_err(FileError::io("look at", &path))?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => {
+        let found = Found::at(&entry, &path)?;
+        match found.kind {
+            EntryKind::Folder => {
                 self.folder = entry;
                 if name == ".." {
                     self.path.pop();
@@ -90,13 +88,28 @@ impl Walk {
                 }
                 self.judge()
             }
-            FileType::Symlink => self.follow(&entry, &stat, path),
+            EntryKind::Symlink => self.follow(&entry, &found, path),
             _ => Err(FileError::NotAFolder { path }),
         }
     }
 
-    fn follow(&mut self, link: &OwnedFd, stat: &Stat, path: PathBuf) -> Result<(), FileError> {
-        if !self.is_safe || !is_ours(stat) {
+    /// Makes a folder that is missing. If another process makes it first, that one is taken.
+    fn make(&self, name: &OsStr, path: &Path) -> Result<OwnedFd, FileError> {
+        let made = match rustix::fs::mkdirat(&self.folder, name, Mode::RWXU) {
+            Err(Errno::EXIST) => false,
+            made => made.map(|()| true).map_err(FileError::io("create folder", path))?,
+        };
+        let fd = hold(&self.folder, name).map_err(FileError::io("open folder", path))?;
+        let entry = Entry { fd, path: path.to_owned() };
+        // The umask may have taken the owner's own rights.
+        if made && entry.look()?.mode != 0o700 {
+            entry.set_mode(0o700)?;
+        }
+        Ok(entry.fd)
+    }
+
+    fn follow(&mut self, link: &OwnedFd, found: &Found, path: PathBuf) -> Result<(), FileError> {
+        if !self.is_safe || !found.is_ours() {
             return Err(FileError::ForeignLink { path });
         }
         self.links += 1;
@@ -127,10 +140,14 @@ impl Walk {
     }
 
     fn judge(&mut self) -> Result<(), FileError> {
-        let stat = rustix::fs::fstat(&self.folder).map_err(FileError::io("look at", &self.path))?;
-        self.is_safe &= holds_still(&stat);
+        self.is_safe &= Found::at(&self.folder, &self.path)?.holds_still();
         Ok(())
     }
+}
+
+fn hold(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
 }
 
 fn open_root() -> Result<OwnedFd, FileError> {

@@ -1,4 +1,4 @@
-//! What a file system may refuse. The tests need root, and say what they lack.
+//! What a file system may refuse.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,11 +13,12 @@ struct Mount {
 }
 
 impl Mount {
-    fn new(options: &str) -> Result<Option<Self>, Box<dyn std::error::Error>> {
+    fn new(options: &str) -> Result<Self, Box<dyn std::error::Error>> {
         let folder = tempdir()?;
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", options, "crankcase-test"]).arg(folder.path());
-        if is_done(mount) { Ok(Some(Self { folder })) } else { Ok(None) }
+        done(mount)?;
+        Ok(Self { folder })
     }
 
     fn path(&self) -> &Path {
@@ -29,23 +30,18 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let mut unmount = Command::new("umount");
         unmount.arg(self.folder.path());
-        is_done(unmount);
+        done(unmount).expect("what was mounted can be unmounted");
     }
 }
 
-/// Runs a command and says what is lacking if it fails.
-#[expect(clippy::print_stderr, reason = "who runs the test must see that it was skipped")]
-fn is_done(mut command: Command) -> bool {
-    let is_done = command.output().is_ok_and(|output| output.status.success());
-    if !is_done {
-        eprintln!("skipped or left over: {command:?} cannot be done here");
-    }
-    is_done
+fn done(mut command: Command) -> TestResult {
+    let output = command.output()?;
+    if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {output:?}").into()) }
 }
 
 #[tokio::test]
 async fn a_full_disk_leaves_the_old_file_and_nothing_else() -> TestResult {
-    let Some(mount) = Mount::new("size=256k,mode=0755")? else { return Ok(()) };
+    let mount = Mount::new("size=256k,mode=0755")?;
     let path = mount.path().join("page");
     std::fs::write(&path, "old")?;
 
@@ -61,7 +57,7 @@ async fn a_full_disk_leaves_the_old_file_and_nothing_else() -> TestResult {
 
 #[tokio::test]
 async fn a_file_system_that_cannot_be_written_is_told_with_its_reason() -> TestResult {
-    let Some(mount) = Mount::new("ro,mode=0755")? else { return Ok(()) };
+    let mount = Mount::new("ro,mode=0755")?;
     let path = mount.path().join("page");
 
     let file = declare("file", "file", json!({"path": path, "content": "new"}));
@@ -81,10 +77,11 @@ struct Immutable {
 }
 
 impl Immutable {
-    fn new(path: &Path) -> Option<Self> {
+    fn new(path: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let mut change = Command::new("chattr");
         change.arg("+i").arg(path);
-        is_done(change).then(|| Self { path: path.to_owned() })
+        done(change)?;
+        Ok(Self { path: path.to_owned() })
     }
 }
 
@@ -92,7 +89,7 @@ impl Drop for Immutable {
     fn drop(&mut self) {
         let mut change = Command::new("chattr");
         change.arg("-i").arg(&self.path);
-        is_done(change);
+        done(change).expect("what was set can be taken back");
     }
 }
 
@@ -101,7 +98,7 @@ async fn a_file_that_may_not_be_replaced_leaves_no_temporary_file() -> TestResul
     let folder = tempdir()?;
     let path = folder.path().join("page");
     std::fs::write(&path, "old")?;
-    let Some(_immutable) = Immutable::new(&path) else { return Ok(()) };
+    let _immutable = Immutable::new(&path)?;
 
     for (config, doing) in [
         (json!({"path": path, "content": "new"}), "cannot replace"),

@@ -1,0 +1,92 @@
+use std::io::{self, Write};
+
+use crankcase_kinds::builtin;
+use crankcase_resources::{Kind, Parameter, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::Global;
+use crate::{exit, print};
+
+/// Which type is shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The type; all of them by default
+    #[arg(value_name = "TYPE")]
+    name: Option<String>,
+}
+
+/// A type of resources, as data.
+#[derive(Debug, Serialize)]
+struct Described<'a> {
+    name: &'a str,
+    summary: &'a str,
+    /// Whether its resources are programs that only `run` keeps.
+    is_supervised: bool,
+    /// What a config may have.
+    parameters: &'a Table,
+    /// What expressions may use of a state.
+    state: &'a Table,
+    /// The JSON Schema (draft 2020-12) of a config in a manifest.
+    schema: Value,
+}
+
+impl<'a> Described<'a> {
+    fn new(kind: &'a dyn Kind) -> Self {
+        let (parameters, state) = (kind.table(), kind.states());
+        let schema = parameters.manifest_schema();
+        let is_supervised = kind.is_supervised();
+        Self {
+            name: kind.name(),
+            summary: kind.summary(),
+            is_supervised,
+            parameters,
+            state,
+            schema,
+        }
+    }
+}
+
+pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let kinds = builtin();
+    if let Some(name) = args.name {
+        let kind = kinds.get(&name)?;
+        print::data(global.output, &Described::new(&**kind), write_one)?;
+        return Ok(exit::DONE);
+    }
+    let names: Vec<_> = kinds.names().collect();
+    let all = names.iter().map(|name| kinds.get(name)).collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<_> = all.into_iter().map(|kind| Described::new(&**kind)).collect();
+    print::data(global.output, &all, |all, out| {
+        for Described { name, summary, .. } in all {
+            writeln!(out, "{name:<10}{summary}")?;
+        }
+        Ok(())
+    })?;
+    Ok(exit::DONE)
+}
+
+fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "{}: {}", kind.name, kind.summary)?;
+    writeln!(out, "\nparameters:")?;
+    write_table(kind.parameters, out)?;
+    writeln!(out, "\nstate, for expressions:")?;
+    write_table(kind.state, out)
+}
+
+fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
+    for Parameter { name, ty, is_required, default, unit, doc, .. } in &table.parameters {
+        let unit = unit.as_ref().map_or_else(String::new, |unit| format!(" {unit}"));
+        let default = match default {
+            Some(default) => format!("; {default}{unit} by default"),
+            None if *is_required => "; required".to_owned(),
+            None => String::new(),
+        };
+        writeln!(out, "  {name:<12}{doc}")?;
+        writeln!(out, "              {}{default}", ty.noun())?;
+    }
+    if table.is_open {
+        writeln!(out, "  any")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Who may look into the folder in which an agent keeps what outlives it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::machine::{Machine, signal, within};
+use crate::world::{Error, TestResult};
+
+/// Requires that a folder and all in it are for their owner alone; returns how many files it holds.
+fn private(folder: &Path) -> Result<usize, Error> {
+    assert_eq!(folder.metadata()?.mode() & 0o7777, 0o700, "{folder:?}");
+    let mut count = 0;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let found = fs::symlink_metadata(&path)?;
+        if found.is_dir() {
+            count += private(&path)?;
+        } else {
+            assert_eq!(found.mode() & 0o7777, 0o600, "{path:?}");
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+#[tokio::test]
+async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> TestResult {
+    for umask in ["000", "0277"] {
+        let machine = Machine::new(
+            r#"resources:
+  server:
+    type: process
+    config: {command: [/bin/sh, -c, "umask 022; echo $$ >> @/pids; exec sleep 1000"]}
+"#,
+        )?;
+        let mut child = machine.begin_after(&format!("umask {umask}"), &["run", "site.yaml"])?;
+        let server = machine.lines("pids", 1).await?.remove(0);
+        // Killed, it changes nothing while the test looks.
+        signal(&child.id().ok_or("ended")?.to_string(), Signal::KILL)?;
+        within(child.wait()).await??;
+        signal(&server, Signal::KILL)?;
+
+        let count = private(&machine.path("state"))?;
+
+        // The lock, the socket, and the record of the server, which may be just being replaced.
+        assert!((3..=4).contains(&count), "umask {umask}: {count}");
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Safe work with files, for whoever writes or reads where others may be at work too.
+//!
+//! A [`Folder`] is opened once, by a walk that does not follow a symlink of somebody else, and all
+//! that is done in it goes from the open folder to a name in it: what was judged is what is changed.
+//! A file is written under a temporary name and then put in its place, so it is the old or the new
+//! one at every instant.
+//!
+//! All of it blocks: call it on the blocking pool.
+
+mod entry;
+mod error;
+mod folder;
+mod owner;
+mod path;
+mod read;
+mod temporary;
+mod walk;
+
+pub use entry::{Entry, EntryKind, Found};
+pub use error::FileError;
+pub use folder::{Entries, Folder};
+pub use owner::{group_id, group_name, user_id, user_name};
+pub use path::{EntryPath, NotAnEntry};
+pub use read::{open_file, read_file};
+pub use temporary::{Temporary, is_temporary, replace_file};

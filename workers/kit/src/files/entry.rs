@@ -1,0 +1,183 @@
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, Uid};
+
+use super::FileError;
+use crate::proc_mount::explain_proc;
+
+/// What stands under a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symlink, wherever it leads.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character or block device.
+    Device,
+    /// Something that this program does not know.
+    Unknown,
+}
+
+impl EntryKind {
+    fn of(stat: &Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Symlink,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice | FileType::BlockDevice => Self::Device,
+            FileType::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// Writes the kind with its article.
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "a file",
+            Self::Folder => "a folder",
+            Self::Symlink => "a symlink",
+            Self::Fifo => "a FIFO",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Unknown => "something unknown",
+        })
+    }
+}
+
+/// What a look at an entry has found; a symlink is not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Found {
+    /// What it is.
+    pub kind: EntryKind,
+    /// The permissions, with the bits for set-user-ID, set-group-ID and sticky.
+    pub mode: u32,
+    /// The id of the owning user.
+    pub user: u32,
+    /// The id of the owning group.
+    pub group: u32,
+    /// The size in bytes.
+    pub size: u64,
+    /// How many names it has (hard links).
+    pub links: u64,
+    /// The device and the number on it, which tell it from every other entry.
+    pub(super) id: (u64, u64),
+}
+
+impl Found {
+    pub(super) fn at(entry: impl AsFd, path: &Path) -> Result<Self, FileError> {
+        let stat = rustix::fs::fstat(entry).map_err(FileError::io("look at", path))?;
+        Ok(Self::from(&stat))
+    }
+
+    /// Returns whether the entry belongs to root or to the agent's user.
+    pub fn is_ours(&self) -> bool {
+        self.user == 0 || self.user == rustix::process::geteuid().as_raw()
+    }
+
+    /// Returns whether nobody but root and the agent's user can put an entry into this folder.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_ours() && self.mode & 0o022 == 0
+    }
+
+    /// Returns whether nobody else can replace an entry of ours in this folder.
+    pub(super) fn holds_still(&self) -> bool {
+        self.is_closed() || (self.is_ours() && self.mode & 0o1000 != 0)
+    }
+
+    /// Refuses an entry of another kind; `path` names it in the error.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::WrongKind`].
+    pub fn require(self, wanted: EntryKind, path: &Path) -> Result<Self, FileError> {
+        if self.kind == wanted {
+            return Ok(self);
+        }
+        Err(FileError::WrongKind { path: path.to_owned(), found: self.kind, wanted })
+    }
+}
+
+impl From<&Stat> for Found {
+    #[allow(clippy::useless_conversion, reason = "on some machines the count of links is a u32")]
+    fn from(stat: &Stat) -> Self {
+        Self {
+            kind: EntryKind::of(stat),
+            mode: stat.st_mode & 0o7777,
+            user: stat.st_uid,
+            group: stat.st_gid,
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            links: u64::from(stat.st_nlink),
+            id: (stat.st_dev, stat.st_ino),
+        }
+    }
+}
+
+/// An entry that is held as it is: what is put in its place meanwhile is not touched.
+///
+/// It is not open for reading, so it may be one that nobody may read.
+#[derive(Debug)]
+pub struct Entry {
+    pub(super) fd: OwnedFd,
+    pub(super) path: PathBuf,
+}
+
+impl Entry {
+    /// Looks at the entry.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn look(&self) -> Result<Found, FileError> {
+        Found::at(&self.fd, &self.path)
+    }
+
+    /// Sets the permissions, by way of `/proc`, which has to be mounted.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn set_mode(&self, mode: u32) -> Result<(), FileError> {
+        let name = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        let set = rustix::fs::chmod(name, Mode::from_raw_mode(mode));
+        set.map_err(|error| {
+            FileError::io("set the mode of", &self.path)(explain_proc(error.into()))
+        })
+    }
+
+    /// Sets the owners that are others than the entry has: not everyone may set those that it has.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn set_owners(&self, user: Option<u32>, group: Option<u32>) -> Result<(), FileError> {
+        set_owners(self.fd.as_fd(), &self.path, (user, group))
+    }
+}
+
+pub(super) fn set_owners(
+    entry: BorrowedFd<'_>,
+    path: &Path,
+    (user, group): (Option<u32>, Option<u32>),
+) -> Result<(), FileError> {
+    let found = Found::at(entry, path)?;
+    let user = user.filter(|user| *user != found.user).map(Uid::from_raw);
+    let group = group.filter(|group| *group != found.group).map(Gid::from_raw);
+    if user.is_none() && group.is_none() {
+        return Ok(());
+    }
+    rustix::fs::chownat(entry, "", user, group, AtFlags::EMPTY_PATH)
+        .map_err(FileError::io("set the owner of", path))
+}

@@ -1,0 +1,260 @@
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::read::{READ, read_opened};
+use super::walk::{self, Missing};
+use super::{Entry, EntryKind, FileError, Found};
+
+/// A folder that is open, in which names are found whatever becomes of the path to it.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_workers::{EntryKind, Folder};
+///
+/// # let outer = tempfile::tempdir()?;
+/// let folder = Folder::make(&outer.path().join("state"))?;
+/// folder.replace("count", b"3", 0o600)?;
+/// let found = folder.look("count")?.ok_or("it was just written")?;
+/// assert_eq!((found.kind, found.mode, found.size), (EntryKind::File, 0o600, 1));
+/// assert_eq!(folder.read("count", 64)?, b"3");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens a folder. A relative path begins at the working folder, which the empty path is.
+    ///
+    /// A symlink on the way, or in place of the folder, is followed only where nobody but root and
+    /// the agent's user could have put it: if one of them owns the symlink and every folder above
+    /// it, and others can write to none of those unless it is sticky.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such folder, or the way to it is not safe.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let fd = walk::open(path, Missing::IsAnError)?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Opens a folder as [`open`](Self::open) does, and makes it and those above it where they are
+    /// missing, with mode 0700 whatever the umask is.
+    ///
+    /// # Errors
+    ///
+    /// As `open`, and when a folder cannot be made.
+    pub fn make(path: &Path) -> Result<Self, FileError> {
+        let fd = walk::open(path, Missing::IsMade)?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Returns the path that it was opened with.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Looks at the folder itself.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn look_at_itself(&self) -> Result<Found, FileError> {
+        Found::at(self, &self.path)
+    }
+
+    /// Returns whether others than root and the agent's user can put entries into the folder; so it
+    /// is assumed where the system does not say.
+    pub fn is_shared(&self) -> bool {
+        !self.look_at_itself().is_ok_and(|found| found.is_closed())
+    }
+
+    /// Takes the rights of others to the folder away: its mode becomes 0700.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::NotPrivate`] if it belongs to another user, or if others can write to it and so
+    /// may have put something there.
+    pub fn make_private(&self) -> Result<(), FileError> {
+        let Found { user, mode, .. } = self.look_at_itself()?;
+        let own = geteuid().as_raw();
+        let reason = if user != own {
+            format!("it belongs to user {user}, not to user {own}")
+        } else if mode & 0o022 != 0 {
+            format!("others can change what is in it (mode {mode:04o}); expected mode 0700")
+        } else if mode == 0o700 {
+            return Ok(());
+        } else {
+            let fd = self.fd.try_clone().map_err(FileError::io("hold", &self.path))?;
+            return Entry { fd, path: self.path.clone() }.set_mode(0o700);
+        };
+        Err(FileError::NotPrivate { path: self.path.clone(), reason })
+    }
+
+    /// Looks at an entry without following it; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn look(&self, name: impl AsRef<OsStr>) -> Result<Option<Found>, FileError> {
+        let name = name.as_ref();
+        match rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Found::from(&stat))),
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
+            Err(err) => Err(FileError::io("look at", &self.path.join(name))(err)),
+        }
+    }
+
+    /// Opens a regular file for reading; a symlink in its place is an error.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::WrongKind`], or when the system refuses.
+    pub fn open_file(&self, name: impl AsRef<OsStr>) -> Result<(File, Found), FileError> {
+        let Entry { fd, path } = self.open_as(READ, name.as_ref())?;
+        let found = Found::at(&fd, &path)?.require(EntryKind::File, &path)?;
+        Ok((File::from(fd), found))
+    }
+
+    /// Reads a regular file; a symlink in its place is an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file), and [`FileError::TooLarge`] when it has more than `limit`
+    /// bytes; no more than that many are kept in memory.
+    pub fn read(&self, name: impl AsRef<OsStr>, limit: u64) -> Result<Vec<u8>, FileError> {
+        let name = name.as_ref();
+        let (file, found) = self.open_file(name)?;
+        read_opened((file, found.size), &self.path.join(name), limit)
+    }
+
+    /// Holds an entry as it is, a symlink too, also one that may not be read.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the system refuses.
+    pub fn hold(&self, name: impl AsRef<OsStr>) -> Result<Entry, FileError> {
+        self.open_as(OFlags::PATH | OFlags::CLOEXEC, name.as_ref())
+    }
+
+    fn open_as(&self, flags: OFlags, name: &OsStr) -> Result<Entry, FileError> {
+        let path = self.path.join(name);
+        let fd = rustix::fs::openat(self, name, flags | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(FileError::io("open", &path))?;
+        Ok(Entry { fd, path })
+    }
+
+    /// Opens a folder in this one; a symlink in its place is an error.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::WrongKind`], or when the system refuses.
+    pub fn child(&self, name: impl AsRef<OsStr>) -> Result<Self, FileError> {
+        let Entry { fd, path } = self.hold(name)?;
+        Found::at(&fd, &path)?.require(EntryKind::Folder, &path)?;
+        Ok(Self { fd, path })
+    }
+
+    /// Makes a folder in this one, for the agent's user alone, and holds it.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken, or the system refuses.
+    pub fn create_folder(&self, name: impl AsRef<OsStr>) -> Result<Entry, FileError> {
+        let name = name.as_ref();
+        rustix::fs::mkdirat(self, name, Mode::RWXU)
+            .map_err(FileError::io("create folder", &self.path.join(name)))?;
+        let entry = self.hold(name)?;
+        // In a folder that others can write to, something else may have taken its place.
+        entry.look()?.require(EntryKind::Folder, &entry.path)?;
+        Ok(entry)
+    }
+
+    /// Removes a file or an empty folder, as `kind` says; the kernel refuses a folder that is not
+    /// empty. A symlink is removed as a file is, and not followed.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the system refuses.
+    pub fn remove(&self, name: impl AsRef<OsStr>, kind: EntryKind) -> Result<(), FileError> {
+        let is_folder = kind == EntryKind::Folder;
+        let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let name = name.as_ref();
+        rustix::fs::unlinkat(self, name, flags)
+            .map_err(FileError::io("remove", &self.path.join(name)))
+    }
+
+    /// Returns at most `most` of the names in the folder, in no order.
+    ///
+    /// # Errors
+    ///
+    /// When the folder may not be read.
+    pub fn names(&self, most: usize) -> Result<Vec<OsString>, FileError> {
+        let entries = self.readable().and_then(Dir::new);
+        let entries = entries.map_err(FileError::io("read", &self.path))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(FileError::io("read", &self.path))?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+            if names.len() >= most {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    /// Opens the folder so that changes of its entries can be made to last.
+    ///
+    /// Do so before the change: a folder that may not be read cannot be synced, and whoever found
+    /// that out later would have changed something and failed.
+    ///
+    /// # Errors
+    ///
+    /// When the folder may not be read.
+    pub fn entries(&self) -> Result<Entries, FileError> {
+        let readable = self.readable().map_err(FileError::io("open for syncing", &self.path))?;
+        Ok(Entries { folder: File::from(readable), path: self.path.clone() })
+    }
+
+    fn readable(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(self, ".", flags, Mode::empty())
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The entries of a folder, a change of which is to last.
+#[derive(Debug)]
+pub struct Entries {
+    folder: File,
+    path: PathBuf,
+}
+
+impl Entries {
+    /// Makes the changes of entries last, also when the machine crashes.
+    ///
+    /// # Errors
+    ///
+    /// When the system cannot; the changes are there all the same, and a crash may undo them.
+    pub fn sync(&self) -> Result<(), FileError> {
+        self.folder.sync_all().map_err(FileError::io("sync", &self.path))
+    }
+}

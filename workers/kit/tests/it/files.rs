@@ -1,0 +1,221 @@
+//! Files and folders where others may be at work too.
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crankcase_workers::{
+    EntryKind, EntryPath, FileError, Folder, Temporary, open_file, read_file, replace_file,
+};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use tempfile::tempdir;
+
+use crate::running::TestResult;
+
+fn mode(path: &Path) -> std::io::Result<u32> {
+    Ok(fs::symlink_metadata(path)?.mode() & 0o7777)
+}
+
+fn set_mode(path: &Path, mode: u32) -> std::io::Result<()> {
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into())).collect()
+}
+
+#[test]
+fn a_pipe_is_refused_before_it_is_opened() -> TestResult {
+    let outer = tempdir()?;
+    let pipe = outer.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+
+    let by_path = open_file(&pipe).unwrap_err();
+    let by_name = Folder::open(outer.path())?.read("pipe", 10).unwrap_err();
+
+    for error in [by_path, by_name] {
+        assert!(matches!(error, FileError::WrongKind { found: EntryKind::Fifo, .. }), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_larger_than_its_bound_is_refused_with_the_bound() -> TestResult {
+    let outer = tempdir()?;
+    let path = outer.path().join("file");
+    fs::write(&path, "four")?;
+    // It says that it is empty, and has more.
+    let made_up = Path::new("/proc/self/stat");
+
+    assert_eq!(read_file(&path, 4)?, b"four");
+    for (path, limit) in [(path.as_path(), 3), (made_up, 3)] {
+        let error = read_file(path, limit).unwrap_err();
+        assert_eq!(error.to_string(), format!("{path:?} is larger than 3 bytes"));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_name_in_a_folder_is_not_followed() -> TestResult {
+    let outer = tempdir()?;
+    fs::write(outer.path().join("victim"), "old")?;
+    symlink("victim", outer.path().join("link"))?;
+    let folder = Folder::open(outer.path())?;
+
+    let found = folder.look("link")?.ok_or("nothing there")?;
+
+    assert_eq!(found.kind, EntryKind::Symlink);
+    assert!(folder.read("link", 10).is_err());
+    assert!(folder.replace("link", b"new", 0o600).is_err());
+    assert!(folder.child("link").is_err());
+    folder.remove("link", EntryKind::File)?;
+    assert_eq!(fs::read_to_string(outer.path().join("victim"))?, "old");
+    Ok(())
+}
+
+#[test]
+fn a_symlink_on_the_way_is_followed_only_where_others_cannot_have_put_it() -> TestResult {
+    let outer = tempdir()?;
+    fs::create_dir(outer.path().join("real"))?;
+    symlink("real", outer.path().join("way"))?;
+
+    fs::write(outer.path().join("real/file"), "")?;
+    assert!(Folder::open(&outer.path().join("way"))?.look("file")?.is_some());
+
+    set_mode(outer.path(), 0o777)?;
+    let error = Folder::open(&outer.path().join("way")).unwrap_err();
+    assert!(matches!(error, FileError::ForeignLink { .. }), "{error}");
+    let error = Folder::make(&outer.path().join("way/new")).unwrap_err();
+    assert!(matches!(error, FileError::ForeignLink { .. }), "{error}");
+    assert!(!outer.path().join("real/new").exists());
+    Ok(())
+}
+
+#[test]
+fn folders_that_are_made_are_for_their_owner_alone() -> TestResult {
+    let outer = tempdir()?;
+
+    let folder = Folder::make(&outer.path().join("a/b"))?;
+
+    assert_eq!((mode(&outer.path().join("a"))?, mode(folder.path())?), (0o700, 0o700));
+    Ok(())
+}
+
+#[test]
+fn a_folder_becomes_private_unless_others_may_have_changed_it() -> TestResult {
+    let outer = tempdir()?;
+    let folder = Folder::open(outer.path())?;
+
+    for (before, is_done) in [(0o755, true), (0o2500, true), (0o775, false), (0o1777, false)] {
+        set_mode(outer.path(), before)?;
+        assert_eq!(folder.make_private().is_ok(), is_done, "{before:o}");
+        assert_eq!(mode(outer.path())?, if is_done { 0o700 } else { before });
+    }
+    Ok(())
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole_with_its_mode() -> TestResult {
+    let outer = tempdir()?;
+    let path = outer.path().join("file");
+    fs::write(&path, "old")?;
+    let old = fs::File::open(&path)?;
+
+    replace_file(&path, b"new", 0o640)?;
+
+    assert_eq!((fs::read_to_string(&path)?.as_str(), mode(&path)?), ("new", 0o640));
+    assert_ne!(old.metadata()?.ino(), path.metadata()?.ino());
+    assert_eq!(names(outer.path())?, [Path::new("file")]);
+    Ok(())
+}
+
+#[test]
+fn nothing_but_a_file_is_replaced() -> TestResult {
+    let outer = tempdir()?;
+    fs::create_dir(outer.path().join("folder"))?;
+
+    for path in [outer.path().join("folder"), outer.path().join(".."), "/".into(), ".".into()] {
+        let error = replace_file(&path, b"new", 0o600).unwrap_err();
+        let expected = format!("{path:?} is a folder and not a file; it is left as it is");
+        assert_eq!(error.to_string(), expected);
+    }
+    assert_eq!(names(outer.path())?, [Path::new("folder")]);
+    Ok(())
+}
+
+/// Where a writer dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Created,
+    Written,
+    Permitted,
+    Placed,
+}
+
+/// Writes a file up to a step, and leaves all as the kernel leaves it when a process is killed.
+fn die_at(last: Step, folder: &Folder) -> TestResult {
+    let mut temporary = Temporary::create(folder, "file")?;
+    if last >= Step::Written {
+        temporary.file().write_all(b"new")?;
+    }
+    if last >= Step::Permitted {
+        temporary.set_mode(0o600)?;
+    }
+    temporary.file().unlock()?;
+    if last == Step::Placed {
+        temporary.place()?;
+    } else {
+        std::mem::forget(temporary);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_writer_that_dies_at_any_step_leaves_the_old_file_or_the_new() -> TestResult {
+    for step in [Step::Created, Step::Written, Step::Permitted, Step::Placed] {
+        let outer = tempdir()?;
+        let path = outer.path().join("file");
+        fs::write(&path, "old")?;
+        let folder = Folder::open(outer.path())?;
+
+        die_at(step, &folder)?;
+
+        let expected = if step == Step::Placed { "new" } else { "old" };
+        assert_eq!(fs::read_to_string(&path)?, expected, "{step:?}");
+        let left = folder.leftover("file", None)?;
+        assert_eq!(left.is_some(), step != Step::Placed, "{step:?}");
+        folder.replace("file", b"next", 0o600)?;
+        assert_eq!(names(outer.path())?, [Path::new("file")], "{step:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_leftover_is_removed_only_when_nobody_writes_it() -> TestResult {
+    let outer = tempdir()?;
+    let folder = Folder::open(outer.path())?;
+    for target in ["file".to_owned(), "x".repeat(200), "x".repeat(255)] {
+        let temporary = Temporary::create(&folder, &target)?;
+        let name = folder.leftover(&target, None)?.ok_or("not found")?;
+
+        let error = folder.remove_leftover(&name).unwrap_err();
+        assert!(matches!(error, FileError::Busy { .. }), "{error}");
+
+        drop(temporary);
+        fs::write(outer.path().join(&name), "left")?;
+        folder.remove_leftover(&name)?;
+        assert_eq!(folder.leftover(&target, None)?, None);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_path_is_absolute_and_plain() -> TestResult {
+    let path = EntryPath::parse("/a//b/")?;
+    assert_eq!((path.full(), path.declared().as_str()), (PathBuf::from("/a/b"), "/a/b/"));
+    assert!(path.is_folder);
+    for wrong in ["", "a", "/", "/a/./b", "/a/../b", "/a\0b"] {
+        assert!(EntryPath::parse(wrong).is_err(), "{wrong:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+use std::ops::Range;
+
+use crate::manifest::lines::Source;
+use crate::manifest::node::Data;
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::scalar::{self, Scalar};
+
+/// Returns what a scalar without quotes means.
+pub(super) fn plain(
+    source: &Source,
+    text: &str,
+    span: &Range<usize>,
+    problems: &mut Problems,
+) -> Data {
+    match scalar::resolve(text) {
+        Scalar::Null => Data::Null,
+        Scalar::Bool(value) => Data::Bool(value),
+        Scalar::Number(value) => Data::Number(value),
+        Scalar::String => Data::String(text.to_owned()),
+        Scalar::Refused(why) => {
+            let message = format!("{} {why}", quoted(text));
+            let help = format!("quote it if it is a text: {}", quoted(text));
+            let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
+            problems.with_hint(source, span.start, message, hint);
+            Data::String(text.to_owned())
+        }
+    }
+}
+
+/// Says that a map has a key already.
+pub(super) fn duplicate(
+    source: &Source,
+    (key, offset): (&str, usize),
+    first: &Range<usize>,
+    problems: &mut Problems,
+) {
+    let line = source.place(first.start).line;
+    let message = format!("duplicate key {}, first on line {line}", quoted(key));
+    problems.with_hint(source, offset, message, Hint::of(key));
+}

@@ -1,0 +1,204 @@
+//! What follows from the claims of all resources: conflicts, and automatic edges.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::claim::{Claim, PATH, Role};
+use crate::declaration::{Automatic, Declaration, OnChange};
+use crate::graph::{Edges, Graph};
+
+/// Two resources that keep the same thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Conflict {
+    /// The position of the one that was declared first.
+    pub first: usize,
+    /// The position of the other one.
+    pub second: usize,
+    /// What the second one keeps.
+    pub claim: Claim,
+}
+
+/// Returns who keeps what another one keeps already, the first of each thing.
+pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
+    let mut keepers: HashMap<(&str, &str), Vec<(usize, &Claim)>> = HashMap::new();
+    let mut conflicts = Vec::new();
+    for (node, declaration) in declarations.iter().enumerate() {
+        let kept = declaration.claims.iter();
+        for claim in kept.filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
+            let others = keepers.entry((&claim.space, &claim.name)).or_default();
+            let first =
+                others.iter().find(|(other, kept)| *other != node && claim.is_against(kept));
+            if let Some((first, _)) = first {
+                conflicts.push(Conflict { first: *first, second: node, claim: claim.clone() });
+            } else {
+                others.push((node, claim));
+            }
+        }
+    }
+    conflicts
+}
+
+/// An edge that follows from claims.
+struct Edge {
+    /// The one that comes first.
+    before: usize,
+    after: usize,
+    on_change: OnChange,
+    because: String,
+}
+
+/// Gives each declaration its automatic edges: to those that make what it needs. The declared edges
+/// must have no cycle.
+///
+/// They never make a cycle: where all of them would, those that would close one are left out, which
+/// is noted in [`Declaration::left_out`].
+pub fn connect(declarations: &mut [Declaration]) {
+    let edges = edges(declarations);
+    let safe = without_cycles(declarations, &edges);
+    for declaration in declarations.iter_mut() {
+        declaration.automatic.clear();
+        declaration.left_out.clear();
+    }
+    for (edge, is_safe) in edges.into_iter().zip(safe) {
+        let resource = declarations[edge.before].name.clone();
+        let Edge { on_change, because, after, .. } = edge;
+        let automatic = Automatic { resource, on_change, because };
+        let declaration = &mut declarations[after];
+        if is_safe {
+            declaration.automatic.push(automatic);
+        } else {
+            declaration.left_out.push(automatic);
+        }
+    }
+}
+
+/// Returns all edges that the claims ask for, and no declared one, in the order of the declarations.
+fn edges(declarations: &[Declaration]) -> Vec<Edge> {
+    let makers = Makers::new(declarations);
+    let mut edges: Vec<Edge> = Vec::new();
+    for (node, declaration) in declarations.iter().enumerate() {
+        let first = edges.len();
+        let needs = declaration.claims.iter().filter(|_| declaration.has_automatic_edges);
+        for claim in needs {
+            let Role::Needs { is_told } = claim.role else { continue };
+            let on_change = if is_told { OnChange::Notify } else { OnChange::Check };
+            for (maker, made) in makers.of(node, claim) {
+                let edge = edge(declarations, (node, claim), (maker, made), on_change);
+                let is_alike =
+                    |other: &&mut Edge| (other.before, other.after) == (edge.before, edge.after);
+                match edges[first..].iter_mut().find(is_alike) {
+                    Some(other) if is_told => other.on_change = OnChange::Notify,
+                    Some(_) => {}
+                    None if is_declared(declarations, &edge) => {}
+                    None => edges.push(edge),
+                }
+            }
+        }
+    }
+    edges
+}
+
+/// Returns the edge between a resource that needs something and one that makes it be, or be gone.
+fn edge(
+    declarations: &[Declaration],
+    (node, need): (usize, &Claim),
+    (maker, made): (usize, &Claim),
+    on_change: OnChange,
+) -> Edge {
+    let (needer, other) = (&declarations[node].name, &declarations[maker].name);
+    if made.makes_it_be() == Some(false) {
+        let because = format!("\"{other}\" removes {made}, which \"{needer}\" needs");
+        return Edge { before: node, after: maker, on_change: OnChange::Check, because };
+    }
+    let because = format!("\"{needer}\" needs {need}, and \"{other}\" makes {made}");
+    Edge { before: maker, after: node, on_change, because }
+}
+
+fn is_declared(declarations: &[Declaration], edge: &Edge) -> bool {
+    let (before, after) = (&declarations[edge.before], &declarations[edge.after]);
+    after.dependencies.iter().any(|used| used.resource == before.name)
+        || before.notify.contains(&after.name)
+}
+
+/// Who makes a thing be there, or be gone.
+struct Makers<'a>(HashMap<(&'a str, &'a str), Vec<(usize, &'a Claim)>>);
+
+impl<'a> Makers<'a> {
+    fn new(declarations: &'a [Declaration]) -> Self {
+        let mut makers: HashMap<_, Vec<_>> = HashMap::new();
+        for (node, declaration) in declarations.iter().enumerate() {
+            for claim in declaration.claims.iter().filter(|claim| claim.makes_it_be().is_some()) {
+                makers.entry((&*claim.space, &*claim.name)).or_default().push((node, claim));
+            }
+        }
+        Self(makers)
+    }
+
+    /// Returns the others that make what a resource needs; of a path, those of the nearest one at or
+    /// above it.
+    fn of(&self, node: usize, need: &Claim) -> Vec<(usize, &'a Claim)> {
+        let mut name = need.name.as_str();
+        let found = loop {
+            let makers = self.0.get(&(&*need.space, name)).map_or(&[][..], Vec::as_slice);
+            let above = name.rsplit_once('/').filter(|_| need.space == PATH);
+            match above {
+                Some((above, _)) if makers.iter().all(|(maker, _)| *maker == node) => name = above,
+                _ => break makers,
+            }
+        };
+        found.iter().copied().filter(|(maker, _)| *maker != node).collect()
+    }
+}
+
+/// Returns of each edge whether it is to be: those that close no cycle.
+fn without_cycles(declarations: &[Declaration], edges: &[Edge]) -> Vec<bool> {
+    let mut inputs = declared(declarations);
+    let mut together = Edges::new(declarations.len());
+    for (node, inputs) in inputs.iter().enumerate() {
+        inputs.iter().for_each(|input| together.depends(node, *input, OnChange::Check));
+    }
+    edges.iter().for_each(|edge| together.depends(edge.after, edge.before, OnChange::Check));
+    if Graph::from_edges(together).is_ok() {
+        return vec![true; edges.len()];
+    }
+    let name = |node: usize| declarations[node].name.as_str();
+    let mut order: Vec<usize> = (0..edges.len()).collect();
+    order.sort_by_key(|edge| (name(edges[*edge].after), name(edges[*edge].before)));
+    let mut safe = vec![false; edges.len()];
+    for edge in order {
+        let Edge { before, after, .. } = edges[edge];
+        if !comes_after(&inputs, before, after) {
+            inputs[after].push(before);
+            safe[edge] = true;
+        }
+    }
+    safe
+}
+
+/// Returns whether a node comes after another one, or is that one.
+fn comes_after(inputs: &[Vec<usize>], node: usize, other: usize) -> bool {
+    let mut seen = HashSet::from([node]);
+    let mut left = vec![node];
+    while let Some(node) = left.pop() {
+        if node == other {
+            return true;
+        }
+        left.extend(inputs[node].iter().copied().filter(|input| seen.insert(*input)));
+    }
+    false
+}
+
+/// Returns what comes before each, as declared.
+fn declared(declarations: &[Declaration]) -> Vec<Vec<usize>> {
+    let nodes = declarations.iter().enumerate().map(|(node, it)| (it.name.as_str(), node));
+    let nodes: HashMap<&str, usize> = nodes.collect();
+    let mut inputs = vec![Vec::new(); declarations.len()];
+    for (node, declaration) in declarations.iter().enumerate() {
+        let used = declaration.dependencies.iter().filter_map(|used| nodes.get(&*used.resource));
+        inputs[node].extend(used);
+        for notified in declaration.notify.iter().filter_map(|name| nodes.get(name.as_str())) {
+            inputs[*notified].push(node);
+        }
+    }
+    inputs
+}

@@ -1,0 +1,136 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The space of files and folders. Its names are absolute paths without a slash at their end, and a
+/// resource that needs one comes after whoever makes it, or the nearest folder above it.
+pub const PATH: &str = "path";
+
+/// What a resource keeps, makes or needs.
+///
+/// A claim is known before anything is looked at. From the claims of all resources come conflicts
+/// (one thing has one keeper) and automatic edges (a resource comes after those that make what it
+/// needs).
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_resources::Claim;
+///
+/// // A file with its content, which somebody owns.
+/// let file = [
+///     Claim::keeps("path", "/srv/www/index.html"),
+///     Claim::needs("path", "/srv/www"),
+///     Claim::needs("user", "www-data"),
+/// ];
+/// // One line of a file, which a service is told of.
+/// let line = Claim::keeps("path", "/etc/ssh/sshd_config").part("line \"Port\"");
+/// let service = [Claim::keeps("unit", "ssh"), Claim::needs("path", "/etc/ssh/sshd_config").told()];
+/// # let _ = (file, line, service);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Claim {
+    /// What kind of thing it is: `path`, `user`, `group`, `package`, `unit`, `port`, or a word of the
+    /// kind's own.
+    pub space: Cow<'static, str>,
+    /// Which of them.
+    pub name: String,
+    /// What the resource has to do with it.
+    pub role: Role,
+}
+
+/// What a resource has to do with a thing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Role {
+    /// It keeps the thing, or a part of it, as declared; nobody else may keep the same.
+    Keeps {
+        /// The part; `None` is the whole.
+        part: Option<String>,
+        /// Whether the thing is there afterwards, or is gone.
+        is_there: bool,
+    },
+    /// It makes the thing, and does not keep it.
+    Makes,
+    /// It needs the thing to be there.
+    Needs {
+        /// Whether a change of the thing is a notification.
+        is_told: bool,
+    },
+}
+
+impl Claim {
+    /// Returns the claim of a resource that keeps a thing as a whole.
+    pub fn keeps(space: &'static str, name: impl Into<String>) -> Self {
+        Self::new(space, name.into(), Role::Keeps { part: None, is_there: true })
+    }
+
+    /// Returns the claim of a resource that keeps a thing away.
+    pub fn removes(space: &'static str, name: impl Into<String>) -> Self {
+        Self::new(space, name.into(), Role::Keeps { part: None, is_there: false })
+    }
+
+    /// Returns the claim of a resource that makes a thing and does not keep it.
+    pub fn makes(space: &'static str, name: impl Into<String>) -> Self {
+        Self::new(space, name.into(), Role::Makes)
+    }
+
+    /// Returns the claim of a resource that needs a thing.
+    pub fn needs(space: &'static str, name: impl Into<String>) -> Self {
+        Self::new(space, name.into(), Role::Needs { is_told: false })
+    }
+
+    /// Returns the claim of a resource that keeps no more than this part.
+    #[must_use]
+    pub fn part(self, part: &str) -> Self {
+        let is_there = !matches!(self.role, Role::Keeps { is_there: false, .. });
+        Self { role: Role::Keeps { part: Some(part.to_owned()), is_there }, ..self }
+    }
+
+    /// Returns the claim of a resource that is notified when what it needs changes.
+    #[must_use]
+    pub fn told(self) -> Self {
+        Self { role: Role::Needs { is_told: true }, ..self }
+    }
+
+    fn new(space: &'static str, name: String, role: Role) -> Self {
+        Self { space: Cow::Borrowed(space), name, role }
+    }
+
+    /// Returns whether two resources cannot both have their claim.
+    pub(crate) fn is_against(&self, other: &Self) -> bool {
+        let (Role::Keeps { part: one, .. }, Role::Keeps { part: two, .. }) =
+            (&self.role, &other.role)
+        else {
+            return false;
+        };
+        (&self.space, &self.name) == (&other.space, &other.name)
+            && (one.is_none() || two.is_none() || one == two)
+    }
+
+    /// Returns whether a resource with it makes the thing be there.
+    pub fn is_made(&self) -> bool {
+        self.makes_it_be() == Some(true)
+    }
+
+    /// Returns whether a resource with it makes the thing be there, or be gone.
+    pub(crate) fn makes_it_be(&self) -> Option<bool> {
+        match self.role {
+            Role::Keeps { is_there, .. } => Some(is_there),
+            Role::Makes => Some(true),
+            Role::Needs { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Claim {
+    /// Writes what it is about: the space, the name, and the part if it is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Role::Keeps { part: Some(part), .. } = &self.role {
+            write!(f, "{part} of ")?;
+        }
+        write!(f, "{} {:?}", self.space, self.name)
+    }
+}
