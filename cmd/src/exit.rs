@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
+use crankcase_resources::UnknownTagError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
@@ -62,7 +63,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    if error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<BadReason>() {
+    let is_usage = error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<UnknownTagError>();
+    if is_usage || error.is::<BadReason>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

@@ -4,6 +4,7 @@ mod cli;
 mod command;
 mod exit;
 mod logging;
+mod paths;
 mod print;
 mod saved_plan;
 mod site_args;

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use crankcase_manifest::Problem;
-use crankcase_resources::Plan;
+use crankcase_resources::{Plan, Site};
 use crankcase_workers::{FileError, open_file, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
-use crate::site_args::SiteArgs;
+use crate::site_args::{SiteArgs, Tags};
 
 /// The version of the file's format.
 const VERSION: u32 = 3;
@@ -29,7 +29,10 @@ const HEAD: u64 = 80;
 pub(crate) struct SavedPlan {
     crankcase_plan: u32,
     /// What it is a plan of, with absolute paths: it may be applied from elsewhere.
-    pub(crate) site: SiteArgs,
+    site: SiteArgs,
+    /// The tags of the resources that it is a plan of; none stands for all resources.
+    #[serde(default)]
+    tags: Vec<String>,
     /// A SHA-256 that tells the manifest from one that was changed since.
     digest: String,
     plan: Plan,
@@ -40,9 +43,12 @@ pub(crate) struct SavedPlan {
 #[error("the plan is out of date: the manifest or what was looked at has changed; plan again")]
 pub(crate) struct OutOfDate;
 
-/// Variables were set beside a saved plan.
+/// Variables or tags were set beside a saved plan.
 #[derive(Debug, thiserror::Error)]
-#[error("a saved plan has the variables that it was made with; leave out --var and --var-file")]
+#[error(
+    "a saved plan has the variables and tags that it was made with; leave out --var, --var-file and \
+     --tag"
+)]
 pub(crate) struct HasVars;
 
 /// A plan was to be saved whose manifest cannot be read again.
@@ -90,8 +96,15 @@ impl IsSavedPlan {
 
 impl SavedPlan {
     /// Returns the plan of a site whose paths are absolute.
-    pub(crate) fn new(site: SiteArgs, digest: &str, plan: Plan) -> Self {
-        Self { crankcase_plan: VERSION, site, digest: digest.to_owned(), plan }
+    pub(crate) fn new((site, tags): (SiteArgs, Tags), digest: &str, plan: Plan) -> Self {
+        let Tags { tags } = tags;
+        Self { crankcase_plan: VERSION, site, tags, digest: digest.to_owned(), plan }
+    }
+
+    /// Loads the site that it is a plan of.
+    pub(crate) fn load(&self) -> anyhow::Result<Site> {
+        let tags = Tags { tags: self.tags.clone() };
+        Ok(tags.select(self.site.load()?)?)
     }
 
     /// Refuses a manifest or a machine that is not what was planned for.
@@ -163,7 +176,7 @@ mod tests {
     use crankcase_resources::Plan;
 
     use super::SavedPlan;
-    use crate::site_args::SiteArgs;
+    use crate::site_args::{SiteArgs, Tags};
 
     type TestResult = Result<(), Box<dyn Error>>;
 
@@ -174,7 +187,7 @@ mod tests {
             var_files: Vec::new(),
             no_automatic_edges: false,
         };
-        SavedPlan::new(site, "", Plan { resources: Vec::new() })
+        SavedPlan::new((site, Tags::default()), "", Plan { resources: Vec::new() })
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Overrides, SiteFiles};
-use crankcase_resources::Site;
+use crankcase_manifest::{Host, Overrides, SiteFiles};
+use crankcase_resources::{Site, UnknownTagError};
 use serde::{Deserialize, Serialize};
 
 use crate::saved_plan::IsSavedPlan;
@@ -39,7 +39,12 @@ impl SiteArgs {
             vars: self.vars.clone(),
             no_automatic_edges: self.no_automatic_edges,
         };
-        SiteFiles { paths: self.paths.clone(), overrides, kinds: builtin() }
+        SiteFiles {
+            paths: self.paths.clone(),
+            overrides,
+            kinds: builtin(),
+            host: Host::of_machine(),
+        }
     }
 
     /// Returns the same with paths that hold in every folder.
@@ -72,6 +77,21 @@ impl SiteArgs {
             Some(plan) => plan.into(),
             None => error.into(),
         })
+    }
+}
+
+/// Which resources of a site are meant.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Tags {
+    /// Only the resources with this tag, and all that they depend on; may be given again
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+}
+
+impl Tags {
+    /// Returns the resources that are meant: all, if no tag is named.
+    pub(crate) fn select(&self, site: Site) -> Result<Site, UnknownTagError> {
+        if self.tags.is_empty() { Ok(site) } else { site.select(&self.tags) }
     }
 }
 

@@ -7,7 +7,7 @@ use crankcase_workers::{Ledger, Leftover, end_leftovers};
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
 use crate::saved_plan::{HasVars, SavedPlan};
-use crate::site_args::SiteArgs;
+use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};
 
 /// What is said after a second signal.
@@ -18,6 +18,8 @@ const KILLED: &str = "crankcase: interrupted again: what ran was killed, and the
 pub(crate) struct Args {
     #[command(flatten)]
     site: SiteArgs,
+    #[command(flatten)]
+    tags: Tags,
     /// Exit with 2 if anything was changed
     #[arg(long)]
     detailed_exitcode: bool,
@@ -28,7 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let mut interrupts = Interrupts::listen()?;
-    let loaded = interrupts.unless(move || load(&args.site)).await;
+    let loaded = interrupts.unless(move || load(&args.site, &args.tags)).await;
     let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
@@ -83,12 +85,15 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 /// Loads what is applied: a site, or a saved plan and the site that it was made of.
-fn load(args: &SiteArgs) -> anyhow::Result<(Option<SavedPlan>, Site)> {
+fn load(args: &SiteArgs, tags: &Tags) -> anyhow::Result<(Option<SavedPlan>, Site)> {
     let saved = SavedPlan::read(args)?;
-    if saved.is_some() && args.sets_vars() {
+    if saved.is_some() && (args.sets_vars() || !tags.tags.is_empty()) {
         return Err(HasVars.into());
     }
-    let site = saved.as_ref().map_or(args, |saved| &saved.site).load()?;
+    let site = match &saved {
+        Some(saved) => saved.load()?,
+        None => tags.select(args.load()?)?,
+    };
     Ok((saved, site))
 }
 

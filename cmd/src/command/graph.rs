@@ -5,6 +5,7 @@ use crankcase_resources::{Automatic, OnChange, Site};
 use serde::Serialize;
 
 use crate::cli::Global;
+use crate::paths::worker_path;
 use crate::site_args::{SiteArgs, variable};
 use crate::{exit, print};
 
@@ -127,8 +128,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if live {
         let client = super::connect(global).await?;
         let graphs = match around {
-            Some(around) => client.graph_around(&around, depth).await?,
-            None => client.graph(path.as_deref()).await?,
+            Some(around) => client.graph_around(&worker_path(&around), depth).await?,
+            None => client.graph(path.as_deref().map(worker_path).as_deref()).await?,
         };
         print::data(global.output, &graphs, print::dot)?;
     } else {

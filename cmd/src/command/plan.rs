@@ -5,7 +5,7 @@ use crankcase_resources::PlanOptions;
 use crate::cli::Global;
 use crate::command::{Interrupts, told};
 use crate::saved_plan::{IsPiped, SavedPlan};
-use crate::site_args::SiteArgs;
+use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};
 
 /// What is planned.
@@ -13,6 +13,8 @@ use crate::{exit, print};
 pub(crate) struct Args {
     #[command(flatten)]
     site: SiteArgs,
+    #[command(flatten)]
+    tags: Tags,
     /// Exit with 2 if anything would change
     #[arg(long)]
     detailed_exitcode: bool,
@@ -33,6 +35,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if site.is_piped() && args.out.is_some() {
         return Err(IsPiped.into());
     }
+    let site = args.tags.select(site)?;
     let options = PlanOptions::default();
     let plan = tokio::select! {
         biased;
@@ -41,7 +44,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     print::data(global.output, &plan, print::marked)?;
     if let Some(path) = &args.out {
-        SavedPlan::new(named, site.digest(), plan.clone()).write(path)?;
+        SavedPlan::new((named, args.tags), site.digest(), plan.clone()).write(path)?;
     }
     Ok(if plan.failures() > 0 {
         exit::FAILED

@@ -1,4 +1,5 @@
 use crate::cli::Global;
+use crate::paths::worker_path;
 use crate::{exit, print};
 
 /// Which worker it is about.
@@ -9,7 +10,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let answer = super::connect(global).await?.why(&args.path).await?;
+    let answer = super::connect(global).await?.why(&worker_path(&args.path)).await?;
     print::data(global.output, &answer, |answer, out| {
         writeln!(out, "{}", print::indented(&answer.text, 2))
     })?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crankcase_resources::resource_name;
 use crankcase_status::wire::{Graph, GraphNode, Graphs, WorkerState};
 
 use super::one_line;
@@ -51,7 +52,8 @@ fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  subgraph cluster_{index} {{")?;
     writeln!(out, "    label={}", quoted(&graph.path))?;
     for GraphNode { name, path, state, .. } in &graph.nodes {
-        let label = quoted(&format!("{name}\n{}", state.to_string().replace('_', " ")));
+        let label = format!("{}\n{}", resource_name(name), state.to_string().replace('_', " "));
+        let label = quoted(&label);
         writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
     }
     for edge in &graph.edges {

@@ -4,9 +4,11 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use crankcase_resources::resource_name;
 use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport, WorkerState};
 
 use super::{first_line, indented, one_line};
+use crate::paths::resource_path;
 
 /// Writes a report.
 pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
@@ -26,9 +28,10 @@ fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Resu
     if let Some(error) = &engine.error {
         writeln!(out, "{:indent$}error: {}", "", first_line(error))?;
     }
-    let width = engine.workers.keys().map(|name| name.chars().count()).max().unwrap_or(0);
-    for (name, worker) in &engine.workers {
-        write!(out, "{:indent$}{:width$}  ", "", one_line(name))?;
+    let names = || engine.workers.keys().map(|name| resource_name(name));
+    let width = names().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, worker) in names().zip(engine.workers.values()) {
+        write!(out, "{:indent$}{:width$}  ", "", one_line(&name))?;
         writeln!(out, "{}{}{}", colored(worker), parked_by(worker), notes(engine, worker))?;
         if let Some(Detail::Engine(nested)) = &worker.report {
             workers(nested, depth + 1, out)?;
@@ -52,7 +55,9 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
     }
     if worker.state == WorkerState::Waiting {
         let unmet = worker.inputs.iter().filter(|input| input.state != WorkerState::Running);
-        notes.extend(unmet.map(|input| format!("{} is {}", input.name, word(&input.state))));
+        notes.extend(
+            unmet.map(|input| format!("{} is {}", resource_name(&input.name), word(&input.state))),
+        );
     }
     notes.extend(worker.blocks_for.map(|seconds| format!("blocks its thread for {seconds:.1} s")));
     let until = worker.until.as_ref();
@@ -82,7 +87,13 @@ fn is_past(worker: &WorkerReport) -> bool {
 
 /// Writes all there is to say of one worker.
 fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "{} {}{}", one_line(&worker.path), colored(worker), parked_by(worker))?;
+    writeln!(
+        out,
+        "{} {}{}",
+        one_line(&resource_path(&worker.path)),
+        colored(worker),
+        parked_by(worker)
+    )?;
     let counts = [
         ("generation", worker.generation),
         ("starts", worker.starts),
@@ -111,7 +122,12 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
     }
     for input in &worker.inputs {
         let state = word(&input.state);
-        writeln!(out, "  input {} ({}) is {state}", one_line(&input.name), input.need)?;
+        writeln!(
+            out,
+            "  input {} ({}) is {state}",
+            one_line(&resource_name(&input.name)),
+            input.need
+        )?;
     }
     match &worker.report {
         Some(Detail::Engine(engine)) => workers(engine, 1, out),

@@ -27,7 +27,7 @@ const RESOURCES: &[(&str, &str)] = &[
     ("  a: {type: fil}", "site.yaml:3:13: unknown type \"fil\""),
     ("  a: {type: [file]}", "site.yaml:3:13: "),
     ("  a: 3", "site.yaml:3:6: "),
-    ("  a: {type: noop, when: yes}", "site.yaml:3:19: \"when\" is not yet supported"),
+    ("  a: {type: noop, when: yes}", "site.yaml:3:25: \"when\" is true or false, not a text"),
     ("  a: {type: file, config: {path: /a, mdoe: '0644'}}", "site.yaml:3:38: mdoe: "),
     ("  a: {type: file, config: {path: /a, mode: 0644}}", "site.yaml:3:44: \"0644\" is a number"),
     ("  a: {type: file, config: {path: /a, mode: '9999'}}", "site.yaml:3:38: mode: "),

@@ -99,8 +99,8 @@ async fn a_saved_plan_takes_no_other_variables() -> TestResult {
     {
         let ran = machine.run(&arguments).await?;
 
-        let expected = "crankcase: a saved plan has the variables that it was made with; leave out \
-                        --var and --var-file\n";
+        let expected = "crankcase: a saved plan has the variables and tags that it was made \
+                        with; leave out --var, --var-file and --tag\n";
         assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(64), "", expected));
         assert!(!machine.path("page").exists(), "something was done");
     }
@@ -276,5 +276,27 @@ async fn a_saved_plan_that_is_too_large_is_invalid_input() -> TestResult {
 
     let expected = "crankcase: the saved plan plan is larger than 67108864 bytes\n";
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (Some(65), "", expected));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_is_for_the_tags_that_it_was_made_with() -> TestResult {
+    let machine = Machine::new(
+        &SITE.replace("{type: file,", "{type: file, tags: [x],").replacen("[x]", "[web]", 1),
+    )?;
+    let planned = machine.run(&["plan", "site.yaml", "--tag", "web", "-o", "plan"]).await?;
+
+    let beside = machine.run(&["apply", "plan", "--tag", "x"]).await?;
+    let unknown = machine.run(&["plan", "site.yaml", "--tag", "wbe"]).await?;
+    let ran = machine.run(&["apply", "plan"]).await?;
+
+    assert!(
+        planned.stdout.ends_with("plan: 1 to change, 0 may change, 0 unchanged\n"),
+        "{planned:?}"
+    );
+    assert_eq!((beside.code, unknown.code), (Some(64), Some(64)), "{beside:?} {unknown:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("one"));
+    assert!(!machine.path("other").exists());
     Ok(())
 }

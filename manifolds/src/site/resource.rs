@@ -6,7 +6,7 @@ use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
 use crankcase_resources::{
-    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile,
+    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile, worker_name,
 };
 use crankcase_workers::Watches;
 use serde_json::json;
@@ -38,7 +38,7 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let declaration = Arc::clone(&resource.declaration.borrow());
     let states = declaration
         .needs()
-        .map(|(name, _)| Ok(Name::<State>::parse(name)?.live().required()))
+        .map(|(name, _)| Ok(Name::<State>::parse(&worker_name(name))?.live().required()))
         .collect::<Result<Vec<LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();

@@ -8,7 +8,7 @@ use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Latest, Manifold, Name, Notice, Report, WorkerReport,
     WorkerState,
 };
-use crankcase_resources::{Activity, Site};
+use crankcase_resources::{Activity, Site, worker_name};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -98,7 +98,10 @@ fn programs(site: &Site) -> impl Iterator<Item = &str> {
 /// Whether something has happened to a program, or may have.
 fn is_of_program(notice: &Notice, site: &Site) -> bool {
     match notice {
-        Notice::Event(event) => programs(site).any(|name| Some(name) == event.worker()),
+        Notice::Event(event) => {
+            let worker = event.worker();
+            programs(site).any(|name| Some(&*worker_name(name)) == worker)
+        }
         Notice::Missed(_) => true,
     }
 }
@@ -115,7 +118,7 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
 fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<Arc<str>>) -> bool {
     let mut names = site.declarations().iter().map(|declaration| &declaration.name);
     names.all(|name| {
-        let worker = report.workers.get(name);
+        let worker = report.workers.get(&*worker_name(name));
         worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name.as_str())))
     })
 }

@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
-use crankcase_resources::{Activity, Board, Claims, Declaration, Program, Site, State};
+use crankcase_resources::{
+    Activity, Board, Claims, Declaration, Program, Site, State, worker_name,
+};
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
@@ -61,7 +63,7 @@ impl Wiring {
                     Installed { next: (!is_equal).then_some(declaration), ..old }
                 }
                 None => {
-                    let name = Name::parse(&declaration.name)?;
+                    let name = Name::parse(&worker_name(&declaration.name))?;
                     let (sender, receiver) = watch::channel(Arc::clone(&declaration));
                     let resource = Resource {
                         declaration: receiver,

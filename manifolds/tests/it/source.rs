@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use crankcase_engine::{Engine, Latest, Manifold, Name};
 use crankcase_kinds::builtin;
-use crankcase_manifest::SiteFiles;
+use crankcase_manifest::{Host, SiteFiles};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
 use crankcase_resources::{AttributeError, Config, Kind, Resource, Site};
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{Signals, WatcherConfig, Watches};
+use parking_lot::Mutex;
 use rustix::process::{Signal, getpid, kill_process};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -253,4 +255,22 @@ async fn a_hangup_is_obeyed_while_the_folder_of_the_manifest_does_not_rest()
 
 fn first_name(site: &Site) -> String {
     site.declarations().first().map_or_else(String::new, |declared| declared.name.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_host_is_found_within_a_minute() -> Result<(), Box<dyn Error>> {
+    let mut kept = Kept::new("site.yaml").await?;
+    fs::write(&kept.path, "resources: {a: {type: noop, for_each: ['{{ host.name }}']}}")?;
+    let name = Arc::new(Mutex::new("old"));
+    let read = Arc::clone(&name);
+    kept.files.host = Host::new(move || json!({"name": *read.lock()}));
+    kept.keep(kept.files.load()?).await?;
+    kept.names.wait_for(|seen| seen == "a[\"old\"]").await?;
+    let began = Instant::now();
+
+    *name.lock() = "new";
+
+    kept.names.wait_for(|seen| seen == "a[\"new\"]").await?;
+    assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
+    kept.end().await
 }

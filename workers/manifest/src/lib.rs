@@ -3,8 +3,10 @@
 //! It is a front of `crankcase-resources`: it makes a [`Site`](crankcase_resources::Site) of files,
 //! and knows no kind. [`SiteFiles`] loads it once, [`SiteSource`] is the worker that loads it again
 //! when it changes.
+mod host;
 mod manifest;
 mod source;
 
+pub use host::Host;
 pub use manifest::{Manifest, ManifestError, Overrides, Problem};
 pub use source::{SiteFiles, SiteSource};

@@ -5,8 +5,11 @@ mod bounds;
 mod check;
 mod config;
 mod document;
+mod expand;
 mod expression;
+mod globals;
 mod lines;
+mod links;
 mod node;
 mod problem;
 mod resource;
@@ -16,25 +19,29 @@ mod text;
 mod vars;
 mod yaml;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Claimed, Declaration, Edges, Graph, Judged, Kinds, KnownConfig, Place, Site, Wanted, circle,
+    Claimed, Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Place, Site, Wanted,
 };
+use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
 use beside::Placed;
 use bounds::{Bounds, Room, Share};
-use check::Usable;
+use check::{Usable, Used};
 use config::Template;
-use document::Document;
-use expression::Budget;
+use document::{Document, Written};
+use expand::expand;
+use expression::{Budget, from_json};
+use globals::Globals;
+use links::{Links, connect};
 use problem::{Hint, Problems, quoted};
 use resource::Draft;
-use vars::{KnownVars, Vars};
+use vars::{KnownVars, Outside};
 
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
@@ -57,7 +64,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Loads some files and folders, of which all *.yaml, *.yml and *.json in name order, as one
-    /// manifest. `kinds` are the types that resources may have.
+    /// manifest. `kinds` are the types that resources may have. Nothing is known of the host.
     ///
     /// A path may also be `-` or `/dev/stdin`, for standard input, or name a pipe: that is read to
     /// its end, which waits for whoever writes to it. Relative paths in it start at the working
@@ -77,7 +84,8 @@ impl Manifest {
         overrides: &Overrides,
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
-        Self::load_judged(paths, overrides, kinds, |_, _| Judged::default())
+        let host = Arc::new(serde_json::Value::Null);
+        Self::load_judged(paths, (overrides, host), kinds, |_, _| Judged::default())
     }
 
     /// Returns the files that would be loaded, as far as they can be listed.
@@ -88,7 +96,7 @@ impl Manifest {
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
     pub(crate) fn load_judged(
         paths: &[PathBuf],
-        overrides: &Overrides,
+        (overrides, host): (&Overrides, Arc<serde_json::Value>),
         kinds: &[&str],
         judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
     ) -> Result<Self, ManifestError> {
@@ -96,18 +104,17 @@ impl Manifest {
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
         let Document { is_whole, is_piped, vars, resources } = document;
-        let vars = vars::evaluate((vars, is_whole), overrides, &mut bounds, &mut problems);
+        let outside = Outside { overrides, host: from_json(&host) };
+        let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
-        let mut drafts = Vec::with_capacity(resources.len());
-        for (name, written) in resources {
-            let mut draft = resource::decode(&name, written, kinds, &mut problems);
-            check_expressions(&mut draft, &known, &mut problems);
-            drafts.push(draft);
-        }
-        let graph = connect(&drafts, &mut problems);
+        let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
+        let drafts = decode(resources, kinds, &known, &mut problems);
+        let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
+        let (graph, links) = connect(&expanded, &mut bounds, &mut problems);
+        let drafts = std::mem::take(&mut expanded.drafts);
         let mut rehearsal = Rehearsal { left: REHEARSAL, bounds, judge, problems };
-        let (mut declarations, placed) = rehearsal.run(drafts, &vars.vars);
+        let (mut declarations, placed) = rehearsal.run(drafts, links, &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::check_kept(&declarations, &placed, &mut problems);
         if !overrides.no_automatic_edges {
@@ -160,10 +167,10 @@ fn digest(resources: &[Placed]) -> String {
     };
     let templates = resources.iter().map(|resource| &resource.template);
     let mut before = None;
-    for Template { source, vars_text, .. } in templates.map(|template| &**template) {
+    for Template { source, globals, .. } in templates.map(|template| &**template) {
         // All resources of a file come one after another, and all have the same variables.
         match before.replace(source) {
-            None => add(vars_text.as_deref().unwrap_or_default()),
+            None => globals.texts().flat_map(|(name, text)| [name, text]).for_each(&mut add),
             Some(last) if Arc::ptr_eq(last, source) => continue,
             Some(_) => {}
         }
@@ -175,14 +182,18 @@ fn digest(resources: &[Placed]) -> String {
 /// Tells each resource what its dependents use of its state.
 fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
     let mut wanted: HashMap<String, Wanted> = HashMap::new();
-    for (declaration, Placed { used, claimed, .. }) in declarations.iter().zip(resources) {
-        for dependency in &declaration.dependencies {
-            let more = match used.get(&dependency.alias) {
-                _ if claimed.renders_any => Wanted::Whole,
+    for (declaration, Placed { template, claimed, .. }) in declarations.iter().zip(resources) {
+        let Template { used, aliases, .. } = &**template;
+        let items = aliases.iter().flat_map(|alias| alias.items().map(|item| (item, &alias.name)));
+        let groups: HashMap<&str, &String> = items.collect();
+        for Dependency { alias, resource, .. } in &declaration.dependencies {
+            let alias = groups.get(alias.as_str()).copied().unwrap_or(alias);
+            let more = match used.states.get(alias) {
+                _ if claimed.renders_any || used.all_states => Wanted::Whole,
                 Some(used) => used.clone(),
                 None => Wanted::nothing(),
             };
-            wanted.entry(dependency.resource.clone()).or_insert_with(Wanted::nothing).add(more);
+            wanted.entry(resource.clone()).or_insert_with(Wanted::nothing).add(more);
         }
     }
     for declaration in declarations {
@@ -200,31 +211,43 @@ struct Rehearsal<F> {
 }
 
 impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
-    fn run(&mut self, drafts: Vec<Draft>, vars: &Vars) -> (Vec<Declaration>, Vec<Placed>) {
-        let vars_text: Option<Arc<str>> = serde_json::to_string(&**vars).ok().map(Into::into);
+    fn run(
+        &mut self,
+        drafts: Vec<Draft>,
+        links: Vec<Links>,
+        globals: &Arc<Globals>,
+    ) -> (Vec<Declaration>, Vec<Placed>) {
         let room = Arc::default();
-        let declare = |draft| declare(draft, vars, vars_text.clone(), &room);
-        drafts.into_iter().map(|draft| self.rehearse(draft, declare)).collect()
+        let mut rehearsed = (Vec::with_capacity(drafts.len()), Vec::with_capacity(drafts.len()));
+        // Of the resources of one `for_each` the first that is wrong stands for all.
+        let mut last: Option<(Draft, bool)> = None;
+        for (draft, links) in drafts.into_iter().zip(links) {
+            let is_wrong = last.is_some_and(|(last, is_wrong)| is_wrong && last.is_beside(&draft));
+            let before = self.problems.count();
+            let declared = declare(&draft, links, globals, &room);
+            rehearsed.extend([self.rehearse(&draft, declared, is_wrong)]);
+            last = Some((draft, is_wrong || self.problems.count() > before));
+        }
+        rehearsed
     }
 
     fn rehearse(
         &mut self,
-        mut draft: Draft,
-        declare: impl FnOnce(Draft) -> (Declaration, Arc<Template>),
+        draft: &Draft,
+        (mut declaration, template): (Declaration, Arc<Template>),
+        is_left_out: bool,
     ) -> (Declaration, Placed) {
         let (offset, has_config) = (draft.offset, draft.has_config);
-        let mut unknown = std::mem::take(&mut draft.wrong);
-        let used = std::mem::take(&mut draft.used);
-        let (mut declaration, template) = declare(draft);
+        let mut unknown = (*draft.wrong).clone();
         if self.bounds.is_spent() {
             unknown.extend(template.config.keys().cloned());
         } else if self.left == 0 {
             // What is written out is judged all the same.
             unknown.extend(template.with_expressions());
         }
-        if !has_config {
+        if !has_config || is_left_out {
             let claimed = Claimed::unknown();
-            return (declaration, Placed { template, offset, used, claimed });
+            return (declaration, Placed { template, offset, claimed });
         }
         let mut budget = Budget::of_config(self.bounds.values());
         let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
@@ -239,13 +262,36 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
             declaration.claims.clone_from(&claimed.claims);
             declaration.is_claimed = !claimed.is_open;
         }
-        (declaration, Placed { template, offset, used, claimed })
+        template.may_use_all.set(claimed.renders_any).expect("a resource is rehearsed once");
+        (declaration, Placed { template, offset, claimed })
     }
 }
 
+/// Decodes the resources and checks their expressions.
+fn decode(
+    resources: IndexMap<String, Written>,
+    kinds: &[&str],
+    vars: &KnownVars<'_>,
+    problems: &mut Problems,
+) -> Vec<Draft> {
+    let decoded = resources.into_iter();
+    let mut drafts: Vec<Draft> =
+        decoded.map(|(name, written)| resource::decode(&name, written, kinds, problems)).collect();
+    let groups = drafts.iter().filter(|draft| draft.for_each.is_some());
+    let groups: HashSet<String> = groups.map(|draft| draft.name.clone()).collect();
+    for draft in &mut drafts {
+        check_expressions(draft, (vars, &groups), problems);
+    }
+    drafts
+}
+
 /// Checks the expressions of a resource, and that each bare name has one meaning.
-fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems) {
-    let mut aliases = BTreeSet::new();
+fn check_expressions(
+    draft: &mut Draft,
+    (vars, names_of_groups): (&KnownVars<'_>, &HashSet<String>),
+    problems: &mut Problems,
+) {
+    let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
     for (offset, dependency) in &draft.dependencies {
         let alias = dependency.alias.as_str();
         if vars.names.contains(alias) {
@@ -257,99 +303,56 @@ fn check_expressions(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Pro
             problems.with_hint(&draft.source, *offset, message, Hint::of(alias));
         }
         aliases.insert(alias);
+        if names_of_groups.contains(&dependency.resource) {
+            groups.insert(alias);
+        }
     }
-    let usable = Usable { vars: &vars.names, aliases: Some(aliases), resources: vars.resources };
-    let mut wrong = BTreeSet::new();
-    for (attribute, entry) in &draft.config {
+    let usable = Usable {
+        aliases: Some(aliases),
+        resources: Some(vars.resources),
+        groups,
+        ..Usable::at_load(&vars.names, draft.for_each.is_some(), "a config")
+    };
+    let (mut wrong, mut all) = (BTreeSet::new(), Used::default());
+    for (attribute, entry) in &*draft.config {
         let before = problems.count();
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
         }
-        for (alias, wanted) in used.states {
-            draft.used.entry(alias).or_insert_with(Wanted::nothing).add(wanted);
-        }
+        all = all.and(used);
     }
-    draft.wrong = wrong;
+    (draft.wrong, draft.used) = (wrong.into(), all.into());
 }
 
-/// Looks up what resources refer to, and orders them.
-fn connect(drafts: &[Draft], problems: &mut Problems) -> Graph {
-    let positions: HashMap<&str, usize> =
-        drafts.iter().enumerate().map(|(index, draft)| (draft.name.as_str(), index)).collect();
-    let mut edges = Edges::new(drafts.len());
-    for (index, draft) in drafts.iter().enumerate() {
-        let mut used: HashMap<&str, &str> = HashMap::new();
-        for (offset, dependency) in &draft.dependencies {
-            let name = dependency.resource.as_str();
-            if let Some(input) = look_up(draft, *offset, name, &positions, problems) {
-                edges.depends(index, input, dependency.on_change);
-            }
-            if let Some(first) = used.insert(name, &dependency.alias) {
-                let message = format!("{} is a dependency twice", quoted(name));
-                let hint = Hint::of(name).or(format!("it is there as {} already", quoted(first)));
-                problems.with_hint(&draft.source, *offset, message, hint);
-            }
-        }
-        for (offset, name) in &draft.notify {
-            if let Some(notified) = look_up(draft, *offset, name, &positions, problems) {
-                edges.notifies(index, notified);
-            }
-        }
-    }
-    Graph::from_edges(edges).unwrap_or_else(|cycles| {
-        for cycle in cycles {
-            let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
-            let first = &drafts[cycle[0]];
-            let message = format!("circular dependency: {}", circle(&path));
-            problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
-        }
-        Graph::default()
-    })
-}
-
-fn look_up(
-    draft: &Draft,
-    offset: usize,
-    name: &str,
-    positions: &HashMap<&str, usize>,
-    problems: &mut Problems,
-) -> Option<usize> {
-    if name == draft.name {
-        let message = format!("resource {} refers to itself", quoted(name));
-        problems.with_hint(&draft.source, offset, message, Hint::of(name));
-        return None;
-    }
-    let found = positions.get(name).copied();
-    if found.is_none() {
-        let hint = problems.nearest(name, positions.keys().copied());
-        let message = format!("unknown resource {}", quoted(name));
-        problems.with_hint(&draft.source, offset, message, hint);
-    }
-    found
-}
-
+/// Returns the declaration of a resource, and its config with its expressions.
 fn declare(
-    draft: Draft,
-    vars: &Vars,
-    vars_text: Option<Arc<str>>,
+    draft: &Draft,
+    links: Links,
+    globals: &Arc<Globals>,
     room: &Arc<Room>,
 ) -> (Declaration, Arc<Template>) {
-    let dependencies: Vec<_> = draft.dependencies.into_iter().map(|(_, edge)| edge).collect();
     let template = Arc::new(Template {
-        config: draft.config,
-        vars: Arc::clone(vars),
-        vars_text,
-        aliases: dependencies.iter().map(|edge| edge.alias.clone()).collect(),
+        config: Arc::clone(&draft.config),
+        globals: Arc::clone(globals),
+        item: draft.item.clone(),
+        aliases: links.aliases,
         source: Arc::clone(&draft.source),
+        used: Arc::clone(&draft.used),
+        may_use_all: OnceLock::new(),
         share: Share::new(room),
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);
-    let mut declaration =
-        Declaration::new(draft.name, draft.kind, draft.source.folder(), place, config);
-    declaration.dependencies = dependencies;
-    declaration.notify = draft.notify.into_iter().map(|(_, name)| name).collect();
-    declaration.noop = draft.noop;
+    let (name, kind) = (draft.name.clone(), draft.kind.clone());
+    let mut declaration = Declaration::new(name, kind, draft.source.folder(), place, config);
+    declaration.dependencies = links.dependencies;
+    declaration.notify = links.notify;
+    declaration.noop = draft.meta.noop || draft.readonly;
+    declaration.readonly = draft.readonly;
+    declaration.tags.clone_from(&draft.tags);
+    declaration.poll = draft.meta.poll;
+    declaration.timeout = draft.meta.timeout;
+    declaration.has_automatic_edges = draft.meta.automatic_edges;
     (declaration, template)
 }

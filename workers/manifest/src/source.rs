@@ -5,15 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
-use crankcase_resources::{Kinds, KnownConfig, Site, Watch, Watching};
+use crankcase_resources::{Kinds, KnownConfig, Site, Value, Watch, Watching};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
+use crate::host::Host;
 use crate::manifest::{Manifest, ManifestError, Overrides};
 
 /// How long a manifest must have been left alone before it is loaded again.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// How often the host is looked at.
+const HOST_LOOKS: Duration = Duration::from_secs(60);
 
 /// How many times that a manifest that never rests may go on changing before it is loaded anyway.
 const PATIENCE: u32 = 20;
@@ -58,12 +62,14 @@ pub struct SiteFiles {
     pub overrides: Overrides,
     /// The kinds that resources may have.
     pub kinds: Kinds,
+    /// What expressions see as `host`.
+    pub host: Host,
 }
 
 impl SiteFiles {
-    /// Returns manifests whose variables nothing is set over.
+    /// Returns manifests whose variables nothing is set over, on the machine that this runs on.
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
-        Self { paths, overrides: Overrides::default(), kinds }
+        Self { paths, overrides: Overrides::default(), kinds, host: Host::of_machine() }
     }
 
     /// Loads the site and has each kind judge its configs; nothing is executed.
@@ -76,16 +82,22 @@ impl SiteFiles {
     /// When anything is wrong, with all that is and its places: the manifest and the attributes
     /// of its configs alike.
     pub fn load(&self) -> Result<Site, ManifestError> {
+        self.load_on(self.host.read())
+    }
+
+    /// Loads the site for a host as it was found.
+    fn load_on(&self, host: Arc<Value>) -> Result<Site, ManifestError> {
         let names: Vec<&str> = self.kinds.names().collect();
         let judge = |kind: &str, known: &KnownConfig<'_>| self.kinds.judge(kind, known);
-        let manifest = Manifest::load_judged(&self.paths, &self.overrides, &names, judge)?;
+        let manifest = Manifest::load_judged(&self.paths, (&self.overrides, host), &names, judge)?;
         Ok(manifest.into_site(self.kinds.clone()))
     }
 }
 
 /// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
-/// changed and was left alone for 500 ms, or goes on changing for 10 s; and once at its start, as the
-/// site that it is given may be out of date by then.
+/// changed and was left alone for 500 ms, or goes on changing for 10 s; when the host is another, which
+/// is looked at every minute; and once at its start, as the site that it is given may be out of date
+/// by then.
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
 /// before stays on offer. If files beside the manifest are at fault, they are watched as well.
@@ -96,6 +108,8 @@ pub struct SiteSource {
     files: SiteFiles,
     signals: SignalHandle,
     watching: Watching,
+    /// The host as it was found last.
+    host: Arc<Value>,
     /// The files beside the manifest that are watched because it was refused for them.
     beside: Vec<PathBuf>,
     site: Sender<Arc<Site>>,
@@ -113,8 +127,8 @@ impl SiteSource {
         health: Health,
     ) -> Self {
         let watching = Watching::new(Watch::Never, watches);
-        let (beside, refused) = (Vec::new(), None);
-        Self { files, signals, watching, beside, site, health, refused }
+        let (host, beside, refused) = (Arc::default(), Vec::new(), None);
+        Self { files, signals, watching, host, beside, site, health, refused }
     }
 
     /// Runs until it is told to stop.
@@ -127,10 +141,12 @@ impl SiteSource {
         if self.site.borrow().is_piped() {
             return self.keep(stop, hangups).await;
         }
+        self.look_at_host(&stop).await;
         // What has changed between the load before and now was told to nobody.
         if self.load(&stop).await == Loaded::Other {
             tracing::info!("{LOADED}");
         }
+        let mut next_look = Instant::now() + HOST_LOOKS;
         loop {
             // Watched first, then looked at: what changes from here on is told.
             self.watching.renew(&stop).await;
@@ -138,6 +154,13 @@ impl SiteSource {
                 biased;
                 () = stop.wait() => return Ok(()),
                 hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+                () = sleep_until(next_look) => {
+                    next_look = Instant::now() + HOST_LOOKS;
+                    if !self.look_at_host(&stop).await {
+                        continue;
+                    }
+                    tracing::info!("the host has changed");
+                }
                 () = self.watching.changed() => {
                     if !self.is_left_alone(&stop, &mut hangups).await {
                         return Ok(());
@@ -187,6 +210,13 @@ impl SiteSource {
         }
     }
 
+    /// Looks at the host; returns whether it is another than before.
+    async fn look_at_host(&mut self, stop: &Stop) -> bool {
+        let host = self.files.host.clone();
+        let Ok(found) = stop.blocking(move || host.read()).await else { return false };
+        std::mem::replace(&mut self.host, Arc::clone(&found)) != found
+    }
+
     /// Loads the site, and watches the files for which it is refused.
     async fn load(&mut self, stop: &Stop) -> Loaded {
         // Watched first, as what is in a folder may have changed.
@@ -216,8 +246,8 @@ impl SiteSource {
 
     /// Returns the files beside the manifest that are at fault as well.
     async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
-        let files = self.files.clone();
-        match stop.blocking(move || files.load()).await {
+        let (files, host) = (self.files.clone(), Arc::clone(&self.host));
+        match stop.blocking(move || files.load_on(host)).await {
             Ok(Ok(site)) => {
                 self.refused = None;
                 self.health.good();

@@ -90,7 +90,7 @@ pub struct Accounted {
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It was as declared.
+    /// It was as declared, or only read.
     Unchanged,
     /// It was changed or refreshed, and is as declared.
     Changed,

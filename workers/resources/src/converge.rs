@@ -14,6 +14,8 @@ pub(crate) struct Convergence<'a> {
     pub(crate) halting: &'a Halting,
     /// Whether it is only looked at.
     pub(crate) noop: bool,
+    /// Whether what differs is nobody's concern.
+    pub(crate) readonly: bool,
     /// Whether a resource that notifies it has changed.
     pub(crate) is_notified: bool,
 }
@@ -42,20 +44,21 @@ impl Convergence<'_> {
     pub(crate) async fn run(&self, progress: &mut Progress) -> Result<Outcome, Outcome> {
         let state = match self.check(progress).await? {
             Check::RunOnly(state) => {
-                progress.state = SeenState::Known(state);
+                progress.state = SeenState::Known(state.into());
                 return Ok(Outcome::RunOnly);
             }
             Check::Unknown(aliases) => return Err(unknown(aliases, progress)),
+            Check::Stale(stale) if self.readonly => return Ok(read_only(stale, progress)),
             Check::Stale(stale) if self.noop => return Ok(leave_alone(stale, progress)),
             Check::Stale(stale) => {
                 progress.differences = stale.differences;
-                self.halting.run(stale.actions, &mut progress.steps).await?;
+                self.halting.run(stale.actions, self.opened.timeout, &mut progress.steps).await?;
                 self.verify(progress).await?
             }
             Check::Valid(state) => state,
         };
         let state = self.refresh(progress).await?.unwrap_or(state);
-        progress.state = SeenState::Known(state);
+        progress.state = SeenState::Known(state.into());
         let is_changed = !progress.steps.done.is_empty() || !progress.differences.is_empty();
         Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
     }
@@ -86,7 +89,7 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        self.halting.run(vec![action], &mut progress.steps).await?;
+        self.halting.run(vec![action], self.opened.timeout, &mut progress.steps).await?;
         self.verify(progress).await.map(Some)
     }
 }
@@ -117,10 +120,16 @@ fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {
     outcome
 }
 
+/// Takes over the state of a resource that is only read.
+fn read_only(stale: Stale, progress: &mut Progress) -> Outcome {
+    progress.state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
+    Outcome::Unchanged
+}
+
 fn leave_alone(stale: Stale, progress: &mut Progress) -> Outcome {
     progress.differences = stale.differences;
     let actions = stale.actions.iter().map(|action| action.description().clone());
     progress.steps.remaining.extend(actions);
-    progress.state = stale.current.map_or(SeenState::Never, SeenState::Known);
+    progress.state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
     Outcome::Noop
 }

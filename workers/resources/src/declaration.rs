@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -17,8 +18,21 @@ use crate::claim::Claim;
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
 
-/// What is known of each dependency, by the alias that the dependent gave it.
-pub type States = BTreeMap<String, DependencyState>;
+/// What the expressions of a config see beside what its front gave it. Values are shared: a clone
+/// copies none of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Inputs {
+    /// What is known of each dependency, by the alias that the dependent gave it.
+    pub deps: BTreeMap<String, DependencyState>,
+}
+
+impl Inputs {
+    /// Returns the inputs of a config that has these dependencies.
+    pub fn new(deps: BTreeMap<String, DependencyState>) -> Self {
+        Self { deps }
+    }
+}
 
 /// One resource as its manifest declares it.
 #[derive(Debug, Clone)]
@@ -40,6 +54,17 @@ pub struct Declaration {
     pub notify: Vec<String>,
     /// Whether the resource is only ever checked, never changed.
     pub noop: bool,
+    /// Whether only its state is read: what differs is nobody's concern. It is never changed, so
+    /// `noop` is true as well.
+    pub readonly: bool,
+    /// The words by which it can be chosen.
+    pub tags: Vec<String>,
+    /// How often it is looked at under `run` when nothing says that it may have changed. None by
+    /// default: as often as [`Reconcile::look_every`](crate::Reconcile::look_every) says.
+    pub poll: Option<Duration>,
+    /// How long a look, and each action, may take before it is told to stop. None by default: as
+    /// long as it takes.
+    pub timeout: Option<Duration>,
     /// What the resource keeps, makes and needs, as far as that was known when it was declared.
     pub claims: Vec<Claim>,
     /// Whether all of that was known.
@@ -83,6 +108,10 @@ impl Declaration {
             dependencies: Vec::new(),
             notify: Vec::new(),
             noop: false,
+            readonly: false,
+            tags: Vec::new(),
+            poll: None,
+            timeout: None,
             claims: Vec::new(),
             is_claimed: false,
             has_automatic_edges: true,
@@ -100,11 +129,13 @@ impl Declaration {
         declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
     }
 
-    /// Returns whether another declaration says the same of the resource itself: whom it notifies
-    /// and where it is written aside.
+    /// Returns whether another declaration says the same of the resource itself: whom it notifies,
+    /// where it is written, its tags and its automatic edges aside.
     pub fn is_equal(&self, other: &Self) -> bool {
-        let is_alike = (&self.name, &self.kind, self.noop, &self.wanted)
-            == (&other.name, &other.kind, other.noop, &other.wanted)
+        let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
+            == (&other.name, &other.kind, other.noop, other.readonly)
+            && (self.poll, self.timeout, &self.wanted)
+                == (other.poll, other.timeout, &other.wanted)
             && self.folder == other.folder
             && self.dependencies == other.dependencies;
         is_alike && self.config.is_equal(&*other.config)
@@ -172,21 +203,21 @@ pub enum OnChange {
 #[derive(Debug, Clone, PartialEq)]
 pub enum DependencyState {
     /// The dependency is valid, with this state.
-    Known(Value),
+    Known(Arc<Value>),
     /// The dependency will be changed first, so its state is not known yet.
     Unknown,
 }
 
 /// A config whose expressions can be rendered.
 pub trait Render: Any + fmt::Debug + Send + Sync {
-    /// Renders the config with what is known of the dependencies.
+    /// Renders the config with what is known.
     ///
     /// # Errors
     ///
     /// When an expression is undefined or does not evaluate, with its place.
-    fn render(&self, states: &States) -> Result<Rendered, RenderError>;
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError>;
 
-    /// Returns whether another config renders the same, whatever the states are.
+    /// Returns whether another config renders the same, whatever the inputs are.
     ///
     /// `false` is always right, and costs a look at the resource when another manifest comes.
     fn is_equal(&self, other: &dyn Render) -> bool {

@@ -17,11 +17,13 @@ mod caught;
 mod claim;
 mod claims;
 mod converge;
+mod deadline;
 mod declaration;
 mod graph;
 mod kinds;
 mod known;
 mod look;
+mod naming;
 mod params;
 mod plan;
 mod progress;
@@ -41,12 +43,13 @@ pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
-    Automatic, Config, Declaration, Dependency, DependencyState, OnChange, Place, Render,
-    RenderError, Rendered, Scope, States, Wanted,
+    Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
+    RenderError, Rendered, Scope, Wanted,
 };
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{Claimed, FileRead, Judged, KnownConfig};
+pub use naming::{item_name, resource_name, worker_name};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{
@@ -62,5 +65,5 @@ pub use reconcile::{
 pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
-pub use site::{Site, UnknownResourceError};
+pub use site::{Site, UnknownResourceError, UnknownTagError};
 pub use text::{circle, cut, nearest, printable, shown};

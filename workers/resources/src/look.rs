@@ -1,6 +1,7 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_workers::{Ledger, ProcessConfig};
@@ -9,7 +10,8 @@ use serde_json::Value;
 use crate::action::{Action, Description};
 use crate::caught::{caught, caught_async};
 use crate::claims::Claims;
-use crate::declaration::{Config, Declaration, DependencyState, Rendered, Scope, States};
+use crate::deadline::{Deadline, too_late};
+use crate::declaration::{self, Config, Declaration, DependencyState, Rendered, Scope};
 use crate::graph::Graph;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
@@ -54,7 +56,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Clone, Default)]
 pub(crate) enum SeenState {
     /// Now.
-    Known(Value),
+    Known(Arc<Value>),
     /// After apply.
     Later,
     /// Not in this run.
@@ -76,8 +78,8 @@ pub(crate) enum Changes {
 pub(crate) struct Inputs {
     /// The failed resource because of which this one is skipped.
     pub(crate) blocked_by: Option<String>,
-    /// The states for the config's expressions.
-    pub(crate) states: States,
+    /// What the config's expressions see.
+    pub(crate) known: declaration::Inputs,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,
     /// The dependencies whose state will not be known in this run, by alias.
@@ -131,14 +133,14 @@ impl Inputs {
 
     fn add(&mut self, alias: &str, name: &str, used: &Seen) {
         let state = match &used.state {
-            SeenState::Known(state) => DependencyState::Known(state.clone()),
+            SeenState::Known(state) => DependencyState::Known(Arc::clone(state)),
             SeenState::Later => DependencyState::Unknown,
             SeenState::Never => {
                 self.never.insert(alias.to_owned(), name.to_owned());
                 DependencyState::Unknown
             }
         };
-        self.states.insert(alias.to_owned(), state);
+        self.known.deps.insert(alias.to_owned(), state);
     }
 }
 
@@ -155,10 +157,10 @@ pub(crate) enum Made {
 pub(crate) fn make(
     declaration: &Declaration,
     setting: &Setting,
-    states: &States,
+    inputs: &declaration::Inputs,
 ) -> Result<Made, String> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let (config, scope) = match render(declaration, states)? {
+    let (config, scope) = match render(declaration, inputs)? {
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
@@ -169,8 +171,11 @@ pub(crate) fn make(
 }
 
 /// Renders a config.
-pub(crate) fn render(declaration: &Declaration, states: &States) -> Result<Rendered, String> {
-    let rendered = caught(|| declaration.config.render(states)).map_err(|err| err.to_string())?;
+pub(crate) fn render(
+    declaration: &Declaration,
+    inputs: &declaration::Inputs,
+) -> Result<Rendered, String> {
+    let rendered = caught(|| declaration.config.render(inputs)).map_err(|err| err.to_string())?;
     rendered.map_err(|err| chain(&err))
 }
 
@@ -220,15 +225,18 @@ pub(crate) fn context(
 pub(crate) struct Opened {
     resource: Arc<dyn Resource>,
     context: CheckContext,
+    /// How long a look, and each action, may take.
+    pub(crate) timeout: Option<Duration>,
 }
 
 impl Opened {
     pub(crate) async fn new(
         resource: Arc<dyn Resource>,
         context: CheckContext,
+        timeout: Option<Duration>,
     ) -> Result<Self, String> {
         let opened = flatten(caught_async(resource.open()).await);
-        let this = Self { resource, context };
+        let this = Self { resource, context, timeout };
         match opened {
             Ok(()) => Ok(this),
             Err(err) => match this.close().await {
@@ -252,7 +260,11 @@ impl Opened {
     }
 
     pub(crate) async fn check(&self) -> Result<Check, String> {
-        flatten(caught_async(self.resource.check(&self.context)).await)
+        let deadline = Deadline::new(self.timeout, &self.context.stop);
+        let context = CheckContext { stop: deadline.stop().clone(), ..self.context.clone() };
+        let check = caught_async(self.resource.check(&context));
+        let (check, is_late) = deadline.tell(check).await;
+        flatten(check).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
     }
 
     pub(crate) fn refresh(&self, done: &[Description]) -> Result<Option<Action>, String> {

@@ -163,7 +163,7 @@ impl PlannedResource {
 #[serde(tag = "verdict", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It is as declared.
+    /// It is as declared, or only read.
     Unchanged,
     /// It would change.
     Changes(Change),

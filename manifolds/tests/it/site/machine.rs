@@ -104,8 +104,12 @@ impl Machine {
 
     /// Writes a manifest in a file of its own and has it kept in the place of the one before.
     pub(crate) async fn swap_at(&self, name: &str, manifest: &str) -> TestResult {
-        let site = self.load(name, manifest)?;
-        Ok(self.engine.provide(SITE, Arc::new(site)).await?)
+        self.provide(Arc::new(self.load(name, manifest)?)).await
+    }
+
+    /// Has a site kept in the place of the one before.
+    pub(crate) async fn provide(&self, site: Arc<Site>) -> TestResult {
+        Ok(self.engine.provide(SITE, site).await?)
     }
 
     fn load(&self, name: &str, manifest: &str) -> Result<Site, Box<dyn Error>> {

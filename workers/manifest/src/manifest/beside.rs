@@ -1,12 +1,10 @@
 //! What is wrong with the files that resources keep and read, as far as a look can tell.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{
-    Claimed, Declaration, FileRead, Graph, PATH, Wanted, already_kept, conflicts,
-};
+use crankcase_resources::{Claimed, Declaration, FileRead, Graph, PATH, already_kept, conflicts};
 
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
@@ -22,8 +20,6 @@ pub(crate) struct Placed {
     pub(crate) template: Arc<Template>,
     /// Where the resource's name stands.
     pub(crate) offset: usize,
-    /// What it uses of the states of its dependencies, by alias.
-    pub(crate) used: BTreeMap<String, Wanted>,
     pub(crate) claimed: Claimed,
 }
 

@@ -68,6 +68,16 @@ impl Bounds {
         self.values
     }
 
+    /// Takes a value that stays.
+    pub(crate) fn value(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let values = self.values.checked_sub(bytes);
+        self.values = values.ok_or_else(|| {
+            self.is_spent = true;
+            TOO_LARGE
+        })?;
+        Ok(())
+    }
+
     /// Takes values that were made; none may follow if that was too much.
     pub(crate) fn made(&mut self, bytes: usize, is_too_much: bool) {
         self.values = self.values.saturating_sub(bytes);

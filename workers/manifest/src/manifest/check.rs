@@ -19,22 +19,65 @@ pub(crate) struct Usable<'a> {
     pub(crate) vars: &'a HashSet<&'a str>,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
-    /// The resources of the manifest, to say of one that it is no dependency.
-    pub(crate) resources: &'a HashSet<String>,
+    /// The resources of the manifest, to say of one that it is no dependency; none where there are no
+    /// dependencies.
+    pub(crate) resources: Option<&'a HashSet<String>>,
+    /// Those that stand for all resources of a `for_each`.
+    pub(crate) groups: BTreeSet<&'a str>,
+    /// Whether there is an item.
+    pub(crate) has_item: bool,
+    /// What the place is, for messages.
+    pub(crate) place: &'a str,
+    /// Whether it is a variable.
+    pub(crate) is_variable: bool,
+}
+
+impl<'a> Usable<'a> {
+    /// Returns what a variable may use.
+    pub(crate) fn by_variable(vars: &'a HashSet<&'a str>) -> Self {
+        Self { is_variable: true, ..Self::at_load(vars, false, "a variable") }
+    }
+
+    /// Returns what may be used where everything has to be known at load.
+    pub(crate) fn at_load(vars: &'a HashSet<&'a str>, has_item: bool, place: &'a str) -> Self {
+        let groups = BTreeSet::new();
+        Self { vars, aliases: None, resources: None, groups, has_item, place, is_variable: false }
+    }
 }
 
 /// What the expressions of one place use.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     /// The variables, each by its name.
     pub(crate) vars: BTreeSet<String>,
     /// Whether all variables are used as one value.
     pub(crate) all_vars: bool,
-    /// What of the dependencies' states is used, by alias.
+    /// Whether the states of all dependencies are used as one value.
+    pub(crate) all_states: bool,
+    /// What of the states of single dependencies is used, by alias.
     pub(crate) states: BTreeMap<String, Wanted>,
+    /// Whether anything of the host is used.
+    pub(crate) host: bool,
 }
 
 impl Used {
+    /// Returns what uses all that there is.
+    pub(crate) fn all() -> Self {
+        Self { all_vars: true, host: true, ..Self::default() }
+    }
+
+    /// Returns this and what is used elsewhere.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.vars.extend(other.vars);
+        for (alias, wanted) in other.states {
+            self.states.entry(alias).or_insert_with(Wanted::nothing).add(wanted);
+        }
+        self.all_vars |= other.all_vars;
+        self.all_states |= other.all_states;
+        self.host |= other.host;
+        self
+    }
+
     /// Returns whether any of these variables is used.
     pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
         (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))
@@ -151,7 +194,7 @@ impl Checker<'_> {
             ("vars", Some(name)) => {
                 (format!("unknown variable {}", quoted(name)), self.problems.nearest(name, vars))
             }
-            ("vars", None) if self.usable.aliases.is_none() => (
+            ("vars", None) if self.usable.is_variable => (
                 "a variable cannot use all variables, of which it is one".to_owned(),
                 Hint::of(first),
             ),
@@ -160,11 +203,14 @@ impl Checker<'_> {
                 return None;
             }
             ("deps", _) if self.usable.aliases.is_none() => {
-                ("a variable cannot use dependencies".to_owned(), Hint::of(first))
+                let message = format!("{} cannot use dependencies", self.usable.place);
+                let help =
+                    "it is evaluated when the manifest is loaded, before anything is looked at";
+                let hint = Hint::of(first);
+                (message, if self.usable.is_variable { hint } else { hint.or(help) })
             }
             ("deps", None) => {
-                let whole = aliases.map(|alias| (alias.to_owned(), Wanted::Whole));
-                self.used.states.extend(whole);
+                self.used.all_states = true;
                 return None;
             }
             ("deps", Some(alias)) => {
@@ -177,16 +223,23 @@ impl Checker<'_> {
                     self.undeclared(alias).unwrap_or_else(|| self.problems.nearest(alias, aliases)),
                 )
             }
-            ("facts" | "host" | "item", _) => {
-                (format!("{} is not yet supported", quoted(first)), Hint::of(first))
+            ("host", _) => {
+                self.used.host = true;
+                return None;
             }
+            ("item", _) if self.usable.has_item => return None,
+            ("item", _) => (
+                "\"item\" is known only in a resource with \"for_each\"".to_owned(),
+                Hint::of(first),
+            ),
+            ("facts", _) => (format!("{} is not yet supported", quoted(first)), Hint::of(first)),
             (name, _) if self.usable.vars.contains(name) => {
                 self.used.vars.insert(name.to_owned());
                 return None;
             }
             (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
             (name, _) => {
-                let names = vars.chain(aliases).chain(["vars", "deps"]);
+                let names = vars.chain(aliases).chain(["vars", "deps", "host"]);
                 let nearest = || self.problems.nearest(name, names);
                 let hint = self.undeclared(name).unwrap_or_else(nearest);
                 (format!("unknown name {}", quoted(name)), hint)
@@ -197,7 +250,7 @@ impl Checker<'_> {
 
     /// Says of a resource that it is no dependency yet.
     fn undeclared(&self, name: &str) -> Option<Hint> {
-        let is_resource = self.usable.aliases.is_some() && self.usable.resources.contains(name);
+        let is_resource = self.usable.resources.is_some_and(|names| names.contains(name));
         let help = "it is a resource, and no dependency of this one: add it to \"dependencies\"";
         is_resource.then(|| Hint::of(name).or(help))
     }
@@ -228,15 +281,17 @@ impl Checker<'_> {
         Some((start, Failure { offset: start, message, hint: hint.suggest(Some(&right)) }))
     }
 
-    /// A dependency has a `state` and nothing else.
+    /// A dependency has a `state` and nothing else; all of a `for_each` are a map from item to state.
     fn state(&mut self, offset: usize, alias: &str, rest: &[String]) -> Option<Failure> {
+        let is_group = self.usable.groups.contains(alias);
+        // Either way one attribute of the state, or the whole of it, comes after one more name.
         let wanted = match rest.get(1) {
             Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),
             None => Wanted::Whole,
         };
         let states = self.used.states.entry(alias.to_owned());
         states.or_insert_with(Wanted::nothing).add(wanted);
-        let attribute = rest.first().filter(|attribute| *attribute != "state")?;
+        let attribute = rest.first().filter(|name| !is_group && *name != "state")?;
         let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
         let right = format!("deps.{alias}.state.{attribute}");
         let mut hint = Hint::of(attribute);

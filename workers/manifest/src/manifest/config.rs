@@ -1,31 +1,38 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::{
-    AttributeError, Config, DependencyState, Place, Render, RenderError, Rendered, Scope, States,
+    AttributeError, Config, DependencyState, Inputs, Place, Render, RenderError, Rendered, Scope,
 };
 use serde_json::Value;
 
 use crate::manifest::bounds::Share;
-use crate::manifest::check::{self, Usable};
+use crate::manifest::check::{self, Usable, Used};
 use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template, size};
+use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
+use crate::manifest::links::Alias;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, escaped};
+use crate::manifest::resource::Item;
 use crate::manifest::text::{self, Texts, Trouble};
-use crate::manifest::vars::{KnownVars, Vars};
+use crate::manifest::vars::KnownVars;
 
 /// The config of one resource, with its expressions.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) source: Arc<Source>,
-    pub(crate) config: Map,
-    pub(crate) vars: Vars,
-    /// All variables as JSON, which tells 1 from 1.0 and true; none if they have no such form.
-    pub(crate) vars_text: Option<Arc<str>>,
-    pub(crate) aliases: Vec<String>,
+    pub(crate) config: Arc<Map>,
+    pub(crate) globals: Arc<Globals>,
+    /// The item that the resource is for.
+    pub(crate) item: Option<Item>,
+    pub(crate) aliases: Vec<Alias>,
+    /// What the config uses.
+    pub(crate) used: Arc<Used>,
+    /// Whether it names files whose texts are rendered, or may: what they use may change at any time.
+    pub(crate) may_use_all: OnceLock<bool>,
     /// What it holds of the values of its site.
     pub(crate) share: Share,
 }
@@ -43,7 +50,7 @@ impl Template {
     ) -> (Config, BTreeSet<String>) {
         let names = self.first_names();
         let (mut config, mut unknown) = (Config::new(), left_out.clone());
-        for (attribute, entry) in &self.config {
+        for (attribute, entry) in &*self.config {
             let mut value = Value::Null;
             if budget.is_overdrawn() {
                 unknown.insert(attribute.clone());
@@ -78,9 +85,15 @@ impl Template {
         budget: &mut Budget,
         problems: &mut Problems,
     ) {
-        let aliases = Some(self.aliases.iter().map(String::as_str).collect());
+        let names = self.aliases.iter().map(|alias| alias.name.as_str());
+        let groups = self.aliases.iter().filter(|alias| alias.items.is_some());
         let before = problems.count();
-        let usable = Usable { vars: &vars.names, aliases, resources: vars.resources };
+        let usable = Usable {
+            aliases: Some(names.collect()),
+            resources: Some(vars.resources),
+            groups: groups.map(|alias| alias.name.as_str()).collect(),
+            ..Usable::at_load(&vars.names, self.item.is_some(), "a template")
+        };
         let used = check::check_file(file, &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             return;
@@ -107,24 +120,83 @@ impl Template {
 
     /// Returns what is known before any dependency is.
     fn first_names(&self) -> Names {
-        let deps = self.aliases.iter().map(|alias| (alias.clone(), None)).collect();
-        Names { vars: Arc::clone(&self.vars), deps }
+        self.names(&Inputs::default())
     }
 
-    fn names(&self, states: &States) -> Names {
-        let state = |alias: &String| match states.get(alias) {
-            Some(DependencyState::Known(state)) => Some(from_json(state)),
-            Some(DependencyState::Unknown) | None => None,
-        };
-        let deps: BTreeMap<_, _> =
-            self.aliases.iter().map(|alias| (alias.clone(), state(alias))).collect();
-        Names { vars: Arc::clone(&self.vars), deps }
+    fn names(&self, inputs: &Inputs) -> Names {
+        let deps = self.aliases.iter().map(|alias| (alias.name.clone(), seen(alias, inputs)));
+        Names {
+            vars: Arc::clone(&self.globals.vars),
+            deps: deps.collect(),
+            host: self.globals.host.clone(),
+            item: self.item.as_ref().map(|item| from_json(&item.value)),
+        }
+    }
+
+    /// Returns the aliases of the dependencies that are not known, by the names that expressions have
+    /// for them.
+    fn waits(&self, inputs: &Inputs) -> Waits {
+        let is_unknown = |alias: &&String| state(alias, inputs).is_none();
+        let aliases = self.aliases.iter().map(|alias| {
+            let unknown: Vec<String> = match &alias.items {
+                None => Some(&alias.name).into_iter().filter(is_unknown).cloned().collect(),
+                Some(items) => {
+                    items.iter().map(|(_, alias)| alias).filter(is_unknown).cloned().collect()
+                }
+            };
+            (alias.name.clone(), unknown)
+        });
+        Waits(aliases.collect())
+    }
+
+    /// Returns how many bytes there are of what its expressions see and no other config's do.
+    fn seen_size(&self, inputs: &Inputs) -> usize {
+        let states = inputs.deps.values().map(|state| match state {
+            DependencyState::Known(state) => size(state),
+            DependencyState::Unknown => 0,
+        });
+        states.sum::<usize>() + self.item.as_ref().map_or(0, |item| size(&item.value))
+    }
+
+    /// Returns what the config and the files that it names use.
+    fn all_used(&self) -> Arc<Used> {
+        let may_use_all = self.may_use_all.get().copied().unwrap_or(true);
+        if may_use_all { Arc::new(Used::all()) } else { Arc::clone(&self.used) }
+    }
+}
+
+/// The aliases of the dependencies that are not known, by the names that expressions have for them.
+#[derive(Debug)]
+struct Waits(BTreeMap<String, Vec<String>>);
+
+impl Waits {
+    fn of(&self, names: &BTreeSet<String>) -> Vec<String> {
+        names.iter().filter_map(|name| self.0.get(name)).flatten().cloned().collect()
+    }
+}
+
+/// Returns what expressions see of a dependency, or of all of a `for_each`, if that is known.
+fn seen(alias: &Alias, inputs: &Inputs) -> Option<minijinja::Value> {
+    match &alias.items {
+        None => Some(BTreeMap::from([("state", state(&alias.name, inputs)?)]).into()),
+        Some(items) => {
+            let known = items.iter();
+            let known = known.map(|(item, alias)| Some((item.clone(), state(alias, inputs)?)));
+            known.collect::<Option<BTreeMap<_, _>>>().map(Into::into)
+        }
+    }
+}
+
+fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
+    match inputs.deps.get(alias) {
+        Some(DependencyState::Known(state)) => Some(from_json(state)),
+        Some(DependencyState::Unknown) | None => None,
     }
 }
 
 impl Render for Template {
-    fn render(&self, states: &States) -> Result<Rendered, RenderError> {
-        let names = self.names(states);
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
+        let names = self.names(inputs);
         let mut budget = Budget::new();
         let mut texts = Texts::new(&names, &mut budget);
         let config = texts.map(&self.config);
@@ -134,26 +206,24 @@ impl Render for Template {
             return Err(render_error(self.source.place(offset), failure));
         }
         if !findings.unknown.is_empty() {
-            return Ok(Rendered::Unknown { because: findings.unknown.into_iter().collect() });
+            return Ok(Rendered::Unknown { because: self.waits(inputs).of(&findings.unknown) });
         }
-        let states = states.values().map(|state| match state {
-            DependencyState::Known(state) => size(state),
-            DependencyState::Unknown => 0,
-        });
-        self.share.hold(budget.made() + states.sum::<usize>()).map_err(|why| {
+        self.share.hold(budget.made() + self.seen_size(inputs)).map_err(|why| {
             let offset = self.config.first().map_or(0, |(_, entry)| entry.key.start);
             render_error(self.source.place(offset), Failure::new(offset, why))
         })?;
-        Ok(Rendered::Known { config, scope: Arc::new(Seen(names)) })
+        let scope = Arc::new(Seen { waits: self.waits(inputs), names });
+        Ok(Rendered::Known { config, scope })
     }
 
     fn is_equal(&self, other: &dyn Render) -> bool {
         let other: &dyn Any = other;
         other.downcast_ref::<Self>().is_some_and(|other| {
-            self.vars_text.is_some()
-                && self.vars_text == other.vars_text
+            self.config == other.config
                 && self.aliases == other.aliases
-                && self.config == other.config
+                && self.item == other.item
+                && self.all_used() == other.all_used()
+                && self.globals.is_alike(&other.globals, &self.all_used())
         })
     }
 
@@ -164,14 +234,17 @@ impl Render for Template {
 
 /// What the expressions of a rendered config saw.
 #[derive(Debug)]
-struct Seen(Names);
+struct Seen {
+    names: Names,
+    waits: Waits,
+}
 
 impl Scope for Seen {
     fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError> {
         if !is_template(text) {
             return Ok(text.to_owned());
         }
-        let failure = match text::render_text(text, &self.0, &mut Budget::new()) {
+        let failure = match text::render_text(text, &self.names, &mut Budget::new()) {
             Ok(rendered) => return Ok(rendered),
             Err(Stop::Failed(failure)) => failure,
             Err(Stop::Unknown(aliases)) => {
@@ -185,8 +258,8 @@ impl Scope for Seen {
     }
 
     fn unknown_in(&self, text: &str) -> Vec<String> {
-        match text::render_text(text, &self.0, &mut Budget::new()) {
-            Err(Stop::Unknown(aliases)) => aliases.into_iter().collect(),
+        match text::render_text(text, &self.names, &mut Budget::new()) {
+            Err(Stop::Unknown(names)) => self.waits.of(&names),
             _ => Vec::new(),
         }
     }

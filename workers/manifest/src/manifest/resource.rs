@@ -1,40 +1,81 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, OnChange, Wanted};
+use crankcase_resources::{Dependency, OnChange};
 
+use crate::manifest::bounds::size_of;
+use crate::manifest::check::Used;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::resource::decoder::Decoder;
 use crate::manifest::source::{bad_name, is_name};
 
+mod decoder;
+mod meta;
+
+pub(crate) use meta::Meta;
+
 /// The keys of a resource.
-const KEYS: &[&str] = &["type", "config", "dependencies", "notify", "meta"];
+const KEYS: &[&str] =
+    &["type", "config", "dependencies", "notify", "meta", "for_each", "when", "tags", "readonly"];
 /// What other formats call dependencies.
 const DEPENDENCIES: &[&str] = &["depends", "depends_on", "require", "requires", "needs"];
 /// The keys of a dependency that is a map.
 const DEPENDENCY_KEYS: &[&str] = &["resource", "on_change"];
 
 /// A resource as it was written, with its references not looked up yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) source: Arc<Source>,
     /// Where the name stands.
     pub(crate) offset: usize,
-    pub(crate) config: Map,
+    pub(crate) config: Arc<Map>,
     /// Whether the config is what was written; else that is no map.
     pub(crate) has_config: bool,
     /// The attributes of the config whose expressions are wrong, or use a variable that is.
-    pub(crate) wrong: BTreeSet<String>,
-    /// What the expressions use of the states of dependencies, by alias.
-    pub(crate) used: BTreeMap<String, Wanted>,
+    pub(crate) wrong: Arc<BTreeSet<String>>,
+    /// What the expressions of the config use.
+    pub(crate) used: Arc<Used>,
+    /// What gives the items for each of which there is a resource.
+    pub(crate) for_each: Option<Node>,
+    /// The item that this is the resource for.
+    pub(crate) item: Option<Item>,
+    /// What says whether the resource is there.
+    pub(crate) when: Option<Arc<Node>>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
-    pub(crate) noop: bool,
+    pub(crate) tags: Vec<String>,
+    pub(crate) readonly: bool,
+    pub(crate) meta: Meta,
+}
+
+impl Draft {
+    /// Returns whether another resource is of the same `for_each`.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.offset == other.offset && Arc::ptr_eq(&self.source, &other.source)
+    }
+
+    /// Returns how many bytes a copy of it takes, for another item.
+    pub(crate) fn size(&self) -> usize {
+        let dependencies = self.dependencies.iter();
+        let used = dependencies.flat_map(|(_, used)| [&used.alias, &used.resource]);
+        let notified = self.notify.iter().map(|(_, name)| name);
+        let texts = [&self.name, &self.kind].into_iter().chain(used).chain(notified);
+        texts.chain(&self.tags).map(|text| size_of(text.len())).sum()
+    }
+}
+
+/// What a resource of a `for_each` is for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Item {
+    /// What tells it from the others: a text of a list, or a key of a map.
+    pub(crate) key: String,
+    /// What expressions see.
+    pub(crate) value: serde_json::Value,
 }
 
 /// Decodes one resource; says all that is wrong with it, and returns what is right.
@@ -49,17 +90,28 @@ pub(crate) fn decode(
         name: name.to_owned(),
         kind: String::new(),
         offset: key.start,
-        config: Map::new(),
+        config: Arc::default(),
         has_config: true,
-        wrong: BTreeSet::new(),
-        used: BTreeMap::new(),
+        wrong: Arc::default(),
+        used: Arc::default(),
+        for_each: None,
+        item: None,
+        when: None,
         dependencies: Vec::new(),
         notify: Vec::new(),
-        noop: false,
+        tags: Vec::new(),
+        readonly: false,
+        meta: Meta::default(),
         source: Arc::clone(&source),
     };
     if !is_name(name) {
         let message = bad_name("name of a resource", name);
+        problems.with_hint(&source, key.start, message, Hint::of(name));
+    } else if name.contains("..") || name.ends_with('.') {
+        let message = format!(
+            "{} is not a name of a resource: it has no two dots in a row, and none at its end",
+            quoted(name)
+        );
         problems.with_hint(&source, key.start, message, Hint::of(name));
     }
     let what = format!("resource {}", quoted(name));
@@ -74,15 +126,18 @@ pub(crate) fn decode(
             "config" => {
                 let config = map_or_nothing(&source, entry.value, &key, decoder.problems);
                 draft.has_config = config.is_some();
-                draft.config = config.unwrap_or_default();
+                draft.config = config.unwrap_or_default().into();
             }
             "dependencies" => draft.dependencies = decoder.dependencies(entry.value),
-            "notify" => draft.notify = decoder.names(entry.value, "\"notify\" is a list of names"),
-            "meta" => draft.noop = decoder.meta(entry.value),
-            "for_each" | "when" | "tags" | "readonly" => {
-                let message = format!("{} is not yet supported", quoted(&key));
-                decoder.wrong(&entry.key, message, &key);
+            "notify" => {
+                let what = ("\"notify\" is a list of names", "the name of a resource");
+                draft.notify = decoder.names(entry.value, what);
             }
+            "meta" => draft.meta = decoder.meta(entry.value),
+            "for_each" => draft.for_each = Some(entry.value),
+            "when" => draft.when = Some(Arc::new(entry.value)),
+            "tags" => draft.tags = decoder.tags(entry.value),
+            "readonly" => draft.readonly = decoder.boolean(&entry.value, &key),
             key if DEPENDENCIES.contains(&key) => {
                 let hint = Hint::of(key).or("did you mean \"dependencies\"?");
                 let message = format!("unknown key {} in {what}", quoted(key));
@@ -95,30 +150,7 @@ pub(crate) fn decode(
     draft
 }
 
-struct Decoder<'a> {
-    source: &'a Source,
-    problems: &'a mut Problems,
-}
-
 impl Decoder<'_> {
-    fn at(&mut self, span: &Range<usize>, message: String) {
-        self.problems.at(self.source, span.start, message);
-    }
-
-    fn wrong(&mut self, span: &Range<usize>, message: String, value: &str) {
-        self.problems.with_hint(self.source, span.start, message, Hint::of(value));
-    }
-
-    fn unknown(&mut self, span: &Range<usize>, key: &str, of: &str, keys: &[&str]) {
-        let hint = self.problems.nearest(key, keys.iter().copied()).or(listed(keys));
-        let message = format!("unknown key {} in {of}", quoted(key));
-        self.problems.with_hint(self.source, span.start, message, hint);
-    }
-
-    fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
-        map_or_nothing(self.source, node, key, self.problems).unwrap_or_default()
-    }
-
     fn kind(&mut self, node: Node, kinds: &[&str]) -> String {
         let span = node.span.clone();
         let Some(kind) = self.text(node, "\"type\"") else { return String::new() };
@@ -135,45 +167,14 @@ impl Decoder<'_> {
         kind
     }
 
-    fn text(&mut self, node: Node, what: &str) -> Option<String> {
-        let description = node.description();
-        match node.data {
-            Data::String(text) => Some(text),
-            _ => {
-                self.at(&node.span, format!("{what} is a string, not {description}"));
-                None
-            }
-        }
-    }
-
-    fn names(&mut self, node: Node, what: &str) -> Vec<(usize, String)> {
-        let description = node.description();
-        let mut names: Vec<(usize, String)> = Vec::new();
-        let items = match node.data {
-            Data::Null => Vec::new(),
-            Data::List(items) => items,
-            _ => {
-                self.at(&node.span, format!("{what}, not {description}"));
-                Vec::new()
-            }
-        };
-        let mut seen = std::collections::HashSet::new();
-        for item in items {
-            let span = item.span.clone();
-            let Some(name) = self.text(item, "the name of a resource") else { continue };
-            if !seen.insert(name.clone()) {
-                self.wrong(&span, format!("{} is there twice", quoted(&name)), &name);
-                continue;
-            }
-            names.push((span.start, name));
-        }
-        names
-    }
-
     fn dependencies(&mut self, node: Node) -> Vec<(usize, Dependency)> {
         if !matches!(node.data, Data::Map(_)) {
-            let names =
-                self.names(node, "\"dependencies\" is a list of names or a map").into_iter();
+            let names = self
+                .names(
+                    node,
+                    ("\"dependencies\" is a list of names or a map", "the name of a resource"),
+                )
+                .into_iter();
             return names
                 .map(|(offset, resource)| {
                     let alias = resource.clone();
@@ -225,19 +226,15 @@ impl Decoder<'_> {
         Some((offset, Dependency { alias, resource, on_change }))
     }
 
-    fn meta(&mut self, node: Node) -> bool {
-        let mut noop = false;
-        for (key, entry) in self.map_or_nothing(node, "meta") {
-            match (key.as_str(), &entry.value.data) {
-                ("noop", Data::Bool(value)) => noop = *value,
-                ("noop", _) => {
-                    let description = entry.value.description();
-                    let message = format!("\"noop\" is true or false, not {description}");
-                    self.at(&entry.value.span, message);
-                }
-                _ => self.unknown(&entry.key, &key, "\"meta\"", &["noop"]),
+    fn tags(&mut self, node: Node) -> Vec<String> {
+        let mut tags = Vec::new();
+        for (offset, tag) in self.names(node, ("\"tags\" is a list of words", "a tag")) {
+            if is_name(&tag) {
+                tags.push(tag);
+            } else {
+                self.wrong(&(offset..offset), bad_name("tag", &tag), &tag);
             }
         }
-        noop
+        tags
     }
 }

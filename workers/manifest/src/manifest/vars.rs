@@ -28,6 +28,12 @@ pub struct Overrides {
     pub no_automatic_edges: bool,
 }
 
+/// What a manifest is evaluated with beside its files.
+pub(crate) struct Outside<'a> {
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) host: Value,
+}
+
 /// The variables of a manifest, evaluated.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 
@@ -66,14 +72,13 @@ pub(crate) struct KnownVars<'a> {
 /// could be read as a whole.
 pub(crate) fn evaluate(
     (written, is_whole): (IndexMap<String, Written>, bool),
-    overrides: &Overrides,
+    outside: &Outside<'_>,
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let vars = collect((written, is_whole), overrides, bounds, problems);
+    let vars = collect((written, is_whole), outside.overrides, bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
-    let resources = HashSet::new();
-    let usable = Usable { vars: &known, aliases: None, resources: &resources };
+    let usable = Usable::by_variable(&known);
     let mut edges = Edges::new(vars.len());
     let mut checked = Vec::with_capacity(vars.len());
     for (index, var) in vars.values().enumerate() {
@@ -90,7 +95,12 @@ pub(crate) fn evaluate(
         checked.push(Checked { used, is_wrong: problems.count() > before });
     }
     match Graph::from_edges(edges) {
-        Ok(graph) => in_order(&vars, (&checked, graph.order()), bounds, problems),
+        Ok(graph) => {
+            let order = graph.order().iter();
+            let ordered =
+                order.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
+            in_order(ordered, &outside.host, bounds, problems)
+        }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
@@ -166,18 +176,17 @@ fn refused(name: &str) -> Option<String> {
     (!is_name(name)).then(|| bad_name("name of a variable", name))
 }
 
-fn in_order(
-    vars: &IndexMap<String, Var>,
-    (checked, order): (&[Checked], &[usize]),
+/// Evaluates the variables, each after those that it uses.
+fn in_order<'a>(
+    ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
+    host: &Value,
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let mut names = Names::default();
+    let mut names = Names { host: host.clone(), ..Names::default() };
     let mut wrong = BTreeSet::new();
     let mut budget = Budget::of_values(bounds.values());
-    for index in order {
-        let Some((name, var)) = vars.get_index(*index) else { continue };
-        let Checked { used, is_wrong } = &checked[*index];
+    for ((name, var), Checked { used, is_wrong }) in ordered {
         let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
         let value = match var {
             Var::Set(value) => value.clone(),

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use crankcase_manifest::{Manifest, Overrides};
-use crankcase_resources::{Declaration, DependencyState, States};
+use crankcase_resources::{Declaration, DependencyState, Inputs};
 use serde_json::{json, to_string};
 
 use crate::site::{KINDS, Site};
@@ -320,8 +320,8 @@ fn the_configs_of_a_site_are_bounded_together_when_they_are_rendered() -> Result
     }
     let site = Site::new(&text)?;
     let manifest = site.load()?;
-    let state = DependencyState::Known(json!({"large": "x".repeat(1_000_000)}));
-    let states = States::from([("first".to_owned(), state)]);
+    let state = DependencyState::Known(json!({"large": "x".repeat(1_000_000)}).into());
+    let states = Inputs::new([("first".to_owned(), state)].into());
     let render = |declaration: &Declaration| declaration.config.render(&states);
 
     // Twice, as a config that is rendered again takes the place of what it was.

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use crankcase_manifest::{Overrides, SiteFiles};
-use crankcase_resources::{DependencyState, States};
+use crankcase_resources::{DependencyState, Inputs};
 use crankcase_workers::is_unprintable;
 use serde_json::json;
 
@@ -90,8 +90,8 @@ fn what_a_state_hides_is_escaped_in_errors() -> Result {
         "resources: {a: {type: file}, b: {type: file, dependencies: [a], config: {x: '{{ a.state.c }}'}}}",
     )?;
     let manifest = site.load()?;
-    let state = DependencyState::Known(json!({"b\u{202e}\u{1b}": 1}));
-    let states = States::from([("a".to_owned(), state)]);
+    let state = DependencyState::Known(json!({"b\u{202e}\u{1b}": 1}).into());
+    let states = Inputs::new([("a".to_owned(), state)].into());
     let err = manifest.declarations()[1].config.render(&states).err().ok_or("rendered")?;
     assert!(err.message.contains("it has b\\u{202e}\\u{1b}"), "{err}");
     Ok(())

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 
-use crankcase_resources::{Config, Rendered, States};
+use crankcase_resources::{Config, Inputs, Rendered};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn site(name: &str, text: &str) -> std::io::Result<Site> {
 fn config(name: &str, text: &str) -> std::result::Result<Config, Box<dyn Error>> {
     let site = site(name, text)?;
     let manifest = site.load()?;
-    match manifest.declarations()[0].config.render(&States::new())? {
+    match manifest.declarations()[0].config.render(&Inputs::default())? {
         Rendered::Known { config, .. } => Ok(config),
         Rendered::Unknown { because } => Err(format!("unknown: {because:?}").into()),
     }

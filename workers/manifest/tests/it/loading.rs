@@ -235,7 +235,7 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
         let overrides =
             Overrides { files: vec![file.path().join("more.yaml")], vars, ..Overrides::default() };
         let paths = vec![site.folder().to_owned()];
-        let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
+        let loaded = SiteFiles { overrides, ..SiteFiles::new(paths, builtin()) }.load();
         loaded.map_err(|err| err.to_string())
     };
 
@@ -256,7 +256,7 @@ fn a_variable_is_not_missed_while_the_manifest_cannot_be_read() -> Result<(), Bo
     let overrides = Overrides { vars: vec![("root".into(), "x".into())], ..Overrides::default() };
 
     let paths = vec![site.folder().to_owned()];
-    let loaded = SiteFiles { paths, overrides, kinds: builtin() }.load();
+    let loaded = SiteFiles { overrides, ..SiteFiles::new(paths, builtin()) }.load();
 
     let said = loaded.expect_err("it is refused").to_string();
     assert!(!said.contains("--var"), "{said}");

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crankcase_manifest::{ManifestError, Problem, SiteFiles};
 use crankcase_resources::{
-    Declaration, DependencyState, Place, Rendered, Site as Resources, States,
+    Declaration, DependencyState, Inputs, Place, Rendered, Site as Resources,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -160,9 +160,9 @@ fn renders(
     declaration: &Declaration,
     path: &Path,
 ) -> std::result::Result<(), TestCaseError> {
-    let states = |state: &DependencyState| -> States {
+    let states = |state: &DependencyState| {
         let aliases = declaration.dependencies.iter().map(|edge| edge.alias.clone());
-        aliases.map(|alias| (alias, state.clone())).collect()
+        Inputs::new(aliases.map(|alias| (alias, state.clone())).collect())
     };
     let rendered = declaration.config.render(&states(&DependencyState::Unknown));
     prop_assert!(rendered.is_ok(), "{}: {rendered:?}", declaration.name);
@@ -172,7 +172,7 @@ fn renders(
         let validated = kind.validate(&config);
         prop_assert!(validated.is_ok(), "{}: {validated:?}", declaration.name);
     }
-    let known = DependencyState::Known(json!({"path": "/x/"}));
+    let known = DependencyState::Known(json!({"path": "/x/"}).into());
     if let Err(err) = declaration.config.render(&states(&known)) {
         within(&err.place, path, &err)?;
     }

@@ -1,11 +1,11 @@
 //! What expressions become.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::Path;
 
 use crankcase_manifest::Overrides;
-use crankcase_resources::{Config, DependencyState, Rendered, Scope, States};
+use crankcase_resources::{Config, DependencyState, Inputs, Rendered, Scope};
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -13,10 +13,10 @@ use crate::site::Site;
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 /// Renders the config of the last resource.
-fn render(site: &Site, overrides: &Overrides, states: &States) -> Result<Rendered> {
+fn render(site: &Site, overrides: &Overrides, inputs: &Inputs) -> Result<Rendered> {
     let manifest = site.load_with(overrides)?;
     let last = manifest.declarations().last().ok_or("no resource")?;
-    Ok(last.config.render(states)?)
+    Ok(last.config.render(inputs)?)
 }
 
 fn known(rendered: Rendered) -> Result<(Config, std::sync::Arc<dyn Scope>)> {
@@ -33,7 +33,7 @@ fn value(text: &str) -> Result<Value> {
          {{x: {}}}}}\n",
         serde_json::to_string(text)?
     ))?;
-    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+    let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
     Ok(config["x"].clone())
 }
 
@@ -41,7 +41,7 @@ const DEPENDENT: &str = "vars: {root: /srv}\nresources:\n  a: {type: file}\n  b:
     type: file\n    dependencies: {dir: a, other-one: b}\n    config:\n";
 
 fn state(value: Value) -> DependencyState {
-    DependencyState::Known(value)
+    DependencyState::Known(value.into())
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_tag_of_the_type_that_a_value_has_changes_nothing() -> Result {
          ~, e: !!str 5, !!str f: !!seq [x]}}}\n",
     )?;
 
-    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+    let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
 
     let expected = json!({"a": 5, "b": true, "c": 1.5, "d": null, "e": "5", "f": ["x"]});
     assert_eq!(Value::from(config), expected);
@@ -139,7 +139,7 @@ fn yes_and_no_are_texts_and_quotes_keep_texts() -> Result {
         "resources:\n  r: {type: file, config: {a: yes, b: NO, c: \"0755\", d: true, e: 1.10, f: \
          0x1F, g: ~, h: 2026-01-01, i: 1e3, j: '', k: 0, l: -0.5, m: 1.2.3}}\n",
     )?;
-    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+    let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
     let expected = json!({"a": "yes", "b": "NO", "c": "0755", "d": true, "e": 1.1, "f": 31,
         "g": null, "h": "2026-01-01", "i": 1000.0, "j": "", "k": 0, "l": -0.5, "m": "1.2.3"});
     assert_eq!(Value::Object(config), expected);
@@ -158,7 +158,7 @@ fn variables_use_each_other_and_overrides_count_more() -> Result {
     let vars = vec![("n".into(), "5".into()), ("root".into(), "{{ n }}".into())];
 
     let overrides = Overrides { files: vec![file], vars, ..Overrides::default() };
-    let (config, _) = known(render(&site, &overrides, &States::new())?)?;
+    let (config, _) = known(render(&site, &overrides, &Inputs::default())?)?;
 
     // What takes the place of a text is a text, whatever it looks like.
     assert_eq!(Value::Object(config), json!({"path": "{{ n }}/www", "n": "5", "more": "5"}));
@@ -182,8 +182,8 @@ fn a_variable_that_is_a_boolean_is_set_to_a_boolean() -> Result {
         no_automatic_edges: false,
     };
 
-    let (config, _) = known(render(&site, &set(&["false"]), &States::new())?)?;
-    let (last, _) = known(render(&site, &set(&["false", "true"]), &States::new())?)?;
+    let (config, _) = known(render(&site, &set(&["false"]), &Inputs::default())?)?;
+    let (last, _) = known(render(&site, &set(&["false", "true"]), &Inputs::default())?)?;
     let said = site.said(site.load_with(&set(&["1.30"])));
 
     assert_eq!(config["x"], json!([false, "false", "false", "false", "false"]));
@@ -205,7 +205,7 @@ fn a_variable_without_a_value_can_be_asked_for() -> Result {
          true}] | join('-', attribute='n') }}\"\n",
     )?;
 
-    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+    let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
 
     let expected = json!({"default": "d/5432", "asked": [true, true, true, "a", true], "if": "no",
         "none": null, "branch": "a", "spare": "a", "literal": null, "attribute": "1-True"});
@@ -215,10 +215,10 @@ fn a_variable_without_a_value_can_be_asked_for() -> Result {
 
 #[test]
 fn a_null_of_a_state_is_kept_whole_and_refused_in_a_text() -> Result {
-    let states = States::from([
+    let states = Inputs::new(BTreeMap::from([
         ("dir".into(), state(json!({"code": null}))),
         ("other-one".into(), DependencyState::Unknown),
-    ]);
+    ]));
     let render = |text: &str| -> Result<_> {
         let site = Site::new(&format!("{DEPENDENT}      x: \"{text}\"\n"))?;
         Ok(site.load()?.declarations()[2].config.render(&states))
@@ -238,10 +238,10 @@ fn dependencies_are_seen_by_alias() -> Result {
         "{DEPENDENT}      path: \"{{{{ deps.dir.state.path }}}}x\"\n      short: \"{{{{ dir.state }}}}\"\n      \
          dashed: \"{{{{ deps['other-one'].state.n }}}}\"\n"
     ))?;
-    let states = States::from([
+    let states = Inputs::new(BTreeMap::from([
         ("dir".into(), state(json!({"path": "/d/"}))),
         ("other-one".into(), state(json!({"n": [1]}))),
-    ]);
+    ]));
 
     let (config, _) = known(render(&site, &Overrides::default(), &states)?)?;
 
@@ -254,10 +254,10 @@ fn dependencies_are_seen_by_alias() -> Result {
 fn only_a_used_unknown_dependency_makes_a_config_unknown() -> Result {
     let uses = |text: &str| -> Result<Option<Vec<String>>> {
         let site = Site::new(&format!("{DEPENDENT}      x: {}\n", serde_json::to_string(text)?))?;
-        let states = States::from([
+        let states = Inputs::new(BTreeMap::from([
             ("dir".into(), DependencyState::Unknown),
             ("other-one".into(), DependencyState::Unknown),
-        ]);
+        ]));
         Ok(match render(&site, &Overrides::default(), &states)? {
             Rendered::Known { .. } => None,
             Rendered::Unknown { because } => Some(because),
@@ -278,10 +278,10 @@ fn only_a_used_unknown_dependency_makes_a_config_unknown() -> Result {
 fn a_missing_part_of_a_state_is_an_error_with_its_place() -> Result {
     for text in ["{{ dir.state.zone }}", "x{{ dir.state.zone }}", "{{ [dir.state.zone] }}"] {
         let site = Site::new(&format!("{DEPENDENT}      x: \"{text}\"\n"))?;
-        let states = States::from([
+        let states = Inputs::new(BTreeMap::from([
             ("dir".into(), state(json!({"path": "/d"}))),
             ("other-one".into(), DependencyState::Unknown),
-        ]);
+        ]));
         let manifest = site.load()?;
 
         let rendered = manifest.declarations()[2].config.render(&states);
@@ -296,10 +296,10 @@ fn a_missing_part_of_a_state_is_an_error_with_its_place() -> Result {
 #[test]
 fn a_template_sees_what_the_config_saw() -> Result {
     let site = Site::new(&format!("{DEPENDENT}      x: 1\n"))?;
-    let states = States::from([
+    let states = Inputs::new(BTreeMap::from([
         ("dir".into(), state(json!({"path": "/d"}))),
         ("other-one".into(), DependencyState::Unknown),
-    ]);
+    ]));
     let (_, scope) = known(render(&site, &Overrides::default(), &states)?)?;
     let path = Path::new("page.j2");
 
@@ -323,7 +323,7 @@ fn merge_keys_and_aliases_are_resolved() -> Result {
         "vars:\n  base: &base {owner: root, mode: \"0600\"}\nresources:\n  r:\n    type: file\n    \
          config: {<<: *base, mode: \"0644\", list: [*base]}\n",
     )?;
-    let (config, _) = known(render(&site, &Overrides::default(), &States::new())?)?;
+    let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
     let base = json!({"owner": "root", "mode": "0600"});
     assert_eq!(Value::Object(config), json!({"mode": "0644", "list": [base], "owner": "root"}));
     Ok(())

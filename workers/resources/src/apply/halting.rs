@@ -1,5 +1,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_workers::Ledger;
@@ -7,6 +8,7 @@ use crankcase_workers::Ledger;
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, ActionContext, Description, Unfinished};
 use crate::caught::caught_async;
+use crate::deadline::{Deadline, too_late};
 use crate::text::chain;
 
 /// Whether actions may still start.
@@ -66,7 +68,14 @@ impl Halting {
     }
 
     /// Runs actions one after another until one does not finish.
-    pub(crate) async fn run(&self, actions: Vec<Action>, steps: &mut Steps) -> Result<(), Outcome> {
+    ///
+    /// Each may take `timeout`.
+    pub(crate) async fn run(
+        &self,
+        actions: Vec<Action>,
+        timeout: Option<Duration>,
+        steps: &mut Steps,
+    ) -> Result<(), Outcome> {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
             let ran = match self.refuse() {
@@ -74,7 +83,7 @@ impl Halting {
                     steps.remaining.push(action.description().clone());
                     Err(outcome)
                 }
-                None => self.run_one(action, &mut steps.done).await,
+                None => self.run_one(action, timeout, &mut steps.done).await,
             };
             if let Err(outcome) = ran {
                 steps.remaining.extend(actions.map(|action| action.description().clone()));
@@ -84,19 +93,27 @@ impl Halting {
         Ok(())
     }
 
-    async fn run_one(&self, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
+    async fn run_one(
+        &self,
+        action: Action,
+        timeout: Option<Duration>,
+        all: &mut Vec<Done>,
+    ) -> Result<(), Outcome> {
         let description = action.description().clone();
-        let context = ActionContext::new(self.stop.clone()).with_ledger(self.ledger.clone());
-        let ran = caught_async(action.run(context.clone())).await;
+        let deadline = Deadline::new(timeout, &self.stop);
+        let context = ActionContext::new(deadline.stop().clone()).with_ledger(self.ledger.clone());
+        let (ran, is_late) = deadline.tell(caught_async(action.run(context.clone()))).await;
         let done = Done { action: description, log: context.lines() };
         let error = match ran {
             Ok(Ok(())) => {
                 all.push(done);
                 return Ok(());
             }
+            Ok(Err(Unfinished::Interrupted)) if is_late => too_late(timeout, "interrupted"),
             Ok(Err(Unfinished::Interrupted)) => {
                 return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
             }
+            Ok(Err(Unfinished::Failed(err))) if is_late => too_late(timeout, &chain(&*err)),
             Ok(Err(Unfinished::Failed(err))) => chain(&*err),
             Err(panicked) => chain(&panicked),
         };

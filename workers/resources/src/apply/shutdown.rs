@@ -45,14 +45,15 @@ pub(crate) async fn shut_down(
             held_by[*node] = held;
             continue;
         };
-        let (name, mut prior) = (&declarations[*node].name, Prior::default());
+        let (declaration, mut prior) = (&declarations[*node], Prior::default());
+        let (name, timeout) = (&declaration.name, declaration.timeout);
         let steps = &mut prior.steps;
         if let Some(because) = held {
             steps.remaining.push(action.description().clone());
             prior.outcome = Some(Outcome::Skipped { because: because.clone() });
             held_by[*node] = Some(because);
         } else if let Err(outcome) =
-            options.progress.at_work_on(name, halting.run(vec![action], steps)).await
+            options.progress.at_work_on(name, halting.run(vec![action], timeout, steps)).await
         {
             if matches!(outcome, Outcome::Failed { .. }) {
                 halting.fail();

@@ -48,17 +48,18 @@ impl Visit {
         if let Some(by) = self.halting.halt() {
             return Err(Outcome::NotAttempted { by });
         }
-        let made = make(&self.declaration, &self.setting, &self.inputs.states);
+        let made = make(&self.declaration, &self.setting, &self.inputs.known);
         let (resource, context) = match made.map_err(failed)? {
             Made::Resource(resource, context) => (resource, context),
             Made::Unknown(aliases) => return Err(self.never_known(&aliases)),
         };
-        let opened =
-            Opened::new(resource, context).await.map_err(|err| cannot_look(&self.halting, err))?;
+        let opened = Opened::new(resource, context, self.declaration.timeout).await;
+        let opened = opened.map_err(|err| cannot_look(&self.halting, err))?;
         let convergence = Convergence {
             opened: &opened,
             halting: &self.halting,
             noop: self.declaration.noop,
+            readonly: self.declaration.readonly,
             is_notified: !self.inputs.notified_by.is_empty(),
         };
         let outcome = convergence.run(progress).await;

@@ -74,12 +74,12 @@ async fn find(declaration: &Declaration, setting: &Setting, inputs: &Inputs) -> 
     if let Some(because) = &inputs.blocked_by {
         return Verdict::Skipped { because: because.clone() }.into();
     }
-    let (resource, context) = match make(declaration, setting, &inputs.states) {
+    let (resource, context) = match make(declaration, setting, &inputs.known) {
         Ok(Made::Resource(resource, context)) => (resource, context),
         Ok(Made::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
         Err(error) => return Verdict::Failed { error }.into(),
     };
-    let opened = match Opened::new(resource, context).await {
+    let opened = match Opened::new(resource, context, declaration.timeout).await {
         Ok(opened) => opened,
         Err(error) => return cannot_look(inputs, error).into(),
     };
@@ -120,7 +120,7 @@ fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Che
     match check {
         Check::Unknown(aliases) => unknown(declaration, inputs, &aliases).into(),
         Check::RunOnly(state) => {
-            Found { state: SeenState::Known(state), ..Verdict::RunOnly.into() }
+            Found { state: SeenState::Known(state.into()), ..Verdict::RunOnly.into() }
         }
         Check::Valid(state) => {
             let (verdict, refresh) = match refresh(declaration, inputs, opened, &[]) {
@@ -129,7 +129,7 @@ fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Che
             };
             // A refresh may change the state.
             let is_known = refresh.is_none() && verdict.is_none();
-            let state = if is_known { SeenState::Known(state) } else { SeenState::Later };
+            let state = if is_known { SeenState::Known(state.into()) } else { SeenState::Later };
             Found { refresh, state, ..verdict.unwrap_or(Verdict::Unchanged).into() }
         }
         Check::Stale(stale) => judge_stale(declaration, inputs, opened, stale),
@@ -138,10 +138,14 @@ fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Che
 
 fn judge_stale(declaration: &Declaration, inputs: &Inputs, opened: &Opened, stale: Stale) -> Found {
     let actions: Vec<_> = stale.actions.iter().map(|action| action.description().clone()).collect();
+    if declaration.readonly {
+        let state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
+        return Found { state, ..Verdict::Unchanged.into() };
+    }
     if declaration.noop {
         let shutdown = stale.shutdown.as_ref().map(|action| action.description().clone());
         let change = Change { differences: stale.differences, shutdown, actions };
-        let state = stale.current.map_or(SeenState::Never, SeenState::Known);
+        let state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
         return Found { state, ..Verdict::Noop(change).into() };
     }
     let (_, refresh) = match refresh(declaration, inputs, opened, &actions) {

@@ -43,7 +43,7 @@ pub(super) enum Failure {
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
     /// The state, if the resource is valid or left alone.
-    pub(super) state: Option<Value>,
+    pub(super) state: Option<Arc<Value>>,
     pub(super) is_changed: bool,
     /// The attributes that were not as declared.
     pub(super) differing: Vec<String>,
@@ -61,11 +61,11 @@ impl Judgement {
     pub(super) async fn converge(
         opened: &Opened,
         halting: &Halting,
-        noop: bool,
+        (noop, readonly): (bool, bool),
         is_notified: bool,
     ) -> Self {
         let mut progress = Progress::default();
-        let convergence = Convergence { opened, halting, noop, is_notified };
+        let convergence = Convergence { opened, halting, noop, readonly, is_notified };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
@@ -94,8 +94,13 @@ impl Judgement {
             }
             _ => {}
         }
-        if let SeenState::Known(state) = progress.state {
-            judgement.state = Some(state);
+        match progress.state {
+            SeenState::Known(state) => judgement.state = Some(state),
+            SeenState::Later => {}
+            SeenState::Never if readonly && judgement.failure.is_none() => {
+                judgement.remark = Some("it is only read, and does not exist".to_owned());
+            }
+            SeenState::Never => {}
         }
         judgement
     }
@@ -131,7 +136,7 @@ impl Held {
             }
             old.close().await;
         }
-        let opened = match Opened::new(resource, context).await {
+        let opened = match Opened::new(resource, context, declaration.timeout).await {
             Ok(opened) => opened,
             Err(failure) => {
                 end(program).await;

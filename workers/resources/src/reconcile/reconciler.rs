@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::apply::halting::Halting;
 use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState, Rendered, States};
+use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
 use crate::look::{claim, context, render};
 use crate::reconcile::board::{Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
@@ -147,9 +147,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
         held.watching.renew(&self.stop).await;
+        let left_alone = (declaration.noop, declaration.readonly);
         let mut judgement =
-            Judgement::converge(&held.opened, &self.halting, declaration.noop, told.is_some())
-                .await;
+            Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some()).await;
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
@@ -170,8 +170,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         self.made_by = Some(basis);
         if declaration.noop {
-            let amiss = held.amiss().map(|amiss| format!("it is left alone (noop): {amiss}"));
-            judgement.remark = judgement.remark.or(amiss);
+            let amiss = held.amiss().filter(|_| !declaration.readonly);
+            judgement.remark = judgement.remark.or(amiss.map(said::left_alone));
         } else {
             if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
                 return Err(Failure::HeldBack);
@@ -215,12 +215,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Renders the config, and makes the resource anew if it is another one. Returns whether it is.
     async fn hold(&mut self, declaration: &Declaration) -> Result<bool, Failure> {
-        let states: States = self
-            .known
-            .iter()
-            .map(|(alias, state)| (alias.clone(), DependencyState::Known(state.value().clone())))
-            .collect();
-        let (config, scope) = match render(declaration, &states).map_err(Failure::Again)? {
+        let known = self.known.iter();
+        let deps =
+            known.map(|(alias, state)| (alias.clone(), DependencyState::Known(state.share())));
+        let inputs = Inputs::new(deps.collect());
+        let (config, scope) = match render(declaration, &inputs).map_err(Failure::Again)? {
             Rendered::Known { config, scope } => (config, scope),
             Rendered::Unknown { because } => {
                 return Err(Failure::Again(not_known(&because)));
@@ -235,6 +234,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             && held.is_same(kind, &config)
         {
             held.opened.see(context);
+            held.opened.timeout = declaration.timeout;
             // Relative paths are others in another folder.
             held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
@@ -366,7 +366,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Returns how long to wait for a look without a reason.
     fn full_look(&mut self) -> Duration {
         let poll = self.held.as_ref().and_then(|held| held.watching.poll);
-        let every = poll.unwrap_or(Duration::MAX).min(self.setting.look_every);
+        let declared = self.links.declaration.borrow().poll.unwrap_or(self.setting.look_every);
+        let every = poll.unwrap_or(Duration::MAX).min(declared);
         let spread = self.setting.backoff.clone().initial(every).max(every);
         let jitter = self.jitter();
         spread.delay(1, || jitter)

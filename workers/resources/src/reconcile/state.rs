@@ -7,12 +7,17 @@ use serde_json::Value;
 pub struct State(Arc<Value>);
 
 impl State {
-    pub(super) fn new(value: Value) -> Self {
-        Self(Arc::new(value))
+    pub(super) fn new(value: Arc<Value>) -> Self {
+        Self(value)
     }
 
     /// Returns the value.
     pub fn value(&self) -> &Value {
         &self.0
+    }
+
+    /// Returns the value, to be shared.
+    pub(super) fn share(&self) -> Arc<Value> {
+        Arc::clone(&self.0)
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the public API.
 mod apply;
 mod claims;
+mod deadlines;
 mod notify;
 mod order;
 mod params;

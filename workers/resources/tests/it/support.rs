@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{
-    Account, ApplyOptions, Config, Declaration, Dependency, DependencyState, Kinds, OnChange,
-    Place, Render, RenderError, Rendered, Scope, States, apply,
+    Account, ApplyOptions, Config, Declaration, Dependency, DependencyState, Inputs, Kinds,
+    OnChange, Place, Render, RenderError, Rendered, Scope, apply,
 };
 use serde_json::Value;
 
@@ -21,11 +21,11 @@ struct Literal {
 }
 
 impl Render for Literal {
-    fn render(&self, states: &States) -> Result<Rendered, RenderError> {
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
         let mut config = self.config.clone();
         let mut because = Vec::new();
         for (attribute, alias, of) in &self.expressions {
-            match &states[alias] {
+            match &inputs.deps[alias] {
                 DependencyState::Known(state) => {
                     drop(config.insert(attribute.clone(), state[of].clone()));
                 }

@@ -282,7 +282,7 @@ impl Both {
             Ok(holds) if value.kind() == ValueKind::Bool => Ok(write!(out, "{holds}")?),
             _ => escape_formatter(out, state, value),
         });
-        let names = Names { vars: Arc::new(values), deps: BTreeMap::new() };
+        let names = Names { vars: Arc::new(values), ..Names::default() };
         Self { names, environment, context: context.into(), equal: Cell::new(0) }
     }
 

@@ -20,8 +20,12 @@ const MAX_DEPTH: usize = 100;
 pub(crate) struct Names {
     /// The variables.
     pub(crate) vars: Arc<BTreeMap<String, Value>>,
-    /// The dependencies by alias; none is a state that is not known yet.
+    /// What expressions see of the dependencies, by alias; none if it is not known yet.
     pub(crate) deps: BTreeMap<String, Option<Value>>,
+    /// The machine.
+    pub(crate) host: Value,
+    /// The item that the resource is for, if it is for one.
+    pub(crate) item: Option<Value>,
 }
 
 /// Why an evaluation has no result.

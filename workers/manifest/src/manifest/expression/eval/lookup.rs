@@ -48,12 +48,16 @@ impl<'a> Eval<'_, '_, 'a> {
                 Ok(BTreeMap::clone(&self.names.vars).into())
             }
             "deps" => {
+                let known =
+                    |(alias, seen): (&String, &Option<Value>)| Some((alias.clone(), seen.clone()?));
                 let known: Option<BTreeMap<_, _>> = self.names.deps.iter().map(known).collect();
                 known.map(Value::from).ok_or_else(|| {
                     let unknown = self.names.deps.iter().filter(|(_, state)| state.is_none());
                     Stop::Unknown(unknown.map(|(alias, _)| alias.clone()).collect())
                 })
             }
+            "host" => Ok(self.names.host.clone()),
+            "item" => Ok(self.names.item.clone().unwrap_or(Value::UNDEFINED)),
             _ => match self.names.vars.get(name) {
                 Some(value) => Ok(value.clone()),
                 None => self.dependency(name),
@@ -62,10 +66,9 @@ impl<'a> Eval<'_, '_, 'a> {
     }
 
     fn dependency(&self, alias: &str) -> Result<Value, Stop> {
-        match self.names.deps.get_key_value(alias) {
-            Some(pair) => known(pair)
-                .map(|(_, value)| value)
-                .ok_or_else(|| Stop::Unknown(BTreeSet::from([alias.to_owned()]))),
+        match self.names.deps.get(alias) {
+            Some(Some(seen)) => Ok(seen.clone()),
+            Some(None) => Err(Stop::Unknown(BTreeSet::from([alias.to_owned()]))),
             None => Ok(Value::UNDEFINED),
         }
     }
@@ -152,12 +155,6 @@ impl<'a> Eval<'_, '_, 'a> {
         }
         Stop::Failed(failure)
     }
-}
-
-/// What expressions see of a dependency.
-fn known((alias, state): (&String, &Option<Value>)) -> Option<(String, Value)> {
-    let state = state.as_ref()?;
-    Some((alias.clone(), BTreeMap::from([("state", state.clone())]).into()))
 }
 
 /// The items from a bound to another; a negative bound counts from the end.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Blocker, Ended, Entries, Standing, Told};
 use crate::declaration::{
-    Declaration, Dependency, OnChange, Place, Render, RenderError, Rendered, States,
+    Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
 };
 use crate::reconcile::state::State;
 
@@ -19,7 +19,7 @@ const COUNT: usize = 6;
 struct NoConfig;
 
 impl Render for NoConfig {
-    fn render(&self, _: &States) -> Result<Rendered, RenderError> {
+    fn render(&self, _: &Inputs) -> Result<Rendered, RenderError> {
         Ok(Rendered::Unknown { because: Vec::new() })
     }
 }
@@ -178,7 +178,7 @@ impl World {
             self.actors[node].is_drifted = false;
             self.requires_rest_before(node);
             self.changes += 1;
-            self.entries.publish(&name, State::new(json!(self.changes)));
+            self.entries.publish(&name, State::new(json!(self.changes).into()));
             self.entries.tell(&name);
         }
         if let Some(told) = &told {

@@ -1,0 +1,239 @@
+//! Which resources there are of those that were written: one for each item, and those only whose
+//! `when` is true.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crankcase_resources::{item_name, worker_name};
+use serde_json::Value;
+
+use crate::manifest::bounds::Bounds;
+use crate::manifest::check::{self, Usable};
+use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::globals::Globals;
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Node};
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::resource::{Draft, Item};
+use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::vars::KnownVars;
+
+/// How many resources all `for_each` of a manifest may make together.
+const MAX_ITEMS: usize = 10_000;
+/// How long the name of a resource, or of its worker, may be, in bytes.
+const MAX_NAME: usize = 255;
+
+/// The resources that there are.
+#[derive(Debug, Default)]
+pub(crate) struct Expanded {
+    pub(crate) drafts: Vec<Draft>,
+    /// The names of those with `for_each`, each with the items that there are resources for.
+    pub(crate) groups: BTreeMap<String, Vec<String>>,
+    /// The names of those that are left out because of their `when`.
+    pub(crate) left_out: BTreeSet<String>,
+    /// The names of those that may be there or not: what says so is wrong.
+    pub(crate) unsure: BTreeSet<String>,
+}
+
+/// Finds which resources there are.
+pub(crate) fn expand(
+    drafts: Vec<Draft>,
+    globals: &Globals,
+    vars: &KnownVars<'_>,
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> Expanded {
+    let mut budget = Budget::of_values(bounds.values());
+    let (mut expanded, is_spent) = (Expanded::default(), bounds.is_spent());
+    let mut expansion = Expansion {
+        globals,
+        vars,
+        problems,
+        budget: &mut budget,
+        expanded: &mut expanded,
+        count: 0,
+        is_spent,
+    };
+    for draft in drafts {
+        expansion.add(draft);
+    }
+    bounds.made(budget.made(), budget.is_overdrawn());
+    expanded
+}
+
+struct Expansion<'a> {
+    globals: &'a Globals,
+    vars: &'a KnownVars<'a>,
+    problems: &'a mut Problems,
+    budget: &'a mut Budget,
+    expanded: &'a mut Expanded,
+    /// How many resources all `for_each` have made.
+    count: usize,
+    /// Whether nothing more is taken, as something went beyond a bound.
+    is_spent: bool,
+}
+
+impl Expansion<'_> {
+    fn add(&mut self, mut draft: Draft) {
+        let Some(for_each) = draft.for_each.take() else {
+            self.add_one(draft);
+            return;
+        };
+        let name = draft.name.clone();
+        let Some(items) = self.items(&draft, &for_each) else {
+            self.expanded.unsure.insert(name);
+            return;
+        };
+        let mut keys = Vec::with_capacity(items.len());
+        let size = draft.size();
+        for item in items {
+            // The values of the item itself were counted when they were made.
+            if let Err(why) = self.budget.value(size) {
+                self.problems.at(&draft.source, for_each.span.start, why);
+                self.is_spent = true;
+                self.expanded.unsure.insert(name);
+                return;
+            }
+            let key = item.key.clone();
+            let each = Draft { name: item_name(&name, &key), item: Some(item), ..draft.clone() };
+            if each.name.len().max(worker_name(&each.name).len()) > MAX_NAME {
+                let message = format!(
+                    "the name of the resource for the item {} is longer than {MAX_NAME} bytes",
+                    quoted(&key)
+                );
+                self.wrong(&draft.source, for_each.span.start, message, &key);
+            } else if self.add_one(each) {
+                keys.push(key);
+            }
+        }
+        // In an order of their own, so that what depends on all does not change with the list's.
+        keys.sort_unstable();
+        self.expanded.groups.insert(name, keys);
+    }
+
+    /// Adds a resource unless it is left out; returns whether it is there.
+    fn add_one(&mut self, mut draft: Draft) -> bool {
+        let is_there = match draft.when.take() {
+            None => Some(true),
+            Some(when) => self.condition(&draft, &when),
+        };
+        match is_there {
+            Some(true) => self.expanded.drafts.push(draft),
+            Some(false) => drop(self.expanded.left_out.insert(draft.name)),
+            None => drop(self.expanded.unsure.insert(draft.name)),
+        }
+        is_there == Some(true)
+    }
+
+    fn condition(&mut self, draft: &Draft, when: &Node) -> Option<bool> {
+        match self.value(draft, when, "\"when\"")? {
+            Value::Bool(value) => Some(value),
+            other => {
+                let message = format!("\"when\" is true or false, not {}", described(&other));
+                self.problems.at(&draft.source, when.span.start, message);
+                None
+            }
+        }
+    }
+
+    fn items(&mut self, draft: &Draft, for_each: &Node) -> Option<Vec<Item>> {
+        let place = for_each.span.start;
+        let items: Vec<Item> = match self.value(draft, for_each, "\"for_each\"")? {
+            Value::Array(values) => self.of_list(draft, for_each, values)?,
+            Value::Object(map) => {
+                let item = |(key, value): (String, Value)| {
+                    let value = serde_json::json!({"key": key, "value": value});
+                    Item { key, value }
+                };
+                map.into_iter().map(item).collect()
+            }
+            other => {
+                let message =
+                    format!("\"for_each\" is a list of texts or a map, not {}", described(&other));
+                self.problems.at(&draft.source, place, message);
+                return None;
+            }
+        };
+        if self.count + items.len() > MAX_ITEMS {
+            let message =
+                format!("all \"for_each\" of a manifest make more than {MAX_ITEMS} resources");
+            self.problems.at(&draft.source, place, message);
+            return None;
+        }
+        self.count += items.len();
+        Some(items)
+    }
+
+    /// Takes texts, no two alike.
+    fn of_list(&mut self, draft: &Draft, node: &Node, values: Vec<Value>) -> Option<Vec<Item>> {
+        let before = self.problems.count();
+        let mut seen = BTreeSet::new();
+        let mut items = Vec::with_capacity(values.len());
+        for (index, value) in values.into_iter().enumerate() {
+            // An item has a place of its own where the list is written out.
+            let place = match &node.data {
+                Data::List(written) => written.get(index).unwrap_or(node).span.start,
+                _ => node.span.start,
+            };
+            let Value::String(key) = value else {
+                let message = format!(
+                    "the items of \"for_each\" are texts; item {} is {}",
+                    index + 1,
+                    described(&value)
+                );
+                self.problems.at(&draft.source, place, message);
+                continue;
+            };
+            if !seen.insert(key.clone()) {
+                let message = format!("{} is there twice in \"for_each\"", quoted(&key));
+                self.wrong(&draft.source, place, message, &key);
+                continue;
+            }
+            items.push(Item { value: key.clone().into(), key });
+        }
+        (self.problems.count() == before).then_some(items)
+    }
+
+    /// Evaluates what has to be known at load.
+    fn value(&mut self, draft: &Draft, node: &Node, place: &str) -> Option<Value> {
+        if self.is_spent {
+            return None;
+        }
+        let before = self.problems.count();
+        let usable = Usable::at_load(&self.vars.names, draft.item.is_some(), place);
+        let used = check::check(&draft.source, node, &usable, self.problems);
+        if self.problems.count() > before || used.uses_any(self.vars.wrong) {
+            return None;
+        }
+        let names = Names {
+            vars: self.globals.vars.clone(),
+            host: self.globals.host.clone(),
+            item: draft.item.as_ref().map(|item| from_json(&item.value)),
+            ..Names::default()
+        };
+        let mut texts = Texts::new(&names, self.budget);
+        let value = texts.node(node);
+        let troubles = texts.finish().troubles;
+        self.is_spent = self.budget.is_overdrawn();
+        let is_known = troubles.is_empty();
+        for Trouble { span, text, failure } in troubles {
+            check::report(&draft.source, (&text, &span), failure, self.problems);
+        }
+        is_known.then_some(value)
+    }
+
+    fn wrong(&mut self, source: &Source, offset: usize, message: String, value: &str) {
+        self.problems.with_hint(source, offset, message, Hint::of(value));
+    }
+}
+
+/// Says what a value is, for messages.
+fn described(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
