@@ -19,13 +19,13 @@ mod text;
 mod vars;
 mod yaml;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Claimed, Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Place, Site, Wanted,
+    Claimed, Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Place, Site, Table, Wanted,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -85,7 +85,8 @@ impl Manifest {
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
-        Self::load_judged(paths, (overrides, host), kinds, |_, _| Judged::default())
+        let judge = |_: &str, _: &KnownConfig<'_>| Judged::default();
+        Self::load_judged(paths, (overrides, host), kinds, (judge, |_| None))
     }
 
     /// Returns the files that would be loaded, as far as they can be listed.
@@ -94,11 +95,16 @@ impl Manifest {
     }
 
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
-    pub(crate) fn load_judged(
+    ///
+    /// `states` returns the attributes that the states of a kind have.
+    pub(crate) fn load_judged<'a>(
         paths: &[PathBuf],
         (overrides, host): (&Overrides, Arc<serde_json::Value>),
         kinds: &[&str],
-        judge: impl Fn(&str, &KnownConfig<'_>) -> Judged,
+        (judge, states): (
+            impl Fn(&str, &KnownConfig<'_>) -> Judged,
+            impl Fn(&str) -> Option<&'a Table>,
+        ),
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
         let mut bounds = Bounds::new();
@@ -109,7 +115,7 @@ impl Manifest {
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
-        let drafts = decode(resources, kinds, &known, &mut problems);
+        let drafts = decode(resources, (kinds, states), &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (graph, links) = connect(&expanded, &mut bounds, &mut problems);
         let drafts = std::mem::take(&mut expanded.drafts);
@@ -268,9 +274,9 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
 }
 
 /// Decodes the resources and checks their expressions.
-fn decode(
+fn decode<'a>(
     resources: IndexMap<String, Written>,
-    kinds: &[&str],
+    (kinds, states): (&[&str], impl Fn(&str) -> Option<&'a Table>),
     vars: &KnownVars<'_>,
     problems: &mut Problems,
 ) -> Vec<Draft> {
@@ -279,8 +285,10 @@ fn decode(
         decoded.map(|(name, written)| resource::decode(&name, written, kinds, problems)).collect();
     let groups = drafts.iter().filter(|draft| draft.for_each.is_some());
     let groups: HashSet<String> = groups.map(|draft| draft.name.clone()).collect();
+    let states = drafts.iter().filter_map(|draft| Some((draft.name.clone(), states(&draft.kind)?)));
+    let states: HashMap<String, &Table> = states.collect();
     for draft in &mut drafts {
-        check_expressions(draft, (vars, &groups), problems);
+        check_expressions(draft, (vars, &groups, &states), problems);
     }
     drafts
 }
@@ -288,10 +296,11 @@ fn decode(
 /// Checks the expressions of a resource, and that each bare name has one meaning.
 fn check_expressions(
     draft: &mut Draft,
-    (vars, names_of_groups): (&KnownVars<'_>, &HashSet<String>),
+    (vars, names_of_groups, tables): (&KnownVars<'_>, &HashSet<String>, &HashMap<String, &Table>),
     problems: &mut Problems,
 ) {
     let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
+    let mut states = BTreeMap::new();
     for (offset, dependency) in &draft.dependencies {
         let alias = dependency.alias.as_str();
         if vars.names.contains(alias) {
@@ -303,6 +312,9 @@ fn check_expressions(
             problems.with_hint(&draft.source, *offset, message, Hint::of(alias));
         }
         aliases.insert(alias);
+        // Of a single item the name ends in the item.
+        let name = dependency.resource.split('[').next().unwrap_or_default();
+        states.extend(tables.get(name).map(|table| (alias, *table)));
         if names_of_groups.contains(&dependency.resource) {
             groups.insert(alias);
         }
@@ -311,6 +323,7 @@ fn check_expressions(
         aliases: Some(aliases),
         resources: Some(vars.resources),
         groups,
+        states,
         ..Usable::at_load(&vars.names, draft.for_each.is_some(), "a config")
     };
     let (mut wrong, mut all) = (BTreeSet::new(), Used::default());

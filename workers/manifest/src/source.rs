@@ -89,7 +89,9 @@ impl SiteFiles {
     fn load_on(&self, host: Arc<Value>) -> Result<Site, ManifestError> {
         let names: Vec<&str> = self.kinds.names().collect();
         let judge = |kind: &str, known: &KnownConfig<'_>| self.kinds.judge(kind, known);
-        let manifest = Manifest::load_judged(&self.paths, (&self.overrides, host), &names, judge)?;
+        let states = |kind: &str| self.kinds.get(kind).ok().map(|kind| kind.states());
+        let manifest =
+            Manifest::load_judged(&self.paths, (&self.overrides, host), &names, (judge, states))?;
         Ok(manifest.into_site(self.kinds.clone()))
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
-use crankcase_resources::Wanted;
+use crankcase_resources::{Table, Wanted};
 
 use crate::manifest::expression::{
     FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,
@@ -24,6 +24,8 @@ pub(crate) struct Usable<'a> {
     pub(crate) resources: Option<&'a HashSet<String>>,
     /// Those that stand for all resources of a `for_each`.
     pub(crate) groups: BTreeSet<&'a str>,
+    /// The attributes of the dependencies' states, by alias, as far as they are known.
+    pub(crate) states: BTreeMap<&'a str, &'a Table>,
     /// Whether there is an item.
     pub(crate) has_item: bool,
     /// What the place is, for messages.
@@ -40,8 +42,16 @@ impl<'a> Usable<'a> {
 
     /// Returns what may be used where everything has to be known at load.
     pub(crate) fn at_load(vars: &'a HashSet<&'a str>, has_item: bool, place: &'a str) -> Self {
-        let groups = BTreeSet::new();
-        Self { vars, aliases: None, resources: None, groups, has_item, place, is_variable: false }
+        Self {
+            vars,
+            aliases: None,
+            resources: None,
+            groups: BTreeSet::new(),
+            states: BTreeMap::new(),
+            has_item,
+            place,
+            is_variable: false,
+        }
     }
 }
 
@@ -291,13 +301,28 @@ impl Checker<'_> {
         };
         let states = self.used.states.entry(alias.to_owned());
         states.or_insert_with(Wanted::nothing).add(wanted);
-        let attribute = rest.first().filter(|name| !is_group && *name != "state")?;
+        let Some(attribute) = rest.first().filter(|name| !is_group && *name != "state") else {
+            return self.attribute(offset, alias, rest.get(1)?);
+        };
         let message = format!("dependency {} has no {}", quoted(alias), quoted(attribute));
         let right = format!("deps.{alias}.state.{attribute}");
         let mut hint = Hint::of(attribute);
         if right.len() < 200 {
             hint = hint.or(format!("it has a \"state\": {right}")).suggest(Some(&right));
         }
+        Some(Failure { offset, message, hint })
+    }
+
+    /// Finds an attribute that the dependency's state does not have.
+    fn attribute(&self, offset: usize, alias: &str, attribute: &str) -> Option<Failure> {
+        let table = self.usable.states.get(alias).filter(|table| !table.is_open)?;
+        if table.get(attribute).is_some() {
+            return None;
+        }
+        let message = format!("the state of {} has no {}", quoted(alias), quoted(attribute));
+        let names = || table.names().collect::<Vec<_>>().join(", ");
+        let hint =
+            self.problems.nearest(attribute, table.names()).or(format!("there are {}", names()));
         Some(Failure { offset, message, hint })
     }
 

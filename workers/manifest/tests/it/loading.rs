@@ -37,6 +37,22 @@ fn hidden_files_of_a_folder_are_no_manifests() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
+fn an_attribute_that_a_state_does_not_have_is_found_at_its_place() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  dir: {type: file, config: {path: /srv/}}\n  any: {type: noop, config: {x: \
+         1}}\n  page:\n    type: file\n    dependencies: [dir, any]\n    config:\n      path: '{{ \
+         deps.dir.state.paht }}page'\n      content: '{{ any.state.whatever | default(\"\") }}'\n      \
+         mode: '{{ dir.state.mode }}'\n",
+    )?;
+
+    let said = load(&site).unwrap_err();
+
+    assert_eq!(places(&said), [r#"site.yaml:8:17: the state of "dir" has no "paht""#], "{said}");
+    assert!(said.contains(r#"help: did you mean "path"?"#), "{said}");
+    Ok(())
+}
+
+#[test]
 fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn Error>> {
     let site = Site::new(
         "resources:\n  build: {type: exec, config: {command: [/opt/bin/build, -o, out], cwd: \
@@ -218,6 +234,7 @@ resources:
             "site.yaml:5:76: cannot calculate with a string and a number",
             "site.yaml:6:3: message: is missing",
             "site.yaml:6:34: unknown resource \"nobody\"",
+            "site.yaml:7:64: the state of \"key\" has no \"x\"",
             "site.yaml:7:93: cdw: there is no such attribute; did you mean \"cwd\"?",
         ],
         "{said}"
