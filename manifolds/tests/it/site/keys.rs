@@ -55,6 +55,23 @@ async fn what_depends_on_all_of_a_list_follows_each_state() -> TestResult {
 }
 
 #[tokio::test]
+async fn an_automatic_edge_leads_to_the_resource_of_an_item() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: '@/a b/page', content: x}}\n  folder: \
+         {type: file, for_each: ['a b'], config: {path: '@/{{ item }}/'}}\n",
+    )
+    .await?;
+
+    machine.until("a b/page", |text| text == "x").await?;
+
+    let report = machine.resources().await?.report().await;
+    let inputs = report.workers["page"].inputs.iter();
+    let inputs: Vec<_> = inputs.map(|input| input.name.to_string()).collect();
+    assert_eq!(inputs, ["folder..a.20b"]);
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn what_is_only_read_is_not_degraded_and_offers_its_state() -> TestResult {
     let machine = Machine::new(
         "resources:\n  read: {type: file, readonly: true, config: {path: '@/read', content: \

@@ -311,6 +311,43 @@ fn what_variables_are_copied_to_is_bounded_in_bytes() -> Result {
 }
 
 #[test]
+fn what_a_for_each_makes_is_bounded_in_bytes() -> Result {
+    let item = |index: usize, value: &str| format!("i{index}: '{value}'");
+    let items = |count: usize, value: &str| -> String {
+        (0..count).map(|index| item(index, value)).collect::<Vec<_>>().join(", ")
+    };
+    let tags: String = (0..4_000).map(|index| format!("tag-{index},")).collect();
+    let (large, many) = ("x".repeat(1_000_000), items(1_000, ""));
+    let named: String =
+        (0..400).map(|index| format!("{}{index},", "x".repeat(150))).collect::<Vec<_>>().concat();
+    let cases = [
+        // The values of the items.
+        format!(
+            "vars: {{large: {large}}}\nresources:\n  r: {{type: exec, for_each: {{{}}}}}\n",
+            items(70, "{{ large }}")
+        ),
+        // What each resource has beside its config.
+        format!("resources:\n  r: {{type: exec, for_each: {{{many}}}, tags: [{tags}]}}\n"),
+        // The names of those that each depends on.
+        format!(
+            "resources:\n  r: {{type: exec, for_each: [{named}]}}\n  s: {{type: exec, for_each: \
+             [{named}], dependencies: [r]}}\n"
+        ),
+        // The configs.
+        format!(
+            "resources:\n  r: {{type: exec, for_each: {{{many}}}, config: {{x: {}}}}}\n",
+            "x".repeat(100_000)
+        ),
+    ];
+    for text in cases {
+        let err = Site::new(&text)?.load().err().ok_or("valid")?;
+        let messages: Vec<_> = err.problems().iter().map(|problem| &*problem.message).collect();
+        assert_eq!(messages, ["more than 64 MiB of values in all"]);
+    }
+    Ok(())
+}
+
+#[test]
 fn the_configs_of_a_site_are_bounded_together_when_they_are_rendered() -> Result {
     let mut text = String::from("resources:\n  first: {type: exec}\n");
     for index in 0..100 {

@@ -211,6 +211,20 @@ async fn a_tag_chooses_resources_with_all_that_they_depend_on() -> TestResult {
     Ok(())
 }
 
+#[test]
+fn a_tag_chooses_what_automatic_edges_lead_to() -> TestResult {
+    let site = Site::new(
+        "resources:\n  folder: {type: file, for_each: [/srv, /www], config: {path: '{{ item }}/'}}\n  \
+         page: {type: file, tags: [web], config: {path: /srv/page}}\n",
+    )?;
+
+    let chosen = load(&site)?.select(&["web".to_owned()])?;
+
+    let names: Vec<_> = chosen.declarations().iter().map(|declared| &*declared.name).collect();
+    assert_eq!(names, ["folder[\"/srv\"]", "page"]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_is_readonly_is_read_and_never_changed() -> TestResult {
     let site = Site::new("")?;

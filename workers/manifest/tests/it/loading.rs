@@ -91,6 +91,22 @@ fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn E
 }
 
 #[test]
+fn one_resource_can_do_without_automatic_edges() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  srv: {type: file, config: {path: /srv/}}\n  a: {type: file, config: {path: \
+         /srv/a}, meta: {automatic_edges: false}}\n  b: {type: file, config: {path: /srv/b}, \
+         meta: {automatic_edges: true}}\n  c: {type: file, config: {path: /srv/c}}\n",
+    )?;
+
+    let loaded = load(&site)?;
+
+    let declared = loaded.declarations().iter();
+    let edges = declared.map(|declared| (declared.has_automatic_edges, declared.automatic.len()));
+    assert_eq!(edges.collect::<Vec<_>>(), [(true, 0), (false, 0), (true, 1), (true, 1)]);
+    Ok(())
+}
+
+#[test]
 fn the_folder_of_relative_paths_is_absolute_however_the_manifest_was_named()
 -> Result<(), Box<dyn Error>> {
     let site = Site::new("resources: {a: {type: noop}}\n")?;

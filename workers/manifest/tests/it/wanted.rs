@@ -38,6 +38,32 @@ fn a_manifest_tells_what_dependents_use_of_a_state() -> Result<(), Box<dyn std::
     Ok(())
 }
 
+#[test]
+fn what_is_used_of_all_resources_of_a_for_each_is_wanted_of_each()
+-> Result<(), Box<dyn std::error::Error>> {
+    for (uses, expected) in [
+        ("{{ deps.logs | length }}", Wanted::Whole),
+        ("{{ logs['a'].size }}{{ deps.logs.b.mode }}", some(&["mode", "size"])),
+        ("plain", Wanted::nothing()),
+    ] {
+        let folder = tempdir()?;
+        let site = folder.path().join("site.yaml");
+        std::fs::write(
+            &site,
+            format!(
+                "resources:\n  log: {{type: file, for_each: [a, b], config: {{path: '/log/{{{{ item \
+                 }}}}'}}}}\n  page: {{type: file, dependencies: {{logs: log}}, config: {{path: /page, \
+                 content: \"{uses}\"}}}}\n"
+            ),
+        )?;
+        let loaded = SiteFiles::new(vec![site], builtin()).load()?;
+        for log in ["log[\"a\"]", "log[\"b\"]"] {
+            assert_eq!(loaded.resource(log)?.wanted, expected, "{uses}");
+        }
+    }
+    Ok(())
+}
+
 fn some(attributes: &[&str]) -> Wanted {
     Wanted::Attributes(attributes.iter().map(|name| (*name).to_owned()).collect())
 }
