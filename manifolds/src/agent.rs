@@ -37,9 +37,6 @@ pub const SIGNALS: Name<SignalHandle> = Name::new("signals");
 /// signals both a process and its group is faster.
 const SIGNALS_APART: Duration = Duration::from_millis(250);
 
-/// How long the control socket, and what is left of workers after the end, may take to go.
-const LAST_GRACE: Duration = Duration::from_secs(2);
-
 /// The frame of an agent: a process that runs an engine until a signal asks it to end.
 ///
 /// # Guarantees

@@ -5,11 +5,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use claims::Claim;
 use crankcase_engine::{Exit, Manifold, Stop, Worker};
 pub use installed::Installed;
 
-use crate::failure::Failure;
 use crate::stubs::Stubs;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -182,24 +180,6 @@ where
     pub fn ends_by_itself(mut self) -> Self {
         self.ends_by_itself = true;
         self
-    }
-
-    /// Checks all claims.
-    ///
-    /// # Errors
-    ///
-    /// The first claim that does not hold, and what happened instead.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime with time enabled.
-    pub async fn check(&self) -> Result<(), Failure> {
-        for claim in Claim::ALL {
-            let held = self.holds(claim).await;
-            let text = |what| format!("expected: {}\nhappened: {what}", claim.text());
-            held.map_err(|what| Failure::new(text(what)))?;
-        }
-        Ok(())
     }
 }
 

@@ -8,9 +8,9 @@ use crankcase_workers::SignalHandle;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::agent::runtimes::Runtimes;
+use crate::agent::runtimes::{LAST_GRACE, Runtimes};
 use crate::agent::signals::Listening;
-use crate::agent::{AgentBuilder, AgentError, Ended, LAST_GRACE, SIGNALS, journal, service};
+use crate::agent::{AgentBuilder, AgentError, Ended, SIGNALS, journal, service};
 use crate::control;
 
 const CONTROL: Name<()> = Name::new("control");

@@ -1,6 +1,11 @@
+use std::time::Duration;
+
 use tokio::runtime::{Builder, Runtime};
 
-use super::{AgentError, LAST_GRACE};
+use super::error::AgentError;
+
+/// How long the control socket, and what is left of workers after the end, may take to go.
+pub(super) const LAST_GRACE: Duration = Duration::from_secs(2);
 
 /// Where everything runs.
 pub(super) struct Runtimes {

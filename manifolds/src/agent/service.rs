@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::LAST_GRACE;
+use super::runtimes::LAST_GRACE;
 
 /// How long after a change the status is told: changes come in bursts.
 const QUIET: Duration = Duration::from_millis(200);

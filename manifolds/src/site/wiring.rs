@@ -8,7 +8,7 @@ use crankcase_resources::{
 use crankcase_workers::Watches;
 use tokio::sync::watch;
 
-use super::Config;
+use super::config::Config;
 use super::resource::{self, Resource};
 
 /// What the resources of a site are connected to, through all the sites that come.

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::Conformance;
 use crate::bare::{Bare, gone};
+use crate::failure::Failure;
 use crate::wait::{all_turns, within};
 
 /// How often a start is dropped, each time one await later, before it is taken for endless.
@@ -18,7 +19,7 @@ const MOST_AWAITS: usize = 1_000;
 
 /// What is claimed of a worker.
 #[derive(Clone, Copy)]
-pub(super) enum Claim {
+enum Claim {
     Runs,
     EndsUnrun,
     EndsWithoutInput,
@@ -32,7 +33,7 @@ pub(super) enum Claim {
 
 impl Claim {
     /// All, in the order in which they are checked: the plain ones first.
-    pub(super) const ALL: [Self; 9] = [
+    const ALL: [Self; 9] = [
         Self::Runs,
         Self::EndsUnrun,
         Self::EndsWithoutInput,
@@ -44,7 +45,7 @@ impl Claim {
         Self::Reports,
     ];
 
-    pub(super) fn text(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             Self::Runs => "it starts and runs until it is told to stop",
             Self::EndsUnrun => "told before it is run, it ends",
@@ -78,8 +79,26 @@ where
     F: Future<Output = Result<W, Exit>>,
     W: Worker,
 {
+    /// Checks all claims.
+    ///
+    /// # Errors
+    ///
+    /// The first claim that does not hold, and what happened instead.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime with time enabled.
+    pub async fn check(&self) -> Result<(), Failure> {
+        for claim in Claim::ALL {
+            let held = self.holds(claim).await;
+            let text = |what| format!("expected: {}\nhappened: {what}", claim.text());
+            held.map_err(|what| Failure::new(text(what)))?;
+        }
+        Ok(())
+    }
+
     /// Checks a claim; the error says what happened instead.
-    pub(super) async fn holds(&self, claim: Claim) -> Result<(), String> {
+    async fn holds(&self, claim: Claim) -> Result<(), String> {
         match claim {
             Claim::Runs => self.runs().await,
             Claim::EndsUnrun => self.ends_unrun().await,

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Mode;
 use super::excerpt::Excerpt;
-use super::run::Finding;
+use super::finding::Finding;
+use super::mode::Mode;
 use super::seeds::SEED;
 use super::trace::Trace;
 

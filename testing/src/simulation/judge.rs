@@ -1,7 +1,9 @@
 //! Judges what the engines do by their promises, from their events alone: a naive record that knows
 //! nothing of how an engine works.
 
+mod bounced;
 mod compare;
+mod known;
 mod next;
 mod order;
 mod places;
@@ -15,13 +17,13 @@ use std::time::Duration;
 
 use crankcase_engine::{EventKind, Policy};
 
+pub(super) use bounced::Bounced;
 pub(super) use seat::{Need, Phase, Seat};
 
 use super::trace::About;
+use known::Known;
 use next::{Next, Rest};
 use places::Places;
-use status::Known;
-pub(super) use wave::Bounced;
 
 /// What went against a promise; it begins with the promise's number.
 pub(super) type Judged = Result<(), String>;

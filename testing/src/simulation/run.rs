@@ -7,6 +7,7 @@
 //! found by that worker's task.
 
 mod asked;
+mod baseline;
 mod calls;
 mod looks;
 mod recover;
@@ -15,24 +16,24 @@ mod suffer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crankcase_engine::{Engine, EngineError, Events, Report};
 use rand::SeedableRng;
 use tokio::time::timeout;
 
-use super::Simulation;
 use super::alarms::Alarms;
 use super::chaos::{Around, Chaos};
 use super::faults::{Faults, Random};
-use super::judge::{Phase, Seat};
+use super::finding::Found;
+use super::judge::Phase;
 use super::met::Met;
 use super::record::Notes;
+use super::settings::{Bounds, Simulation};
 use super::setup::{Invariant, Put, SendValue, Setup};
 use super::view::View;
 use asked::Asked;
 
-pub(super) use recover::Baseline;
+pub(super) use baseline::Baseline;
 
 /// How far a judge may be behind: more than an engine does at one moment, before it lets others run.
 const CAPACITY: usize = 1 << 16;
@@ -45,33 +46,6 @@ pub(super) enum Part {
     Safety,
     /// Faults that stop; then all must be as they were without any.
     Liveness(Baseline),
-}
-
-/// What comes of a part of a run, or what it found that does not hold.
-pub(super) type Found<T = ()> = Result<T, Finding>;
-
-/// What does not hold.
-#[derive(Debug)]
-pub(super) struct Finding {
-    /// A promise begins with its number.
-    pub(super) what: String,
-    /// The path of who has not recovered, and those of what it uses.
-    pub(super) about: Vec<String>,
-}
-
-impl From<String> for Finding {
-    fn from(what: String) -> Self {
-        Self { what, about: Vec::new() }
-    }
-}
-
-/// The bounds of a run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
-    pub(super) lasts: Duration,
-    pub(super) settles_within: Duration,
-    pub(super) stops_within: Duration,
-    pub(super) most_events: u64,
 }
 
 pub(super) struct Run {

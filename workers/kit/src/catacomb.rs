@@ -11,16 +11,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Detail, Exit, Outcome, Stop, Worker};
-use serde::Serialize;
+use crankcase_engine::{Outcome, Stop, Worker};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
+
+pub use self::report::{CatacombChild, CatacombReport};
 
 use self::table::Shared;
 use crate::child::{self, End};
 use crate::left_behind::LeftBehind;
 
+mod report;
 mod table;
 
 /// How a [`Catacomb`] stops its children.
@@ -60,7 +62,7 @@ impl Default for CatacombConfig {
 /// | a child's end | the catacomb |
 /// | --- | --- |
 /// | `Ok(())` | forgets it |
-/// | an [`Exit`] | stops all children and ends with that exit, unless another was first |
+/// | an [`Exit`](crankcase_engine::Exit) | stops all children and ends with that exit, unless another was first |
 /// | a panic | as failed, with a [`Panicked`](crankcase_engine::Panicked) |
 ///
 /// Without children it runs on until it is told to stop, or [killed](CatacombHandle::kill).
@@ -297,35 +299,4 @@ where
     fn run(self, stop: Stop) -> impl Future<Output = Outcome> + Send {
         (self.0)(stop)
     }
-}
-
-/// What a catacomb's children are doing.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct CatacombReport {
-    /// Whether they were told to stop.
-    pub is_stopping: bool,
-    /// The children, the oldest first.
-    pub children: Vec<CatacombChild>,
-}
-
-/// One child in a [`CatacombReport`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct CatacombChild {
-    /// Its name.
-    pub name: String,
-    /// How long it has been there, in seconds.
-    pub age: f64,
-}
-
-impl From<CatacombReport> for Detail {
-    fn from(report: CatacombReport) -> Self {
-        Self::Value(serde_json::to_value(report).unwrap_or_default())
-    }
-}
-
-/// The exit of a child whose task was dropped though nobody had asked for it.
-fn lost(name: &str) -> Exit {
-    Exit::failed(format!("the runtime of child {name:?} is gone"))
 }

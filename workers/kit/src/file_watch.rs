@@ -13,7 +13,6 @@
 //! 3. The table is changed under its lock only, and a kernel watch is in the table exactly if a
 //!    subscriber uses it.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ pub use self::subscription::{Subscription, Watches, WatchesInput};
 use self::events::Events;
 use self::looks::Looks;
 use self::mounts::Mounts;
+use self::shared::Shared;
 use self::table::Table;
 
 mod error;
@@ -37,6 +37,7 @@ mod events;
 mod kernel;
 mod looks;
 mod mounts;
+mod shared;
 mod subscription;
 mod table;
 mod trail;
@@ -189,19 +190,6 @@ impl Worker for Watcher {
                 batch = events.next() => shared.table.lock().on_events(batch.map_err(failed)?),
             }
         }
-    }
-}
-
-/// What the worker, the handles and the subscriptions share.
-struct Shared {
-    table: Mutex<Table>,
-    /// Wakes the worker when a subscription has a problem from the start.
-    woken: Notify,
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.table.lock().fmt(f)
     }
 }
 

@@ -10,15 +10,17 @@
 mod entry;
 mod error;
 mod folder;
+mod kind;
 mod owner;
 mod path;
 mod read;
 mod temporary;
 mod walk;
 
-pub use entry::{Entry, EntryKind, Found};
+pub use entry::{Entry, Found};
 pub use error::FileError;
 pub use folder::{Entries, Folder};
+pub use kind::EntryKind;
 pub use owner::{group_id, group_name, user_id, user_name};
 pub use path::{EntryPath, NotAnEntry};
 pub use read::{open_file, read_file};

@@ -13,10 +13,6 @@ use crankcase_engine::{Outcome, Stop, WithCauses, Worker};
 use thiserror::Error;
 use tokio::sync::watch;
 
-pub use self::occupied::Occupied;
-
-mod occupied;
-
 /// Lets many guests in, or locks down for one guard.
 ///
 /// A guest's [`visit`](Guest::visit) is let in while the fortress is open, any number at once. The
@@ -234,16 +230,6 @@ impl Guest {
     /// Goes in if the fortress is open.
     pub fn try_visit(&self) -> Option<Visit> {
         self.fortress.admit()
-    }
-
-    /// Returns a worker that occupies the fortress for its life; see [`Occupied`].
-    pub fn occupy<S, F, W>(&self, start: S) -> Occupied<S>
-    where
-        S: FnOnce() -> F + Send + 'static,
-        F: Future<Output = Result<W, crankcase_engine::Exit>> + Send + 'static,
-        W: Worker,
-    {
-        Occupied::new(self.clone(), start)
     }
 }
 

@@ -69,6 +69,7 @@ mod gate;
 mod heartbeat;
 mod left_behind;
 mod moment;
+mod occupied;
 mod owned;
 mod periodic;
 mod printable;
@@ -97,10 +98,11 @@ pub use files::{
     group_id, group_name, is_temporary, open_file, read_file, replace_file, user_id, user_name,
 };
 pub use flag::Flag;
-pub use fortress::{Fortress, FortressError, FortressState, Guard, Guest, Occupied, Visit};
+pub use fortress::{Fortress, FortressError, FortressState, Guard, Guest, Visit};
 pub use gate::{Gate, Unlocker, Waiter};
 pub use heartbeat::{Beat, Heartbeat, HeartbeatConfig, HeartbeatStatus, Pulse};
 pub use left_behind::LeftBehind;
+pub use occupied::Occupied;
 pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
 pub use printable::is_unprintable;

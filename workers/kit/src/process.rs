@@ -18,14 +18,15 @@ pub use self::launch::launch;
 pub use self::ledger::{Ledger, LedgerError};
 pub use self::leftovers::{Fate, Leftover, end_leftovers};
 pub use self::limits::Limit;
-pub use self::ready::Readiness;
+pub use self::readiness::Readiness;
 pub use self::status::{ProcessHandle, ProcessStatus};
 pub use self::stop_signal::StopSignal;
 
 use crate::condition::Condition;
 
+use self::notify::{Notified, NotifySocket};
 use self::output::{Output, Stream};
-use self::ready::{Notified, NotifySocket, Probe};
+use self::probe::Probe;
 use self::spawn::{notify_socket, supervise, validate};
 
 mod account;
@@ -40,7 +41,10 @@ mod leftovers;
 mod limits;
 mod lines;
 mod members;
+mod notify;
 mod output;
+mod probe;
+mod readiness;
 mod ready;
 mod spawn;
 mod status;

@@ -16,13 +16,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_engine::{ConfigError, Outcome, Policy, Stop, Worker};
+use crankcase_engine::{ConfigError, Outcome, Stop, Worker};
 use tokio::time::timeout;
 
+pub use self::config::RunnerConfig;
 pub use self::error::RunnerError;
 pub use self::handle::{ChildWatch, RunnerHandle};
 pub use self::report::{RunnerChild, RunnerChildError, RunnerReport};
-pub use self::spec::{ChildContext, ChildSpec, Restart};
+pub use self::restart::Restart;
+pub use self::spec::{ChildContext, ChildSpec};
 pub use self::stay::Ending;
 
 use self::table::Shared;
@@ -30,37 +32,16 @@ use crate::child::{caught, passing_on_loss};
 use crate::left_behind::LeftBehind;
 
 mod body;
+mod config;
 mod error;
 mod handle;
 mod names;
 mod report;
 mod reporter;
+mod restart;
 mod spec;
 mod stay;
 mod table;
-
-/// How a [`Runner`] treats its workers.
-#[derive(Debug, Clone, PartialEq, Default)]
-#[non_exhaustive]
-pub struct RunnerConfig {
-    /// Delays, deadlines and intensity, as an engine has them, for all workers whose spec has none
-    /// of its own. Default: [`Policy::default`].
-    pub policy: Policy,
-    /// The seed of the jitter. Default: that of the worker that the runner is made for, or runs as
-    /// ([`Stop::seed`]), so that it follows from the engine's. Two runners of one worker that are to
-    /// draw different delays need seeds of their own. Without an engine it is another one each time, so
-    /// that runners that have lost the same thing do not come back to it in step.
-    pub seed: Option<u64>,
-}
-
-crankcase_engine::setters! {
-    RunnerConfig {
-        policy: Policy,
-    }
-    optional {
-        seed: u64,
-    }
-}
 
 /// A worker that runs a set of named workers, which come and go while it runs.
 ///

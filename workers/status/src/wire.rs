@@ -5,11 +5,13 @@
 //! engine's own, and the client reads the same ones.
 
 mod from_engine;
+mod origin;
 mod report;
 mod state;
 
 use serde::{Deserialize, Serialize};
 
+pub use origin::Origin;
 pub use report::{Detail, EngineReport, InputReport, Subject, WorkerError, WorkerReport};
 pub use state::{EngineState, WorkerState};
 
@@ -226,14 +228,4 @@ pub struct Event {
     pub origin: Option<Origin>,
     /// What happened in words.
     pub text: String,
-}
-
-/// Who asked for something, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Origin {
-    /// Who asked.
-    pub who: String,
-    /// Why.
-    pub why: String,
 }

@@ -1,21 +1,9 @@
 //! What each path shows its users, and so when each has to be started (S1, S2, S6).
 
+use super::known::{Known, Status};
 use super::next::Next;
 use super::seat::{Need, Phase};
 use super::{Judge, Judged, ensure};
-
-/// What was found at one moment, by the places of the seats.
-pub(super) type Known = Vec<Option<Status>>;
-
-/// What a path shows its users.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    Up,
-    Coming,
-    Down,
-    /// Too little is known to say.
-    Unknown,
-}
 
 impl Judge {
     /// Judges whether a start comes at its time.

@@ -3,18 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use super::bounced::Bounced;
 use super::next::{Next, Rest};
 use super::seat::{Hold, Need, Phase};
 use super::{Judge, Judged, ensure};
-
-/// The paths that a bounce would stop.
-pub(in crate::simulation) struct Bounced {
-    /// Those that hold the worker, directly or indirectly.
-    pub(in crate::simulation) certain: BTreeSet<String>,
-    /// The certain ones, and those that run without an input that the bounce may bring back from
-    /// its backoff.
-    pub(in crate::simulation) possible: BTreeSet<String>,
-}
 
 impl Judge {
     /// A cause of its own strikes a live worker.

@@ -6,9 +6,10 @@ use crankcase_engine::{Change, ChangeError, Engine, Manifold, Name, WorkerState}
 use rand::RngExt;
 use tokio::time::Instant;
 
+use super::Run;
 use super::asked::{Pending, Place, Rewiring};
-use super::{Found, Run, Seat};
-use crate::simulation::judge::Bounced;
+use crate::simulation::finding::Found;
+use crate::simulation::judge::{Bounced, Seat};
 
 /// What a name begins with that nothing is ever installed at.
 const NOBODY: &str = "nobody-";

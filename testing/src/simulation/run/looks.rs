@@ -5,7 +5,8 @@ use std::time::Duration;
 use crankcase_engine::{Engine, EngineState};
 use tokio::time::timeout;
 
-use super::{Found, Run};
+use super::Run;
+use crate::simulation::finding::Found;
 use crate::simulation::judge::Judge;
 
 /// For how long it is waited for a rest while faults strike.

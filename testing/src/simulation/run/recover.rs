@@ -5,45 +5,14 @@ use std::time::Duration;
 use crankcase_engine::EndKind;
 use tokio::time::{Instant, sleep};
 
-use super::{Finding, Found, Run};
+use super::Run;
+use super::baseline::{Baseline, Was};
+use crate::simulation::finding::{Finding, Found};
 use crate::simulation::judge::Seat;
 use crate::simulation::view::View;
 
 /// How often it is looked at what comes to hold without an event.
 const LOOK: Duration = Duration::from_secs(10);
-
-/// Who was well without faults, by the paths, and how.
-pub(in crate::simulation) type Baseline = Vec<(String, Was)>;
-
-/// What a worker was like without faults.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::simulation) enum Was {
-    /// Up, in the end for so long, and never done.
-    Up(Duration),
-    /// Done, or up again after it was.
-    Done,
-}
-
-impl Was {
-    /// What is known of a path, if it is well.
-    fn of(seat: &Seat, at: Duration) -> Option<Self> {
-        match seat.up_for(at) {
-            Some(up_for) if !seat.was_done => Some(Self::Up(up_for)),
-            Some(_) => Some(Self::Done),
-            None => seat.is_done().then_some(Self::Done),
-        }
-    }
-
-    /// Whether a path is as it was.
-    fn is_now(self, seat: &Seat) -> bool {
-        seat.is_up()
-            || match self {
-                Self::Done => seat.is_done(),
-                // One that ran for longer than it was seen to may be done by then.
-                Self::Up(up_for) => seat.is_done() && seat.ran >= up_for,
-            }
-    }
-}
 
 /// What is not yet as it should be after the faults have stopped.
 enum Missing {

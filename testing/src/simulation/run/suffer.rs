@@ -6,8 +6,9 @@ use std::time::Duration;
 use rand::RngExt;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Found, Run};
+use super::Run;
 use crate::simulation::faults::{Faults, about};
+use crate::simulation::finding::Found;
 
 /// One of how many disturbances is followed by a look at the reports.
 const COMPARED: u32 = 16;

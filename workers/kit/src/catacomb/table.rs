@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::Span;
 
-use super::{CatacombChild, CatacombReport, lost};
+use super::report::{CatacombChild, CatacombReport};
 use crate::child::{ChildSpan, End, caught, span_of};
 
 /// What a catacomb, its handles and its children's tasks share.
@@ -265,4 +265,9 @@ impl fmt::Debug for Shared {
             .field("children", &table.children.len())
             .finish()
     }
+}
+
+/// The exit of a child whose task was dropped though nobody had asked for it.
+fn lost(name: &str) -> Exit {
+    Exit::failed(format!("the runtime of child {name:?} is gone"))
 }

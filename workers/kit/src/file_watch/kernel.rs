@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
-use super::{WatchLimits, WatchProblem};
+use super::error::{WatchLimits, WatchProblem};
 
 /// Changes of what a name means: enough for a folder on the way to a path.
 const NAMES: WatchFlags = WatchFlags::CREATE

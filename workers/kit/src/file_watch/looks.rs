@@ -7,7 +7,7 @@ use crankcase_engine::Backoff;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::WatchProblem;
+use super::error::WatchProblem;
 use crate::condition::{Condition, chain};
 use crate::moment::until;
 

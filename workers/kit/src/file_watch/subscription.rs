@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crankcase_engine::Live;
 use tokio::sync::watch;
 
-use super::{Shared, WatchError, WatchProblem, WatchStatus};
+use super::error::{WatchError, WatchProblem};
+use super::looks::WatchStatus;
+use super::shared::Shared;
 
 /// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
 #[derive(Debug, Clone)]

@@ -11,10 +11,11 @@ use rustix::fs::inotify::ReadFlags;
 use rustix::io::Errno;
 use tokio::sync::watch;
 
+use super::error::{WatchLimits, WatchProblem};
 use super::events::FileEvent;
 use super::kernel::Kernel;
+use super::looks::WatchStatus;
 use super::trail::{Place, Trail, follow};
-use super::{WatchLimits, WatchProblem, WatchStatus};
 use crate::condition::chain;
 
 /// Changes that leave it as it is what every name means.

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::WatchProblem;
+use super::error::WatchProblem;
 use super::kernel::{Interest, Kernel, Refusal};
 
 /// How many symlinks the kernel follows in one path.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crankcase_engine::WithCauses;
 use thiserror::Error;
 
-use super::EntryKind;
+use super::kind::EntryKind;
 
 /// Why a file or folder cannot be read, looked at or changed.
 #[derive(Error)]

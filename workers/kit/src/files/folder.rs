@@ -8,9 +8,11 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::entry::{Entry, Found};
+use super::error::FileError;
+use super::kind::EntryKind;
 use super::read::{READ, read_opened};
 use super::walk::{self, Missing};
-use super::{Entry, EntryKind, FileError, Found};
 
 /// A folder that is open, in which names are found whatever becomes of the path to it.
 ///

@@ -1,6 +1,6 @@
 use std::path::{Component, Path, PathBuf};
 
-use super::EntryKind;
+use super::kind::EntryKind;
 
 /// The longest path and the longest name in it, in bytes.
 const PATH_LIMIT: usize = 4095;

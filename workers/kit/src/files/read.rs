@@ -4,7 +4,9 @@ use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
-use super::{EntryKind, FileError, Found};
+use super::entry::Found;
+use super::error::FileError;
+use super::kind::EntryKind;
 
 /// Never waits for the other end of a FIFO, and never makes a terminal the agent's own.
 pub(super) const READ: OFlags =

@@ -17,8 +17,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::entry::set_owners;
-use super::{EntryKind, FileError, Folder, Found};
+use super::entry::{Found, set_owners};
+use super::error::FileError;
+use super::folder::Folder;
+use super::kind::EntryKind;
 use crate::seed::any_seed;
 
 /// How every temporary name ends.

@@ -13,7 +13,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::{Entry, EntryKind, FileError, Found};
+use super::entry::{Entry, Found};
+use super::error::FileError;
+use super::kind::EntryKind;
 
 /// How many symlinks one path may lead through; the kernel's own limit.
 const LINK_LIMIT: usize = 40;

@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
-use super::{FirstTurn, MissedTurns, PeriodicConfig};
+use super::config::{FirstTurn, MissedTurns, PeriodicConfig};
 
 /// A turn that may be done now.
 #[derive(Debug, PartialEq, Eq)]

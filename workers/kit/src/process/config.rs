@@ -7,7 +7,7 @@ use std::time::Duration;
 use crankcase_engine::ConfigError;
 
 use super::limits::Limit;
-use super::ready::{NOTIFY_SOCKET, Readiness};
+use super::readiness::{NOTIFY_SOCKET, Readiness};
 use super::stop_signal::StopSignal;
 
 const MAX_GRACE: Duration = Duration::from_secs(24 * 60 * 60);

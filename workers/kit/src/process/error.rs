@@ -8,7 +8,7 @@ use std::time::Duration;
 use crankcase_engine::{ConfigError, WithCauses};
 use thiserror::Error;
 
-use super::LedgerError;
+use super::ledger::LedgerError;
 
 /// Why an external command could not be run, or has ended.
 #[derive(Error)]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::config::ProcessConfig;
 use super::lines::{Line, Lines, Rate};
-use super::ready::Readiness;
+use super::readiness::Readiness;
 use crate::condition::Condition;
 use crate::moment::until;
 use crate::printable::printable;

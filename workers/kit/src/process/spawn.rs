@@ -15,7 +15,8 @@ use super::group::ProcessGroup;
 use super::inherited::keep_from_children;
 use super::launch::{LAUNCHER, Launch, is_ready};
 use super::ledger::{Ledger, LedgerError, MARK, Record};
-use super::ready::{NOTIFY_SOCKET, NotifySocket, Readiness};
+use super::notify::NotifySocket;
+use super::readiness::{NOTIFY_SOCKET, Readiness};
 
 /// The variables that every command has, and their values where the agent has none itself.
 const ENVIRONMENT: [(&str, &str); 3] = [

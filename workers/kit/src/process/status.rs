@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::notify::Notified;
 use super::output::{Counts, Output};
-use super::ready::Notified;
 
 /// What a process is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

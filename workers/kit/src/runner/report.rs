@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use crankcase_engine::{Detail, WorkerState};
 use serde::Serialize;
 
-use super::spec::Restart;
+use super::restart::Restart;
 
 /// What a runner's workers are doing.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,25 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, ConfigError, Detail, Exit, Intensity, Policy, Stop, Worker};
-use serde::Serialize;
 
 use super::body::Recipe;
 use super::reporter::Reporter;
+use super::restart::Restart;
 use super::stay::Stay;
-
-/// When a worker is started again after it has ended by itself. After [`Exit::Uninstall`] and
-/// [`Exit::Fatal`] it never is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Restart {
-    /// Always.
-    Permanent,
-    /// When it did not end well.
-    Transient,
-    /// Never.
-    Temporary,
-}
 
 /// How to get a worker of a [`Runner`](super::Runner), and when it is started again.
 ///

@@ -12,9 +12,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::Span;
 
+use super::config::RunnerConfig;
+use super::error::RunnerError;
 use super::names::{Digester, Names};
+use super::spec::ChildSpec;
 use super::stay::{Ending, Stay};
-use super::{ChildSpec, RunnerConfig, RunnerError};
 use crate::child::{ChildSpan, caught, span_of};
 use crate::seed::any_seed;
 

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use crankcase_workers::{FileError, Folder};
 
-use super::{LOCK, StateError};
+use super::error::StateError;
+
+/// The name of the file that holds the process id of the folder's holder.
+pub(super) const LOCK: &str = "lock";
 
 /// Makes a folder that is only ours, or makes the one that is there so if it is ours.
 pub(crate) fn own(path: &Path) -> Result<Folder, StateError> {

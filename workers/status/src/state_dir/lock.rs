@@ -12,7 +12,9 @@ use std::path::Path;
 use crankcase_workers::Folder;
 use rustix::fs::{Mode, OFlags};
 
-use super::{LOCK, StateDir, StateError};
+use super::dir::StateDir;
+use super::error::StateError;
+use super::folder::{LOCK, own};
 
 /// The longest text that is read from the lock's file, in bytes; a process id is shorter.
 const MAX_TEXT: u64 = 32;
@@ -24,6 +26,25 @@ pub struct StateLock {
     file: File,
     _folder: File,
     state_dir: StateDir,
+}
+
+impl StateDir {
+    /// Makes the folder with mode 0700 if it is not there, and takes its lock. A folder of ours that
+    /// others can look into gets that mode too, unless it holds other things than the state.
+    ///
+    /// A symlink is followed only where nobody but root and the user could have put it.
+    ///
+    /// The lock is given back when it is dropped and when the process ends, however it ends. It is on
+    /// the folder, and holds also when the files in it are deleted; a folder that is itself deleted
+    /// or moved away while it is held is not seen to be held by who makes another in its place.
+    ///
+    /// # Errors
+    ///
+    /// When the folder cannot be made, others could change what is in it or have put it there, and
+    /// [`StateError::Held`] when another process holds it.
+    pub fn lock(&self) -> Result<StateLock, StateError> {
+        take(self, &own(self.path())?)
+    }
 }
 
 impl StateLock {
@@ -43,7 +64,7 @@ impl Drop for StateLock {
 }
 
 /// Takes the lock of a folder that exists.
-pub(super) fn take(state_dir: &StateDir, opened: &Folder) -> Result<StateLock, StateError> {
+fn take(state_dir: &StateDir, opened: &Folder) -> Result<StateLock, StateError> {
     let path = state_dir.path();
     let failed = |source| StateError::Folder { path: path.to_owned(), source };
     let held = || StateError::Held { path: path.to_owned(), pid: read_pid(opened) };

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use super::origin::Origin;
 use super::state::{EngineState, WorkerState};
 
 /// What a report is about.

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 
 use crate::child::{End, caught};
 use crate::runner::report::RunnerChildError;
-use crate::runner::spec::Restart;
+use crate::runner::restart::Restart;
 
 /// How a worker left a runner for good.
 #[derive(Debug, Clone)]

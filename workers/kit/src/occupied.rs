@@ -3,7 +3,7 @@ use std::fmt;
 use crankcase_engine::owner;
 use crankcase_engine::{Exit, Outcome, Stop, Worker};
 
-use super::{Guest, Visit};
+use crate::fortress::{Guest, Visit};
 
 /// A worker that occupies a fortress for its life; made by [`Guest::occupy`].
 ///
@@ -57,9 +57,15 @@ pub struct Occupied<S> {
     start: S,
 }
 
-impl<S> Occupied<S> {
-    pub(super) fn new(guest: Guest, start: S) -> Self {
-        Self { guest, start }
+impl Guest {
+    /// Returns a worker that occupies the fortress for its life; see [`Occupied`].
+    pub fn occupy<S, F, W>(&self, start: S) -> Occupied<S>
+    where
+        S: FnOnce() -> F + Send + 'static,
+        F: Future<Output = Result<W, Exit>> + Send + 'static,
+        W: Worker,
+    {
+        Occupied { guest: self.clone(), start }
     }
 }
 

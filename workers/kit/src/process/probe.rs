@@ -21,19 +21,19 @@ const MAX_ANSWER: u64 = 256;
 
 /// What is asked.
 #[derive(Debug, Clone)]
-pub(in crate::process) enum Probe {
+pub(super) enum Probe {
     Port(SocketAddr),
     Http { address: SocketAddr, path: String },
 }
 
 impl Probe {
     /// Returns whether something accepts connections at the address.
-    pub(in crate::process) async fn is_taken(address: SocketAddr) -> bool {
+    pub(super) async fn is_taken(address: SocketAddr) -> bool {
         timeout(ATTEMPT, connect(address)).await.is_ok_and(|taken| taken.is_ok())
     }
 
     /// Asks until the answer is as it should be; `said` has the last one that was not. Cancel safe.
-    pub(in crate::process) async fn until_answered(&self, said: &mut Option<String>) {
+    pub(super) async fn until_answered(&self, said: &mut Option<String>) {
         loop {
             match timeout(ATTEMPT, self.ask()).await {
                 Ok(Ok(())) => return,

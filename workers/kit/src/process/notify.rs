@@ -41,9 +41,9 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// What a process has said of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::process) struct Notified {
-    pub(in crate::process) is_ready: bool,
-    pub(in crate::process) status: Option<String>,
+pub(super) struct Notified {
+    pub(super) is_ready: bool,
+    pub(super) status: Option<String>,
 }
 
 impl Notified {
@@ -63,7 +63,7 @@ impl Notified {
 
 /// A socket with a file of its own; dropping it removes the file.
 #[derive(Debug)]
-pub(in crate::process) struct NotifySocket {
+pub(super) struct NotifySocket {
     socket: UnixDatagram,
     path: PathBuf,
 }
@@ -74,7 +74,7 @@ impl NotifySocket {
     /// # Panics
     ///
     /// Panics outside of a tokio runtime with its I/O driver enabled.
-    pub(in crate::process) fn bind(folder: &Path) -> io::Result<Self> {
+    pub(super) fn bind(folder: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         require_private(folder)?;
         stale(folder)?.iter().try_for_each(|path| remove(path))?;
@@ -87,12 +87,12 @@ impl NotifySocket {
         Ok(Self { socket: UnixDatagram::from_std(socket)?, path })
     }
 
-    pub(in crate::process) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Takes what is said, for ever (invariant 1).
-    pub(in crate::process) async fn listen(self, notified: watch::Sender<Notified>) {
+    pub(super) async fn listen(self, notified: watch::Sender<Notified>) {
         let mut buffer = vec![0; MAX_MESSAGE];
         loop {
             match self.socket.recv(&mut buffer).await {

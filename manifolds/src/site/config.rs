@@ -1,0 +1,58 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Name};
+use crankcase_resources::{FULL_LOOK, Kinds, Reconcile, Site};
+use crankcase_workers::{Ledger, Watches};
+
+/// What keeping a site needs.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// The site. A new one takes the place of the old: see [`manifold`](super::manifold).
+    pub site: Name<Arc<Site>>,
+    /// What tells that files have changed. It may come, go and come again.
+    pub watches: Name<Watches>,
+    /// The folder in which programs that run are on record, to be found if the agent is killed. It
+    /// is used by one agent at a time. `None` puts nothing on record.
+    pub ledger: Option<PathBuf>,
+    /// The wait after a failure, of a resource or its worker.
+    pub backoff: Backoff,
+    /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
+    pub look_every: Duration,
+    /// Seeds the order of starts and the jitter. Default: it follows from the seed of the engine that
+    /// this is installed in, so that many hosts do not come back in step to what they have lost.
+    pub seed: Option<u64>,
+}
+
+crankcase_engine::setters! {
+    Config {
+        site: Name<Arc<Site>>,
+        watches: Name<Watches>,
+        backoff: Backoff,
+        look_every: Duration,
+    }
+    optional {
+        ledger: PathBuf,
+        seed: u64,
+    }
+}
+
+impl Config {
+    /// Returns the defaults with these inputs.
+    pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, ledger: PathBuf) -> Self {
+        let backoff = Backoff::default();
+        Self { site, watches, ledger: Some(ledger), backoff, look_every: FULL_LOOK, seed: None }
+    }
+
+    /// Returns how a resource of these kinds is kept.
+    pub(super) fn reconcile(&self, kinds: &Kinds) -> Reconcile {
+        let mut reconcile = Reconcile::new(kinds.clone());
+        reconcile.backoff = self.backoff.clone();
+        reconcile.look_every = self.look_every;
+        reconcile.ledger = self.ledger.as_deref().map(Ledger::new);
+        reconcile.seed = self.seed.unwrap_or(reconcile.seed);
+        reconcile
+    }
+}

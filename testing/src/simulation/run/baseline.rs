@@ -1,0 +1,36 @@
+use std::time::Duration;
+
+use crate::simulation::judge::Seat;
+
+/// Who was well without faults, by the paths, and how.
+pub(in crate::simulation) type Baseline = Vec<(String, Was)>;
+
+/// What a worker was like without faults.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::simulation) enum Was {
+    /// Up, in the end for so long, and never done.
+    Up(Duration),
+    /// Done, or up again after it was.
+    Done,
+}
+
+impl Was {
+    /// What is known of a path, if it is well.
+    pub(super) fn of(seat: &Seat, at: Duration) -> Option<Self> {
+        match seat.up_for(at) {
+            Some(up_for) if !seat.was_done => Some(Self::Up(up_for)),
+            Some(_) => Some(Self::Done),
+            None => seat.is_done().then_some(Self::Done),
+        }
+    }
+
+    /// Whether a path is as it was.
+    pub(super) fn is_now(self, seat: &Seat) -> bool {
+        seat.is_up()
+            || match self {
+                Self::Done => seat.is_done(),
+                // One that ran for longer than it was seen to may be done by then.
+                Self::Up(up_for) => seat.is_done() && seat.ran >= up_for,
+            }
+    }
+}
