@@ -57,7 +57,7 @@ fn machine() -> Value {
         },
         "addresses": addresses(),
         "processors": processors,
-        "memory": u64::from(info.totalram).saturating_mul(info.mem_unit.into()),
+        "memory": info.totalram.saturating_mul(info.mem_unit.into()),
         "disks": disks(Path::new("/sys/block")),
     })
 }

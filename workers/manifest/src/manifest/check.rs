@@ -212,13 +212,7 @@ impl Checker<'_> {
                 self.used.all_vars = true;
                 return None;
             }
-            ("deps", _) if self.usable.aliases.is_none() => {
-                let message = format!("{} cannot use dependencies", self.usable.place);
-                let help =
-                    "it is evaluated when the manifest is loaded, before anything is looked at";
-                let hint = Hint::of(first);
-                (message, if self.usable.is_variable { hint } else { hint.or(help) })
-            }
+            ("deps", _) if self.usable.aliases.is_none() => self.no_dependencies(),
             ("deps", None) => {
                 self.used.all_states = true;
                 return None;
@@ -256,6 +250,14 @@ impl Checker<'_> {
             }
         };
         Some(Failure { offset, message, hint })
+    }
+
+    /// Says that there are no dependencies here.
+    fn no_dependencies(&self) -> (String, Hint) {
+        let message = format!("{} cannot use dependencies", self.usable.place);
+        let help = "it is evaluated when the manifest is loaded, before anything is looked at";
+        let hint = Hint::of("deps");
+        (message, if self.usable.is_variable { hint } else { hint.or(help) })
     }
 
     /// Says of a resource that it is no dependency yet.
