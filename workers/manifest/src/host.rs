@@ -45,6 +45,8 @@ impl fmt::Debug for Host {
 fn machine() -> Value {
     let names = rustix::system::uname();
     let info = rustix::system::sysinfo();
+    // In units, and as a number of 32 or 64 bits, whichever the machine has.
+    let memory = u128::from(info.totalram) * u128::from(info.mem_unit);
     let os_release = text(Path::new("/etc/os-release")).unwrap_or_default();
     let processors = std::thread::available_parallelism().ok();
     json!({
@@ -57,7 +59,7 @@ fn machine() -> Value {
         },
         "addresses": addresses(),
         "processors": processors,
-        "memory": u64::from(info.totalram).saturating_mul(info.mem_unit.into()),
+        "memory": u64::try_from(memory).unwrap_or(u64::MAX),
         "disks": disks(Path::new("/sys/block")),
     })
 }

@@ -202,27 +202,7 @@ impl Checker<'_> {
                 self.used.all_vars = true;
                 return None;
             }
-            ("deps", _) if self.usable.aliases.is_none() => {
-                let message = format!("{} cannot use dependencies", self.usable.place);
-                let help =
-                    "it is evaluated when the manifest is loaded, before anything is looked at";
-                let hint = Hint::of(first);
-                (message, if self.usable.is_variable { hint } else { hint.or(help) })
-            }
-            ("deps", None) => {
-                self.used.all_states = true;
-                return None;
-            }
-            ("deps", Some(alias)) => {
-                if self.has_alias(alias) {
-                    return self.state(offset, alias, &path[2..]);
-                }
-                let message = format!("unknown dependency {}", quoted(alias));
-                (
-                    message,
-                    self.undeclared(alias).unwrap_or_else(|| self.problems.nearest(alias, aliases)),
-                )
-            }
+            ("deps", _) => return self.dependency(offset, &path[1..]),
             ("host", _) => {
                 self.used.host = true;
                 return None;
@@ -246,6 +226,27 @@ impl Checker<'_> {
             }
         };
         Some(Failure { offset, message, hint })
+    }
+
+    /// Takes what stands after `deps`.
+    fn dependency(&mut self, offset: usize, path: &[String]) -> Option<Failure> {
+        let Some(aliases) = &self.usable.aliases else {
+            let message = format!("{} cannot use dependencies", self.usable.place);
+            let help = "it is evaluated when the manifest is loaded, before anything is looked at";
+            let hint = Hint::of("deps");
+            let hint = if self.usable.is_variable { hint } else { hint.or(help) };
+            return Some(Failure { offset, message, hint });
+        };
+        let Some(alias) = path.first() else {
+            self.used.all_states = true;
+            return None;
+        };
+        if self.has_alias(alias) {
+            return self.state(offset, alias, &path[1..]);
+        }
+        let nearest = || self.problems.nearest(alias, aliases.iter().copied());
+        let hint = self.undeclared(alias).unwrap_or_else(nearest);
+        Some(Failure { offset, message: format!("unknown dependency {}", quoted(alias)), hint })
     }
 
     /// Says of a resource that it is no dependency yet.

@@ -104,14 +104,7 @@ pub(crate) fn decode(
         meta: Meta::default(),
         source: Arc::clone(&source),
     };
-    if !is_name(name) {
-        let message = bad_name("name of a resource", name);
-        problems.with_hint(&source, key.start, message, Hint::of(name));
-    } else if name.contains("..") || name.ends_with('.') {
-        let message = format!(
-            "{} is not a name of a resource: it has no two dots in a row, and none at its end",
-            quoted(name)
-        );
+    if let Some(message) = wrong_name(name) {
         problems.with_hint(&source, key.start, message, Hint::of(name));
     }
     let what = format!("resource {}", quoted(name));
@@ -148,6 +141,17 @@ pub(crate) fn decode(
         }
     }
     draft
+}
+
+/// Returns what is wrong with the name of a resource, if anything is.
+fn wrong_name(name: &str) -> Option<String> {
+    if !is_name(name) {
+        return Some(bad_name("name of a resource", name));
+    }
+    (name.contains("..") || name.ends_with('.')).then(|| {
+        let rule = "it has no two dots in a row, and none at its end";
+        format!("{} is not a name of a resource: {rule}", quoted(name))
+    })
 }
 
 impl Decoder<'_> {
