@@ -225,6 +225,13 @@ pub trait Render: Any + fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether it holds no expression, so that it takes no time to render.
+    ///
+    /// `false` is always right, and costs a change of threads.
+    fn is_constant(&self) -> bool {
+        false
+    }
+
     /// Returns where an attribute is written, if it is.
     fn place_of(&self, attribute: &str) -> Option<Place> {
         let _ = attribute;
@@ -252,21 +259,22 @@ pub enum Rendered {
 
 /// What the expressions of one resource see: `vars`, `deps` and the shorthands.
 pub trait Scope: fmt::Debug + Send + Sync {
-    /// Renders a template's text; `path` names it in errors.
+    /// Renders a template's text; `path` names it in errors. It may take a second: it is to be called
+    /// where blocking work is done.
     ///
     /// # Errors
     ///
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
-    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError>;
+    fn render_text(&self, path: &Path, text: &str) -> Result<RenderedText, RenderError>;
+}
 
-    /// Returns the aliases that a template's text uses and whose state is not known yet.
-    ///
-    /// While there are any, [`Scope::render_text`] is an error: what the text will be is known
-    /// only after they were changed.
-    fn unknown_in(&self, text: &str) -> Vec<String> {
-        let _ = text;
-        Vec::new()
-    }
+/// The result of rendering a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RenderedText {
+    /// Every expression had a value.
+    Known(String),
+    /// An expression uses dependencies that will be changed first: these aliases.
+    Unknown(Vec<String>),
 }
 
 /// An expression that could not be rendered.

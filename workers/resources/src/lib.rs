@@ -44,7 +44,7 @@ pub use claims::{Claims, already_kept};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
-    RenderError, Rendered, Scope, Wanted,
+    RenderError, Rendered, RenderedText, Scope, Wanted,
 };
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};

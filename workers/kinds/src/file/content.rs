@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::CheckContext;
+use crankcase_resources::{CheckContext, RenderedText};
 use crankcase_workers::{FileError, open_file, read_file};
 use sha2::{Digest as _, Sha256};
 
@@ -47,15 +47,11 @@ impl ContentFrom {
             Self::Template(path) => {
                 let path = context.folder.join(path);
                 let text = read_template(&path)?;
-                let aliases = context.scope.unknown_in(&text);
-                if !aliases.is_empty() {
-                    return Err(EntryError::Unknown { aliases });
+                let rendered = context.scope.render_text(&path, &text);
+                match rendered.map_err(|source| EntryError::Render { path, source })? {
+                    RenderedText::Known(text) => Ok(Content::from(text.as_str())),
+                    RenderedText::Unknown(aliases) => Err(EntryError::Unknown { aliases }),
                 }
-                let rendered = context
-                    .scope
-                    .render_text(&path, &text)
-                    .map_err(|source| EntryError::Render { path, source })?;
-                Ok(Content::from(rendered.as_str()))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::{Check, CheckContext, RenderError, Scope, Stale, Wanted};
+use crankcase_resources::{Check, CheckContext, RenderError, RenderedText, Scope, Stale, Wanted};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -18,8 +18,8 @@ const HUGE: u64 = 8 << 40;
 struct Plain;
 
 impl Scope for Plain {
-    fn render_text(&self, _: &Path, text: &str) -> Result<String, RenderError> {
-        Ok(text.to_owned())
+    fn render_text(&self, _: &Path, text: &str) -> Result<RenderedText, RenderError> {
+        Ok(RenderedText::Known(text.to_owned()))
     }
 }
 

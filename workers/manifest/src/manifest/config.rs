@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::{
-    AttributeError, Config, DependencyState, Inputs, Place, Render, RenderError, Rendered, Scope,
+    AttributeError, Config, DependencyState, Inputs, Place, Render, RenderError, Rendered,
+    RenderedText, Scope,
 };
 use serde_json::Value;
 
@@ -227,6 +228,10 @@ impl Render for Template {
         })
     }
 
+    fn is_constant(&self) -> bool {
+        self.with_expressions().next().is_none()
+    }
+
     fn place_of(&self, attribute: &str) -> Option<Place> {
         self.config.get(attribute).map(|entry| self.source.place(entry.key.start))
     }
@@ -240,27 +245,17 @@ struct Seen {
 }
 
 impl Scope for Seen {
-    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError> {
+    fn render_text(&self, path: &Path, text: &str) -> Result<RenderedText, RenderError> {
         if !is_template(text) {
-            return Ok(text.to_owned());
+            return Ok(RenderedText::Known(text.to_owned()));
         }
-        let failure = match text::render_text(text, &self.names, &mut Budget::new()) {
-            Ok(rendered) => return Ok(rendered),
-            Err(Stop::Failed(failure)) => failure,
-            Err(Stop::Unknown(aliases)) => {
-                let aliases: Vec<String> = aliases.into_iter().collect();
-                let message = format!("not known before it was applied: {}", aliases.join(", "));
-                Failure::new(0, message)
-            }
-        };
-        let place = Source::new(path.to_owned(), text.to_owned()).place(failure.offset);
-        Err(render_error(place, failure))
-    }
-
-    fn unknown_in(&self, text: &str) -> Vec<String> {
         match text::render_text(text, &self.names, &mut Budget::new()) {
-            Err(Stop::Unknown(names)) => self.waits.of(&names),
-            _ => Vec::new(),
+            Ok(rendered) => Ok(RenderedText::Known(rendered)),
+            Err(Stop::Unknown(names)) => Ok(RenderedText::Unknown(self.waits.of(&names))),
+            Err(Stop::Failed(failure)) => {
+                let place = Source::new(path.to_owned(), text.to_owned()).place(failure.offset);
+                Err(render_error(place, failure))
+            }
         }
     }
 }

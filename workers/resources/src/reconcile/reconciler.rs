@@ -219,7 +219,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let deps =
             known.map(|(alias, state)| (alias.clone(), DependencyState::Known(state.share())));
         let inputs = Inputs::new(deps.collect());
-        let (config, scope) = match render(declaration, &inputs).map_err(Failure::Again)? {
+        let (config, scope) = match render(declaration, inputs).await.map_err(Failure::Again)? {
             Rendered::Known { config, scope } => (config, scope),
             Rendered::Unknown { because } => {
                 return Err(Failure::Again(not_known(&because)));

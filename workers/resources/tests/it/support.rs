@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 use crankcase_resources::{
     Account, ApplyOptions, Config, Declaration, Dependency, DependencyState, Inputs, Kinds,
-    OnChange, Place, Render, RenderError, Rendered, Scope, apply,
+    OnChange, Place, Render, RenderError, Rendered, RenderedText, Scope, apply,
 };
 use serde_json::Value;
 
@@ -44,12 +44,12 @@ impl Render for Literal {
 struct Greeting;
 
 impl Scope for Greeting {
-    fn render_text(&self, path: &Path, text: &str) -> Result<String, RenderError> {
+    fn render_text(&self, path: &Path, text: &str) -> Result<RenderedText, RenderError> {
         if text.contains("{{ unknown }}") {
             let place = Place { file: path.to_owned(), line: 1, column: 1 };
             return Err(RenderError { place, message: "unknown is undefined".to_owned() });
         }
-        Ok(text.replace("{{ name }}", "Ada"))
+        Ok(RenderedText::Known(text.replace("{{ name }}", "Ada")))
     }
 }
 
