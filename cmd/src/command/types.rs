@@ -75,15 +75,18 @@ fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
-    for Parameter { name, ty, is_required, default, unit, doc, .. } in &table.parameters {
-        let unit = unit.as_ref().map_or_else(String::new, |unit| format!(" {unit}"));
+    for Parameter { name, ty, is_required, default, unit, is_sensitive, doc, .. } in
+        &table.parameters
+    {
+        let unit = unit.as_ref().map_or_else(String::new, |unit| format!(", in {unit}"));
         let default = match default {
-            Some(default) => format!("; {default}{unit} by default"),
+            Some(default) => format!("; {default} by default"),
             None if *is_required => "; required".to_owned(),
             None => String::new(),
         };
+        let sensitive = if *is_sensitive { "; sensitive" } else { "" };
         writeln!(out, "  {name:<12}{doc}")?;
-        writeln!(out, "              {}{default}", ty.noun())?;
+        writeln!(out, "              {}{unit}{default}{sensitive}", ty.noun())?;
     }
     if table.is_open {
         writeln!(out, "  any")?;

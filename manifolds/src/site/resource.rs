@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +37,11 @@ pub(super) struct Resource {
 /// the board, with the notifications that belong to them.
 pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let declaration = Arc::clone(&resource.declaration.borrow());
-    let states = declaration
-        .needs()
-        .map(|(name, _)| Ok(Name::<State>::parse(&worker_name(name))?.live().required()))
+    // An automatic edge may be beside a declared one.
+    let needs: BTreeSet<&str> = declaration.needs().map(|(name, _)| name).collect();
+    let states = needs
+        .into_iter()
+        .map(|name| Ok(Name::<State>::parse(&worker_name(name))?.live().required()))
         .collect::<Result<Vec<LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();

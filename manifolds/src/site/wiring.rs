@@ -50,7 +50,7 @@ impl Wiring {
     pub(super) fn change(&mut self, site: &Site) -> Result<Change, NameError> {
         self.board.connect(site.declarations());
         self.claims.connect(site.declarations());
-        let mut change = Change::new();
+        let (mut change, mut fresh) = (Change::new(), Vec::new());
         let mut before = std::mem::take(&mut self.installed);
         for declaration in site.declarations() {
             let declaration = Arc::new(declaration.clone());
@@ -63,6 +63,7 @@ impl Wiring {
                     Installed { next: (!is_equal).then_some(declaration), ..old }
                 }
                 None => {
+                    fresh.push(declaration.name.clone());
                     let name = Name::parse(&worker_name(&declaration.name))?;
                     let (sender, receiver) = watch::channel(Arc::clone(&declaration));
                     let resource = Resource {
@@ -79,6 +80,7 @@ impl Wiring {
             };
             self.installed.insert(name, installed);
         }
+        self.board.forget(fresh.iter().map(String::as_str));
         Ok(before.values().fold(change, |change, gone| change.uninstall(gone.name.clone())))
     }
 

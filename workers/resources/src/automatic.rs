@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::claim::{Claim, PATH, Role};
-use crate::declaration::{Automatic, Declaration, OnChange};
+use crate::declaration::{Automatic, Declaration, Dependency, OnChange};
 use crate::graph::{Edges, Graph};
 
 /// Two resources that keep the same thing.
@@ -18,8 +18,17 @@ pub struct Conflict {
     pub claim: Claim,
 }
 
-/// Returns who keeps what another one keeps already, the first of each thing.
+/// Returns who keeps what another one keeps already, the first of each thing, and who keeps something
+/// in a path that another one removes.
 pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
+    let mut removed = HashMap::new();
+    for (node, declaration) in declarations.iter().enumerate() {
+        let gone = declaration.claims.iter().filter(|claim| claim.space == PATH);
+        removed.extend(
+            gone.filter(|claim| claim.makes_it_be() == Some(false))
+                .map(|claim| (claim.name.as_str(), node)),
+        );
+    }
     let mut keepers: HashMap<(&str, &str), Vec<(usize, &Claim)>> = HashMap::new();
     let mut conflicts = Vec::new();
     for (node, declaration) in declarations.iter().enumerate() {
@@ -28,14 +37,31 @@ pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
             let others = keepers.entry((&claim.space, &claim.name)).or_default();
             let first =
                 others.iter().find(|(other, kept)| *other != node && claim.is_against(kept));
-            if let Some((first, _)) = first {
-                conflicts.push(Conflict { first: *first, second: node, claim: claim.clone() });
-            } else {
-                others.push((node, claim));
+            let first = first.map(|(first, _)| *first).or_else(|| above(claim, &removed));
+            match first.filter(|first| *first != node) {
+                Some(first) => {
+                    conflicts.push(Conflict { first, second: node, claim: claim.clone() })
+                }
+                None => others.push((node, claim)),
             }
         }
     }
     conflicts
+}
+
+/// Returns who removes a path above one that is to be there.
+fn above(claim: &Claim, removed: &HashMap<&str, usize>) -> Option<usize> {
+    if removed.is_empty() || claim.space != PATH || !claim.is_made() {
+        return None;
+    }
+    let mut name = claim.name.as_str();
+    while let Some((above, _)) = name.rsplit_once('/') {
+        if let Some(node) = removed.get(above) {
+            return Some(*node);
+        }
+        name = above;
+    }
+    None
 }
 
 /// An edge that follows from claims.
@@ -89,7 +115,7 @@ fn edges(declarations: &[Declaration]) -> Vec<Edge> {
                 match edges[first..].iter_mut().find(is_alike) {
                     Some(other) if is_told => other.on_change = OnChange::Notify,
                     Some(_) => {}
-                    None if is_declared(declarations, &edge) => {}
+                    None if is_declared(declarations, &edge, is_told) => {}
                     None => edges.push(edge),
                 }
             }
@@ -114,10 +140,12 @@ fn edge(
     Edge { before: maker, after: node, on_change, because }
 }
 
-fn is_declared(declarations: &[Declaration], edge: &Edge) -> bool {
+/// Returns whether an edge is declared that does the same, or all that is asked for.
+fn is_declared(declarations: &[Declaration], edge: &Edge, is_told: bool) -> bool {
     let (before, after) = (&declarations[edge.before], &declarations[edge.after]);
-    after.dependencies.iter().any(|used| used.resource == before.name)
-        || before.notify.contains(&after.name)
+    let does_all = |used: &&Dependency| !is_told || used.on_change == OnChange::Notify;
+    let mut uses = after.dependencies.iter().filter(|used| used.resource == before.name);
+    uses.any(|used| does_all(&used)) || before.notify.contains(&after.name)
 }
 
 /// Who makes a thing be there, or be gone.

@@ -6,7 +6,7 @@ use crate::resource::BoxError;
 
 /// How many threads look at resources and change them at a time: each has a stack of its own, and ten
 /// thousand resources that begin together would have as many as the runtime allows.
-const THREADS: usize = 32;
+const THREADS: usize = 64;
 
 static FREE: Semaphore = Semaphore::const_new(THREADS);
 
@@ -15,7 +15,7 @@ pub(crate) async fn thread() -> SemaphorePermit<'static> {
     FREE.acquire().await.expect("the semaphore is never closed")
 }
 
-/// Does blocking work for a resource on the runtime's threads for that, at most 32 of them at a time.
+/// Does blocking work for a resource on the runtime's threads for that, at most 64 of them at a time.
 ///
 /// # Errors
 ///

@@ -137,7 +137,8 @@ impl Declaration {
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
             && self.folder == other.folder
-            && self.dependencies == other.dependencies;
+            && (&self.dependencies, &self.automatic) == (&other.dependencies, &other.automatic)
+            && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed);
         is_alike && self.config.is_equal(&*other.config)
     }
 }
@@ -222,13 +223,6 @@ pub trait Render: Any + fmt::Debug + Send + Sync {
     /// `false` is always right, and costs a look at the resource when another manifest comes.
     fn is_equal(&self, other: &dyn Render) -> bool {
         let _ = other;
-        false
-    }
-
-    /// Returns whether it holds no expression, so that it takes no time to render.
-    ///
-    /// `false` is always right, and costs a change of threads.
-    fn is_constant(&self) -> bool {
         false
     }
 

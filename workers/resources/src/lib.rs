@@ -41,7 +41,7 @@ pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;
 pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
-pub use crankcase_resources_derive::{Actions, Choice, Params};
+pub use crankcase_resources_derive::{Choice, Params};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
     RenderError, Rendered, RenderedText, Scope, Wanted,
@@ -53,8 +53,8 @@ pub use naming::{item_name, resource_name, worker_name};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{
-    AbsPath, Actions, Field, Half, Mode, Parameter, Params, Reader, Rules, Secret, Table, Type,
-    Writer, Wrong, judge, read, read_half, state,
+    AbsPath, Field, Half, Mode, Parameter, Params, Reader, Rules, Secret, Table, Type, Writer,
+    Wrong, judge, read, read_half, state,
 };
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;

@@ -8,7 +8,6 @@ use crankcase_workers::{Ledger, ProcessConfig};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::blocking::blocking;
 use crate::caught::{caught, caught_async};
 use crate::claims::Claims;
 use crate::deadline::{Deadline, too_late};
@@ -155,13 +154,13 @@ pub(crate) enum Made {
 }
 
 /// Renders a config and validates it.
-pub(crate) async fn make(
+pub(crate) fn make(
     declaration: &Declaration,
     setting: &Setting,
     inputs: &declaration::Inputs,
 ) -> Result<Made, String> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let (config, scope) = match render(declaration, inputs.clone()).await? {
+    let (config, scope) = match render(declaration, inputs)? {
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
@@ -171,21 +170,13 @@ pub(crate) async fn make(
     Ok(Made::Resource(resource, context))
 }
 
-/// Renders a config, on a thread for blocking work if it holds expressions.
-pub(crate) async fn render(
+/// Renders a config.
+pub(crate) fn render(
     declaration: &Declaration,
-    inputs: declaration::Inputs,
+    inputs: &declaration::Inputs,
 ) -> Result<Rendered, String> {
-    let config = Arc::clone(&declaration.config);
-    let is_constant = config.is_constant();
-    let render = move || {
-        let rendered = caught(|| config.render(&inputs)).map_err(|err| err.to_string())?;
-        rendered.map_err(|err| chain(&err))
-    };
-    if is_constant {
-        return render();
-    }
-    blocking(render).await.map_err(|err| err.to_string())
+    let rendered = caught(|| declaration.config.render(inputs)).map_err(|err| err.to_string())?;
+    rendered.map_err(|err| chain(&err))
 }
 
 /// Makes a resource of a config; the error names each attribute with its place.

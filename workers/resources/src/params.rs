@@ -101,6 +101,9 @@ pub fn read<P: Rules>(config: &Config) -> Result<P, Vec<AttributeError>> {
     let (half, errors) = read_half::<P>(&KnownConfig { config, unknown: &unknown });
     match P::whole(half) {
         Some(whole) if errors.is_empty() => Ok(whole),
+        None if errors.is_empty() => {
+            Err(vec![AttributeError::new("config", "is not complete".to_owned())])
+        }
         _ => Err(errors),
     }
 }
@@ -114,7 +117,10 @@ pub fn read_half<P: Rules>(known: &KnownConfig<'_>) -> (P::Half, Vec<AttributeEr
     P::rules(&mut half, &mut errors);
     for error in &mut errors[first..] {
         let value = known.config.get(&error.attribute).filter(|value| !value.is_null());
-        error.value = error.value.take().or_else(|| value.map(half::written));
+        let is_sensitive = P::table().get(&error.attribute).is_some_and(|it| it.is_sensitive);
+        let shown =
+            |value| if is_sensitive { field::HIDDEN.to_owned() } else { half::written(value) };
+        error.value = error.value.take().or_else(|| value.map(shown));
     }
     (half, errors)
 }
@@ -124,15 +130,6 @@ pub fn state<P: Params>(state: P) -> Value {
     let mut writer = Writer::default();
     P::write(&state.into(), &mut writer);
     Value::Object(writer.values)
-}
-
-/// What can be done to a resource of a kind; made by `#[derive(Actions)]` of an enum.
-///
-/// Each variant is an action and needs a documentation comment; its fields are the arguments. The enum
-/// also derives `Serialize` and `Deserialize`, with `#[serde(rename_all = "snake_case")]`.
-pub trait Actions: serde::Serialize + serde::de::DeserializeOwned + Send + Sync + 'static {
-    /// The name and the documentation of each.
-    const NAMES: &'static [(&'static str, &'static str)];
 }
 
 /// Returns what a parameter is when it is not given; for the derive.

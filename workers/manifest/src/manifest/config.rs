@@ -228,10 +228,6 @@ impl Render for Template {
         })
     }
 
-    fn is_constant(&self) -> bool {
-        self.with_expressions().next().is_none()
-    }
-
     fn place_of(&self, attribute: &str) -> Option<Place> {
         self.config.get(attribute).map(|entry| self.source.place(entry.key.start))
     }

@@ -47,7 +47,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// Returns a name in camel case as one in snake case.
-pub(crate) fn snake(name: &Ident) -> String {
+fn snake(name: &Ident) -> String {
     let mut snake = String::new();
     for letter in name.to_string().chars() {
         if letter.is_uppercase() && !snake.is_empty() {

@@ -2,7 +2,6 @@
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-mod actions;
 mod choice;
 mod documented;
 mod params;
@@ -17,12 +16,6 @@ pub fn params(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Choice, attributes(choice))]
 pub fn choice(input: TokenStream) -> TokenStream {
     expand(choice::derive(&parse_macro_input!(input as DeriveInput)))
-}
-
-/// Derives `Actions` for an enum of what may be done.
-#[proc_macro_derive(Actions)]
-pub fn actions(input: TokenStream) -> TokenStream {
-    expand(actions::derive(&parse_macro_input!(input as DeriveInput)))
 }
 
 fn expand(derived: syn::Result<proc_macro2::TokenStream>) -> TokenStream {

@@ -48,7 +48,7 @@ impl Visit {
         if let Some(by) = self.halting.halt() {
             return Err(Outcome::NotAttempted { by });
         }
-        let made = make(&self.declaration, &self.setting, &self.inputs.known).await;
+        let made = make(&self.declaration, &self.setting, &self.inputs.known);
         let (resource, context) = match made.map_err(failed)? {
             Made::Resource(resource, context) => (resource, context),
             Made::Unknown(aliases) => return Err(self.never_known(&aliases)),

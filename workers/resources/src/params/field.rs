@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::params::ty::{self, Type, Wrong};
 
+/// What is shown in the place of a value that is shown to nobody.
+pub(crate) const HIDDEN: &str = "(sensitive)";
+
 /// A type that a parameter can have.
 ///
 /// It is implemented for texts, flags, whole numbers, durations, lists, maps, options and JSON values;
@@ -164,13 +167,23 @@ impl<T: Field> Field for Vec<T> {
     }
 
     fn take(value: &Value) -> Result<Self, Wrong> {
-        Self::ty().accept(value)?;
-        value.as_array().into_iter().flatten().map(T::take).collect()
+        let items = value.as_array().ok_or_else(|| refuse::<Self>(value))?;
+        let items = items.iter().map(T::take).collect::<Result<_, _>>();
+        items.map_err(|_| refuse::<Self>(value))
     }
 
     fn give(&self) -> Value {
         self.iter().map(T::give).collect()
     }
+}
+
+/// Says that a value is not of the type; the value itself only if it may be shown.
+fn refuse<T: Field>(value: &Value) -> Wrong {
+    if T::SENSITIVE {
+        let wrong = Wrong::from(format!("the value is not {}", T::ty().noun()));
+        return Wrong { value: Some(HIDDEN.to_owned()), ..wrong };
+    }
+    T::ty().refuse(value)
 }
 
 impl<T: Field> Field for BTreeMap<String, T> {
@@ -181,9 +194,15 @@ impl<T: Field> Field for BTreeMap<String, T> {
     }
 
     fn take(value: &Value) -> Result<Self, Wrong> {
-        Self::ty().accept(value)?;
-        let items = value.as_object().into_iter().flatten();
-        items.map(|(name, item)| Ok((name.clone(), T::take(item)?))).collect()
+        let items = value.as_object().ok_or_else(|| refuse::<Self>(value))?;
+        let (mut taken, mut wrong) = (Self::new(), Vec::new());
+        for (name, item) in items {
+            match T::take(item) {
+                Ok(item) => drop(taken.insert(name.clone(), item)),
+                Err(error) => wrong.push(error.of(name, item)),
+            }
+        }
+        Wrong::all(wrong).map_or(Ok(taken), Err)
     }
 
     fn give(&self) -> Value {
@@ -258,7 +277,7 @@ impl Field for Mode {
     }
 }
 
-/// A value that is shown to nobody: not in plans, logs, reports, errors or for debugging.
+/// A value that is shown in no error of its config, and not for debugging.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret<T>(T);
 
@@ -289,10 +308,7 @@ impl<T: Field> Field for Secret<T> {
 
     /// The value itself is in no error.
     fn take(value: &Value) -> Result<Self, Wrong> {
-        T::take(value).map(Self).map_err(|_| {
-            let wrong = Wrong::from(format!("the value is not {}", T::ty().noun()));
-            Wrong { value: Some("(sensitive)".to_owned()), ..wrong }
-        })
+        T::take(value).map(Self).map_err(|_| refuse::<Self>(value))
     }
 
     fn give(&self) -> Value {

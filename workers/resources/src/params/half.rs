@@ -2,7 +2,7 @@ use serde_json::{Map, Value};
 
 use crate::attribute::AttributeError;
 use crate::known::KnownConfig;
-use crate::params::field::Field;
+use crate::params::field::{Field, HIDDEN};
 use crate::params::table::Table;
 use crate::text::{cut, shown};
 
@@ -70,6 +70,9 @@ impl<'a> Reader<'a> {
             Err(mut wrong) => {
                 let also = std::mem::take(&mut wrong.also);
                 wrong.value = wrong.value.or_else(|| Some(written(value)));
+                if T::SENSITIVE {
+                    wrong.value = Some(HIDDEN.to_owned());
+                }
                 let errors = [wrong].into_iter().chain(also);
                 self.errors.extend(errors.map(|wrong| AttributeError::of(name, wrong)));
                 Half::Wrong

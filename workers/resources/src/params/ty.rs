@@ -117,15 +117,10 @@ impl Type {
             }
             Self::Map { of } => {
                 let map = value.as_object().ok_or_else(|| self.refuse(value))?;
-                let items = map.iter();
-                let wrong = items.filter_map(|(name, item)| {
+                let wrong = map.iter().filter_map(|(name, item)| {
                     of.accept(item).err().map(|wrong| wrong.of(name, item))
                 });
-                let all = wrong.reduce(|mut first, other| {
-                    first.also.push(other);
-                    first
-                });
-                all.map_or(Ok(()), Err)
+                Wrong::all(wrong).map_or(Ok(()), Err)
             }
             Self::Object { table } => {
                 let map = value.as_object().ok_or_else(|| self.refuse(value))?;
@@ -169,7 +164,7 @@ impl Type {
         }
     }
 
-    fn refuse(&self, value: &Value) -> Wrong {
+    pub(crate) fn refuse(&self, value: &Value) -> Wrong {
         format!("{} is not {}", shown(value), self.noun()).into()
     }
 
@@ -220,13 +215,22 @@ impl Type {
 
 impl Wrong {
     /// Says of a value in a map by which name it stands there.
-    fn of(self, name: &str, item: &Value) -> Self {
-        let message = match self.message.split_once(" is ") {
-            Some((value, rest)) => format!("{value} of \"{}\" is {rest}", cut(name)),
-            None => format!("\"{}\" {}", cut(name), self.message),
+    pub(crate) fn of(self, name: &str, item: &Value) -> Self {
+        let shown = shown(item);
+        let message = match self.message.strip_prefix(&format!("{shown} is ")) {
+            Some(rest) => format!("{shown} of \"{}\" is {rest}", cut(name)),
+            None => format!("\"{}\": {}", cut(name), self.message),
         };
-        let value = self.value.or_else(|| Some(shown(item)));
+        let value = self.value.or(Some(shown));
         Self { message, value, ..self }
+    }
+
+    /// Makes one of several.
+    pub(crate) fn all(wrong: impl IntoIterator<Item = Self>) -> Option<Self> {
+        wrong.into_iter().reduce(|mut first, other| {
+            first.also.push(other);
+            first
+        })
     }
 }
 

@@ -74,7 +74,7 @@ async fn find(declaration: &Declaration, setting: &Setting, inputs: &Inputs) -> 
     if let Some(because) = &inputs.blocked_by {
         return Verdict::Skipped { because: because.clone() }.into();
     }
-    let (resource, context) = match make(declaration, setting, &inputs.known).await {
+    let (resource, context) = match make(declaration, setting, &inputs.known) {
         Ok(Made::Resource(resource, context)) => (resource, context),
         Ok(Made::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
         Err(error) => return Verdict::Failed { error }.into(),

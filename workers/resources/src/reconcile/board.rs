@@ -62,6 +62,12 @@ impl Board {
         self.0.lock().connect(declarations);
     }
 
+    /// Forgets what is known of resources in whose places others of their names come.
+    pub fn forget<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut entries = self.0.lock();
+        names.into_iter().for_each(|name| entries.forget(name));
+    }
+
     /// Runs `hand_over`, which hands something new to the resources with these names, and has them
     /// look. None of the site's resources acts meanwhile.
     pub fn renew<'a>(&self, names: impl IntoIterator<Item = &'a str>, hand_over: impl FnOnce()) {

@@ -12,7 +12,7 @@ use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
 use crate::look::{claim, context, render};
-use crate::reconcile::board::{Ended, Told};
+use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
 use crate::reconcile::repairs::Repairs;
@@ -24,6 +24,9 @@ use crate::reconcile::{Links, Reconcile};
 
 /// What a look costs at least that a watch has caused and that has failed.
 const FAILED_LOOK: Duration = Duration::from_millis(100);
+
+/// For how long a resource waits for another one that is at work before it says so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is said of a resource that is mended again and again.
 const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
@@ -40,6 +43,8 @@ pub(super) struct Reconciler<F> {
     seed: u64,
     /// How many rounds in a row have failed.
     failures: u32,
+    /// Whether it has waited for as long as it meant to.
+    is_late: bool,
     /// Whether what it depends on was asked to look again, because a look has failed.
     has_asked: bool,
     repairs: Repairs,
@@ -70,12 +75,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let name = links.declaration.borrow().name.clone();
         let seat = Arc::new(Seat::new(links.board.clone(), name.clone()));
         let gate = Arc::clone(&seat);
-        let gate = move || gate.blocker().map(|blocker| blocker.name());
+        let gate = move || gate.blocker().map(|blocker| blocker.name.to_string());
         Self {
             seat,
             seed: setting.seed ^ seed_of(&name),
             halting: Halting::new(stop.clone(), false, setting.ledger.clone()).gated(gate),
             failures: 0,
+            is_late: false,
             has_asked: false,
             repairs: Repairs::new(setting.backoff.reset_after),
             pace: Pace::default(),
@@ -113,6 +119,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             let cause = self.wait(delay).await;
             is_seen = matches!(cause, Cause::Seen);
+            self.is_late = matches!(cause, Cause::Time);
             match cause {
                 Cause::Stop => return Ok(()),
                 Cause::News | Cause::Seen => self.seat.begin(),
@@ -219,7 +226,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let deps =
             known.map(|(alias, state)| (alias.clone(), DependencyState::Known(state.share())));
         let inputs = Inputs::new(deps.collect());
-        let (config, scope) = match render(declaration, inputs).await.map_err(Failure::Again)? {
+        let (config, scope) = match render(declaration, &inputs).map_err(Failure::Look)? {
             Rendered::Known { config, scope } => (config, scope),
             Rendered::Unknown { because } => {
                 return Err(Failure::Again(not_known(&because)));
@@ -227,7 +234,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         };
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
-        claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Again)?;
+        claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Look)?;
         let keeper = (self.stop.clone(), self.setting.ledger.clone());
         let context = context(declaration, scope, keeper);
         if let Some(held) = &mut self.held
@@ -305,12 +312,19 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         !std::mem::replace(&mut self.has_asked, true) && self.seat.ask()
     }
 
-    /// Waits for a resource before this one. It is said only if that one has failed: what is at work
-    /// is not to be waited for in the long run.
+    /// Waits for a resource before this one. While that one is at work, it is said only after a while.
     fn hold_back(&mut self) -> Duration {
-        if let Some(failed) = self.seat.hold().and_then(|blocker| blocker.failed) {
-            let reason = format!("held back by \"{failed}\", which is not as declared");
-            self.links.health.degraded(reason);
+        let blocker = self.seat.hold();
+        match &blocker {
+            Some(Blocker { failed: Some(failed), .. }) => {
+                let reason = format!("held back by \"{failed}\", which is not as declared");
+                self.links.health.degraded(reason);
+            }
+            Some(Blocker { name, .. }) if self.is_late => {
+                let reason = format!("waits for \"{name}\", which has something to do");
+                self.links.health.degraded(reason);
+            }
+            _ => return PATIENCE,
         }
         self.full_look()
     }

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 /// How many repairs, each soon after the one before, are nothing special. After more of them
 /// something else seems to change the resource whenever it is mended, and it is mended less often.
-const BORNE: u32 = 10;
+const TOLERATED: u32 = 10;
 
 /// Counts the repairs of one resource that come in a row.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ impl Repairs {
         (self.last, self.held_back) = (Some(Instant::now()), Duration::ZERO);
     }
 
-    /// Says that the resource is not looked at for a while: what is held back is not soon again, and
-    /// yet in a row.
+    /// Notes that the next look is delayed on purpose. A repair that was delayed still counts as one
+    /// in a row.
     pub(super) fn hold_back(&mut self, delay: Duration) {
         self.held_back = delay;
     }
 
-    /// Returns how many repairs in a row are more than are borne.
+    /// Returns how many repairs in a row there are beyond those that are tolerated.
     pub(super) fn excess(&self) -> u32 {
-        self.recent().saturating_sub(BORNE)
+        self.recent().saturating_sub(TOLERATED)
     }
 
     fn recent(&self) -> u32 {

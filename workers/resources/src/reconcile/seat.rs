@@ -43,7 +43,8 @@ impl Seat {
         self.step(|entries, name| entries.answer(name, told));
     }
 
-    /// Returns what keeps the resource from acting. If there is nothing, the resource is at work.
+    /// Returns what keeps the resource from acting. If there is nothing, the resource is at work. A
+    /// worker that keeps it no more is kept from acting by the resource itself.
     pub(super) fn blocker(&self) -> Option<Blocker> {
         let blocker = self.step(|entries, name| {
             let blocker = entries.blocker(name);
@@ -52,7 +53,7 @@ impl Seat {
             }
             blocker
         });
-        blocker.flatten()
+        blocker.unwrap_or_else(|| Some(Blocker { name: self.name.as_str().into(), failed: None }))
     }
 
     /// Notifies all that the resource notifies, for it has changed.

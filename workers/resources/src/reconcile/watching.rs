@@ -81,9 +81,16 @@ impl Watching {
         if paths.is_empty() {
             return;
         }
-        let subscribe =
-            move || paths.iter().map(|path| subscribe(&watches, path)).collect::<Result<_, _>>();
-        let _thread = thread().await;
+        let thread = tokio::select! {
+            biased;
+            () = stop.wait() => return,
+            thread = thread() => thread,
+        };
+        let subscribe = move || {
+            // Held by the work, which may go on when nobody waits for it any more.
+            let _thread = thread;
+            paths.iter().map(|path| subscribe(&watches, path)).collect::<Result<_, _>>()
+        };
         match stop.blocking::<Result<Vec<_>, WatchError>, _>(subscribe).await {
             Ok(Ok(had)) => {
                 told.into_iter().zip(had).for_each(|(told, had)| *told = Some(had));

@@ -108,6 +108,31 @@ fn a_declared_edge_is_not_made_again_and_a_resource_can_do_without() {
 }
 
 #[test]
+fn a_notification_is_not_lost_beside_a_declared_edge_without_one() {
+    let file = resource("conf", [Claim::keeps(PATH, "/etc/conf")]);
+    let service = after(resource("service", [Claim::needs(PATH, "/etc/conf").told()]), "conf");
+    let mut declarations = vec![file, service];
+
+    connect(&mut declarations);
+
+    let graph = Graph::new(&declarations).unwrap();
+    assert_eq!(graph.notifiers(1), [0]);
+    assert_eq!(graph.inputs(1), [0]);
+}
+
+#[test]
+fn nothing_is_kept_in_a_folder_that_another_resource_removes() {
+    let removed = resource("removed", [Claim::removes(PATH, "/srv/www")]);
+    let page = resource("page", [Claim::keeps(PATH, "/srv/www/a/page")]);
+    let gone = resource("gone", [Claim::removes(PATH, "/srv/www/gone")]);
+    let other = resource("other", [Claim::keeps(PATH, "/srv/www2")]);
+
+    let found = conflicts(&[page, gone, removed, other]);
+
+    assert_eq!((found.len(), found[0].first, found[0].second), (1, 2, 0));
+}
+
+#[test]
 fn an_edge_that_would_close_a_cycle_is_left_out_and_told() {
     // It is declared the other way round.
     let folder = after(resource("folder", [Claim::keeps(PATH, "/srv")]), "page");

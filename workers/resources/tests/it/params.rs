@@ -43,6 +43,10 @@ struct Lamp {
     labels: BTreeMap<String, String>,
     /// what opens it
     secret: Option<Secret<String>>,
+    /// what opens more
+    secrets: Option<Vec<Secret<String>>>,
+    /// what opens others, by name
+    keys: Option<BTreeMap<String, Secret<String>>>,
     /// what every lamp has
     #[param(flatten)]
     common: Common,
@@ -58,6 +62,11 @@ impl Rules for Lamp {
             && *power > 100
         {
             errors.push(AttributeError::new("power", "a red one burns through".to_owned()));
+        }
+        if let Some(Some(secret)) = half.secret.as_given()
+            && secret.reveal().contains("ruled-out")
+        {
+            errors.push(AttributeError::new("secret", "is ruled out".to_owned()));
         }
     }
 }
@@ -138,9 +147,19 @@ fn configs_that_differ_in_what_is_not_compared_are_the_same()
 #[test]
 fn a_secret_is_in_no_error_and_no_debug_text() {
     let secret = Secret::new("s3cret".to_owned());
-    let errors = read::<Lamp>(&config(json!({"path": "/l", "secret": ["s3cret"]})));
+    let wrong = [
+        json!({"path": "/l", "secret": ["s3cret"]}),
+        json!({"path": "/l", "secrets": ["s3cret", 5]}),
+        json!({"path": "/l", "secrets": {"s3cret": 5}}),
+        json!({"path": "/l", "keys": {"a": "s3cret", "b": ["s3cret"]}}),
+        json!({"path": "/l", "secret": "s3cret-and-ruled-out"}),
+    ];
 
-    assert!(!format!("{secret:?} {errors:?}").contains("s3cret"));
+    for wrong in wrong {
+        let errors = read::<Lamp>(&config(wrong)).unwrap_err();
+        assert!(!errors.is_empty() && !format!("{errors:?}").contains("s3cret"), "{errors:?}");
+    }
+    assert!(!format!("{secret:?}").contains("s3cret"));
     assert_eq!(secret.reveal(), "s3cret");
     assert!(Lamp::table().get("secret").is_some_and(|secret| secret.is_sensitive));
 }

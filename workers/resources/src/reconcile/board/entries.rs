@@ -50,8 +50,11 @@ struct Entry {
 /// How a resource stands, as far as is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 enum Standing {
-    /// It was as declared, or left alone, when it was looked at last.
+    /// It has not been looked at since it was declared, or since something changed for it, and no
+    /// worker has begun to.
     #[default]
+    New,
+    /// It was as declared, or left alone, when it was looked at last.
     AtRest,
     /// It has a reason to look, and has not looked yet.
     AtWork,
@@ -78,7 +81,8 @@ pub(in crate::reconcile) enum Ended {
 /// Why a resource must not act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::reconcile) struct Blocker {
-    name: Arc<str>,
+    /// The resource to wait for.
+    pub(in crate::reconcile) name: Arc<str>,
     /// The resource that has failed: the blocker, or one before it. None while the blocker is at
     /// work.
     pub(in crate::reconcile) failed: Option<Arc<str>>,
@@ -90,13 +94,6 @@ pub(in crate::reconcile) struct Told {
     count: u64,
     /// The names of the resources that notified it, in order.
     by: Vec<Arc<str>>,
-}
-
-impl Blocker {
-    /// Returns the name of the resource.
-    pub(in crate::reconcile) fn name(&self) -> String {
-        self.name.to_string()
-    }
 }
 
 impl Told {
@@ -136,9 +133,20 @@ impl Entries {
             names.retain(|name| known.contains_key(name));
             names.len() < count
         });
-        for name in before.into_values().flat_map(|gone| gone.awaited_by) {
-            self.wake(&name);
-        }
+        // What they wait for may come before them no more.
+        let is_held =
+            |entry: &Entry| matches!(entry.standing, Standing::Waiting | Standing::HeldBack(_));
+        let held = self.by_name.iter().filter(|(_, entry)| is_held(entry));
+        // In order, so that a seed of a simulation replays.
+        let held: BTreeSet<_> = held.map(|(name, _)| Arc::clone(name)).collect();
+        self.wake_all(held);
+    }
+
+    /// Forgets what is known of a resource, in whose place another one of its name comes.
+    pub(super) fn forget(&mut self, name: &str) {
+        // The worker of the one before, which may still run, is of no effect any more.
+        self.edit(name, |entry| (entry.state, entry.worker) = (None, None));
+        self.set(name, Standing::New);
     }
 
     /// Enters that `target` depends on `source`.
@@ -197,7 +205,8 @@ impl Entries {
             match entry.standing {
                 Standing::Failed => Standing::Failed,
                 _ if entry.told > entry.answered => Standing::Failed,
-                _ => Standing::AtRest,
+                Standing::AtRest => Standing::AtRest,
+                _ => Standing::New,
             }
         });
         self.set(name, standing.unwrap_or_default());
@@ -206,7 +215,7 @@ impl Entries {
     /// Says that a resource has a reason to look. One that has failed stays so until it has looked.
     pub(in crate::reconcile) fn begin(&mut self, name: &str) {
         let standing = self.by_name.get(name).map(|entry| &entry.standing);
-        if matches!(standing, Some(Standing::AtRest | Standing::Waiting)) {
+        if standing.is_some_and(|standing| *standing != Standing::Failed) {
             self.set(name, Standing::AtWork);
         }
     }
@@ -218,9 +227,21 @@ impl Entries {
             entry.wake.notify_one();
             entry.worker.is_some()
         });
-        if has_worker == Some(true) {
-            self.begin(name);
+        match has_worker {
+            Some(true) => self.begin(name),
+            Some(false) if self.stands(name, &Standing::AtRest) => self.set(name, Standing::New),
+            _ => {}
         }
+        if self.stands(name, &Standing::Failed)
+            && let Some((key, _)) = self.by_name.get_key_value(name)
+        {
+            let key = Arc::clone(key);
+            self.at_work.send_if_modified(|names| names.insert(key));
+        }
+    }
+
+    fn stands(&self, name: &str, standing: &Standing) -> bool {
+        self.by_name.get(name).is_some_and(|entry| entry.standing == *standing)
     }
 
     fn wake_all(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
@@ -290,7 +311,11 @@ impl Entries {
             Ended::Well { .. } => Standing::AtRest,
         };
         let dependents = if mends { entry.needed_by.clone() } else { Vec::new() };
+        let is_at_work = standing == Standing::AtWork;
         self.set(name, standing);
+        if !is_at_work {
+            self.at_work.send_if_modified(|names| names.remove(name));
+        }
         for dependent in dependents {
             if self.by_name.get(&dependent).is_some_and(|it| it.standing == Standing::Failed) {
                 self.wake(&dependent);
@@ -305,9 +330,7 @@ impl Entries {
             self.wake(name);
             return None;
         };
-        if let Some((waiting, awaited)) = self.names(name, &blocker.name) {
-            self.edit(&awaited, |entry| entry.awaited_by.insert(waiting));
-        }
+        self.await_one(name, &blocker.name);
         let held_back = blocker.failed.clone().map(Standing::HeldBack);
         self.set(name, held_back.unwrap_or(Standing::Waiting));
         Some(blocker)
@@ -338,7 +361,7 @@ impl Entries {
             is_awaited.then(|| Blocker { name: Arc::clone(name), failed: None })
         });
         let needs = |entry: &Entry| entry.needs.clone();
-        at_work.or_else(|| {
+        let failed = || {
             self.nearest(own, needs, |name, entry| {
                 let failed = match &entry.standing {
                     Standing::Failed => name,
@@ -347,7 +370,14 @@ impl Entries {
                 };
                 Some(Blocker { name: Arc::clone(name), failed: Some(Arc::clone(failed)) })
             })
-        })
+        };
+        let new = || {
+            self.nearest(own, needs, |name, entry| {
+                let is_new = entry.standing == Standing::New;
+                is_new.then(|| Blocker { name: Arc::clone(name), failed: None })
+            })
+        };
+        at_work.or_else(failed).or_else(new)
     }
 
     /// Looks for something among the resources before one, the nearest first.
@@ -383,13 +413,31 @@ impl Entries {
         self.unsettled += usize::from(*now != Standing::AtRest);
         let is_at_work = *now == Standing::AtWork;
         let waiting = match now {
-            Standing::AtWork | Standing::Waiting => BTreeSet::new(),
+            Standing::AtWork | Standing::Waiting | Standing::New => BTreeSet::new(),
             _ => std::mem::take(&mut entry.awaited_by),
         };
         self.at_work.send_if_modified(|names| {
             if is_at_work { names.insert(key) } else { names.remove(&key) }
         });
-        self.wake_all(waiting);
+        for name in waiting {
+            self.release(&name);
+        }
+    }
+
+    /// Wakes a resource that has waited, unless there is another one to wait for: it looks once, and
+    /// not once for each.
+    fn release(&mut self, name: &str) {
+        let next = self.blocker(name).filter(|next| next.failed.is_none());
+        match next.filter(|_| self.stands(name, &Standing::Waiting)) {
+            Some(next) => self.await_one(name, &next.name),
+            None => self.wake(name),
+        }
+    }
+
+    fn await_one(&mut self, name: &str, awaited: &str) {
+        if let Some((waiting, awaited)) = self.names(name, awaited) {
+            self.edit(&awaited, |entry| entry.awaited_by.insert(waiting));
+        }
     }
 }
 

@@ -39,6 +39,12 @@ enum Step {
     Leave,
     /// Another worker comes, if there is none.
     Come,
+    /// Another resource of its name takes its place.
+    Replace,
+    /// It is handed another declaration.
+    Renew,
+    /// It has what it depends on look again, and waits for that.
+    Ask,
 }
 
 /// How one resource is linked to those before it: a bit for each dependency, notifying dependency
@@ -53,6 +59,9 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
         1 => any::<bool>().prop_map(Step::Spoil),
         1 => Just(Step::Leave),
         2 => Just(Step::Come),
+        1 => Just(Step::Replace),
+        1 => Just(Step::Renew),
+        1 => Just(Step::Ask),
     ];
     vec((0..COUNT, step), 0..200)
 }
@@ -139,9 +148,19 @@ impl World {
                 (actor.has_worker, actor.is_seen) = (true, true);
                 self.entries.seat(&name);
             }
+            Step::Replace => {
+                (actor.has_worker, actor.looking) = (false, None);
+                self.entries.forget(&name);
+            }
+            Step::Renew => self.entries.wake(&name),
+            Step::Ask if actor.looking.take().is_some() && self.entries.ask(&name) => {
+                self.entries.hold(&name);
+            }
             Step::Look if is_to_look => self.look(node),
             Step::End => self.end(node),
             Step::Look | Step::Leave | Step::Come => {}
+            // Without a dependency that can look, it goes on as it is.
+            Step::Ask => actor.is_seen |= actor.has_worker,
         }
     }
 
@@ -204,7 +223,10 @@ impl World {
                     let actor = &self.actors[other];
                     assert_eq!(entry.standing, Standing::AtRest, "{other}");
                     assert_eq!(entry.told, entry.answered, "{other}");
-                    assert!(!actor.has_worker || actor.seen == self.states(other), "{other}");
+                    // One that is away keeps its last state for those that use it.
+                    let states = self.states(other);
+                    let mut pairs = actor.seen.iter().zip(&states);
+                    assert!(pairs.all(|(seen, now)| now.is_none() || seen == now), "{other}");
                 }
                 before.push((other, is_needed && depends));
             }
