@@ -40,7 +40,7 @@ pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
             let first = first.map(|(first, _)| *first).or_else(|| above(claim, &removed));
             match first.filter(|first| *first != node) {
                 Some(first) => {
-                    conflicts.push(Conflict { first, second: node, claim: claim.clone() })
+                    conflicts.push(Conflict { first, second: node, claim: claim.clone() });
                 }
                 None => others.push((node, claim)),
             }
