@@ -14,8 +14,8 @@ use crate::saved_plan::IsSavedPlan;
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SiteArgs {
-    /// Manifests: files, folders of which all *.yaml, *.yml and *.json count, pipes, or - for standard
-    /// input; all are one. In one from a pipe relative paths start at the working directory
+    /// Manifests, read as one: files, folders (their *.yaml, *.yml and *.json), pipes, or - for standard
+    /// input. Relative paths in a pipe start at the working directory
     #[arg(required = true, value_name = "SITE")]
     pub(crate) paths: Vec<PathBuf>,
     /// Set a variable that is declared, as a text, or as true or false if it is declared as one;
@@ -25,7 +25,7 @@ pub(crate) struct SiteArgs {
     /// Set the variables of a file that holds a map; a later one counts more
     #[arg(long = "var-file", value_name = "FILE")]
     pub(crate) var_files: Vec<PathBuf>,
-    /// Order resources by what is declared alone, and not by what they make and need
+    /// Order resources only as declared, without the automatic edges from what they make and need
     #[arg(long)]
     #[serde(default)]
     pub(crate) no_automatic_edges: bool,

@@ -172,7 +172,7 @@ async fn a_program_and_a_command_have_the_same_environment_where_the_agent_has_n
     agent.clean_kill(&machine).await
 }
 
-/// A command and a program that tell as whom and within which bounds they run.
+/// A manifest of a command and a program that each write down their user, umask and limits.
 fn telling(rights: &str) -> String {
     let script = |name: &str| {
         format!(

@@ -1,5 +1,6 @@
 //! The agent's own tree among faults: the engine of a site's resources in the agent's engine, with a
-//! machine that is only remembered in the place of the real one.
+//! machine that is only remembered in the place of the real one. The clock is paused: no sleep takes
+//! real time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -16,7 +16,7 @@ pub struct Broken {
     mode: Mode,
     at: Duration,
     what: String,
-    /// The path of who has not recovered, and those of what it uses.
+    /// The path of the worker that has not recovered, and the paths of what it uses.
     about: Vec<String>,
     trace: Box<Trace>,
     /// It was found in the run without faults that the other runs are compared with.

@@ -6,7 +6,7 @@ pub(super) type Found<T = ()> = Result<T, Finding>;
 pub(super) struct Finding {
     /// A promise begins with its number.
     pub(super) what: String,
-    /// The path of who has not recovered, and those of what it uses.
+    /// The path of the worker that has not recovered, and the paths of what it uses.
     pub(super) about: Vec<String>,
 }
 

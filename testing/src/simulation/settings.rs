@@ -18,9 +18,9 @@ use super::setup::Setup;
 /// more, reports that agree. So are your own [invariants](Setup::invariant).
 ///
 /// - [`safety`](Self::safety): the faults go on to the end; nothing wrong may ever happen.
-/// - [`liveness`](Self::liveness): the faults stop; then everyone must be up again within bounded time
-///   who is up at the end of a run without faults, or was done in it. What calls by hand have left
-///   behind is put back some time before the faults stop, and the inputs have their first values again.
+/// - [`liveness`](Self::liveness): the faults stop. Every worker that is up at the end of a run without
+///   faults, or was done in it, must then be up again within bounded time. Before the faults stop,
+///   the effects of calls by hand are undone, and the inputs get their first values back.
 ///
 /// # Examples
 ///
@@ -137,8 +137,8 @@ impl<'a> Simulation<'a> {
         Self { configure: Box::new(configure), ..self }
     }
 
-    /// Sets how long the faults strike in each run, by the paused clock, and how long it is looked
-    /// without faults at who is up. Default 5 min; a year at most.
+    /// Sets how long each run lasts by the paused clock: the faults of a run with faults, and the
+    /// whole of the run without them that it is compared with. Default 5 min; a year at most.
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.bounds.lasts = lasts.min(LONGEST);
         self

@@ -1,4 +1,6 @@
 //! Simulations: that what they run among faults keeps its promises, and that they replay.
+//!
+//! A simulation pauses the clock, so no sleep in here takes real time.
 
 mod failures;
 mod faults;

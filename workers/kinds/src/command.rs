@@ -12,12 +12,12 @@ use serde_json::Value;
 /// The longest grace of a command. Under `run` a resource has a little more than that to end.
 const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 
-/// Where, with what environment, as whom and within which bounds a command runs.
+/// How a command runs: its folder, environment, user, group, umask and limits.
 #[derive(Debug, Clone, PartialEq, Params)]
 pub(super) struct Setting {
     /// the folder to run in; / by default
     pub(super) cwd: Option<AbsPath>,
-    /// variables besides PATH, HOME and LANG
+    /// environment variables to add to PATH, HOME and LANG, or to replace them
     #[param(default = {})]
     pub(super) env: Environment,
     /// the user to run as; the agent's own by default

@@ -1,4 +1,4 @@
-//! What keeps an idle path, and what must follow an end.
+//! Why an idle path does not start, and what must follow an end.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// and the clock goes on by whole ones.
 pub(super) const TICK: Duration = Duration::from_millis(2);
 
-/// What keeps an idle path from starting, besides its inputs and a park by hand.
+/// Why an idle path does not start, apart from its inputs and from being parked by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Rest {
     #[default]

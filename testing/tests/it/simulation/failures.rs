@@ -1,4 +1,4 @@
-//! How a simulation tells what it has found.
+//! How a simulation tells what it has found. Its clock is paused: no sleep takes real time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -125,8 +125,8 @@ pub(super) fn require_own(
     Err(EntryError::ForeignFile { path, user })
 }
 
-/// Makes the change last. It is there whether that succeeds or not, and who is notified of it must
-/// hear of it: so a failure is said and fails nothing.
+/// Syncs the change to the disk. A failure is only logged: the change is made all the same, and its
+/// dependents must be notified of it.
 fn sync(entries: &Entries, context: &ActionContext) {
     if let Err(error) = entries.sync() {
         let cause = std::error::Error::source(&error).map(ToString::to_string);

@@ -176,10 +176,10 @@ fn rights(mut stale: Stale, found: &Found, change: &Change) -> Stale {
     stale
 }
 
-/// Returns who is to own a file in place of somebody else, where no owner is declared.
+/// Returns the owner that a file of another user shall get where the manifest declares none.
 ///
 /// In a folder of ours that others can write to, anybody may have made the file before the agent
-/// could: it is the agent's. In a folder of another user it is a matter of that user's.
+/// could, so the agent becomes its owner. In a folder of another user the file's owner stays.
 fn heir(folder: &Folder, found: &Found) -> Result<u32, EntryError> {
     let is_ours = folder.look_at_itself()?.is_ours();
     Ok(if is_ours { rustix::process::geteuid().as_raw() } else { found.user })

@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::support::{TestResult, apply_builtin, declare, failure, plan_builtin};
 
-/// A user of which nothing else is known.
+/// A user that is neither root nor in the machine's list of users.
 const OTHER: u32 = 12_345;
 
 /// A folder that others can write to, with a file in it that another user made and holds open.
