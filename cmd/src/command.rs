@@ -10,75 +10,81 @@ pub(crate) mod plan;
 mod progress;
 pub(crate) mod report;
 pub(crate) mod run;
+mod runtime;
 pub(crate) mod types;
 pub(crate) mod why;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use anyhow::Context;
-use crankcase_status::{Client, StateDir};
-use tokio::runtime::{Builder, Runtime};
+use clap::Subcommand;
+use tracing::Level;
 
 use self::control::Act;
-use self::interrupts::Interrupts;
-use self::progress::told;
-use crate::cli::{Cli, Command, Global};
+use crate::global::Global;
 
-/// How long what still blocks a thread may hold up the end of the program.
-const LAST: Duration = Duration::from_secs(1);
+/// What is to be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keep this machine as declared, until a signal comes
+    Run(run::Args),
+    /// Validate manifests, and do no more
+    Check(check::Args),
+    /// Show what apply would change, and change nothing
+    ///
+    /// Guards of commands run.
+    Plan(plan::Args),
+    /// Make this machine as declared, once
+    ///
+    /// In the place of SITE it takes a plan that `plan -o` has saved: that is carried out only if a
+    /// plan made now is the same. At a first SIGINT or SIGTERM nothing more begins, and a command
+    /// that runs is not waited for: it gets TERM, and KILL after its grace. A second one kills it at
+    /// once.
+    Apply(apply::Args),
+    /// Show what the running agent and its workers are doing
+    Report(report::Args),
+    /// Show the chain from a worker to the root cause
+    Why(why::Args),
+    /// Show the types of resources, or the parameters, the state and the JSON Schema of one
+    Types(types::Args),
+    /// Show who depends on whom in a site or in the running agent, for Graphviz
+    Graph(graph::Args),
+    /// Follow what happens in the running agent
+    Events(events::Args),
+    /// Stop a worker and start it again
+    Bounce(control::Args),
+    /// Stop a worker and keep it stopped until it is unparked
+    ///
+    /// What needs it running stops and waits. What depends on a resource runs on with the state that
+    /// was last known, and waits only when it starts next. It stays parked until `unpark`, and no
+    /// longer than the engine that it is in: an agent or a nested engine that is started again starts
+    /// it too.
+    Park(control::Args),
+    /// Let a parked worker start again, also one that failed too often
+    Unpark(control::Args),
+}
 
-/// How many threads look at files and change them. Each reserves 64 MiB of addresses for what it
-/// allocates: with more of them, 10,000 files would not fit into `ulimit -v 400000`.
-const THREADS: usize = 4;
-
-/// Runs a command; returns the exit code.
-pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
-    let Cli { global, command } = cli;
-    match command {
-        Command::Run(args) => run::run(&global, &args),
-        Command::Check(args) => check::run(&global, &args),
-        Command::Plan(args) => work(plan::run(&global, args)),
-        Command::Apply(args) => work(apply::run(&global, args)),
-        Command::Report(args) => runtime()?.block_on(report::run(&global, args)),
-        Command::Why(args) => runtime()?.block_on(why::run(&global, args)),
-        Command::Types(args) => types::run(&global, args),
-        Command::Graph(args) => runtime()?.block_on(graph::run(&global, args)),
-        Command::Events(args) => runtime()?.block_on(events::run(&global, args)),
-        Command::Bounce(args) => runtime()?.block_on(control::run(&global, Act::Bounce, args)),
-        Command::Park(args) => runtime()?.block_on(control::run(&global, Act::Park, args)),
-        Command::Unpark(args) => runtime()?.block_on(control::run(&global, Act::Unpark, args)),
+impl Command {
+    /// Returns what is logged when nothing is said: an agent tells what it does.
+    pub(crate) fn usual_log(&self) -> Level {
+        match self {
+            Self::Run(_) => Level::INFO,
+            _ => Level::WARN,
+        }
     }
-}
 
-/// Returns where what runs is on record, by which the next one finds what a killed one has left.
-fn ledger(state_dir: &StateDir) -> PathBuf {
-    state_dir.path().join("processes")
-}
-
-/// Returns what a command that asks the agent runs on.
-fn runtime() -> anyhow::Result<Runtime> {
-    Builder::new_current_thread().enable_all().build().context("cannot begin to wait for an answer")
-}
-
-/// Runs a command that works on resources.
-fn work(command: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
-    require_threads()?;
-    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(THREADS).build();
-    let runtime = runtime.context("cannot begin to work")?;
-    let ended = runtime.block_on(command);
-    // After an interrupt a thread may still look at a file, of a dead server for instance.
-    runtime.shutdown_timeout(LAST);
-    ended
-}
-
-/// Looks whether a thread can be made: a runtime panics where it cannot make its first one.
-fn require_threads() -> anyhow::Result<()> {
-    let made = std::thread::Builder::new().spawn(|| {}).context("cannot make a thread")?;
-    made.join().map_err(|_| anyhow::anyhow!("a thread that does nothing has failed"))
-}
-
-/// Connects to the agent of the state folder.
-async fn connect(global: &Global) -> anyhow::Result<Client> {
-    Ok(Client::connect(global.state_dir()?.path()).await?)
+    /// Runs the command; returns the exit code.
+    pub(crate) fn run(self, global: &Global) -> anyhow::Result<u8> {
+        match self {
+            Self::Run(args) => run::run(global, &args),
+            Self::Check(args) => check::run(global, &args),
+            Self::Plan(args) => runtime::work(plan::run(global, args)),
+            Self::Apply(args) => runtime::work(apply::run(global, args)),
+            Self::Report(args) => runtime::ask(report::run(global, args)),
+            Self::Why(args) => runtime::ask(why::run(global, args)),
+            Self::Types(args) => types::run(global, args),
+            Self::Graph(args) => runtime::ask(graph::run(global, args)),
+            Self::Events(args) => runtime::ask(events::run(global, args)),
+            Self::Bounce(args) => runtime::ask(control::run(global, Act::Bounce, args)),
+            Self::Park(args) => runtime::ask(control::run(global, Act::Park, args)),
+            Self::Unpark(args) => runtime::ask(control::run(global, Act::Unpark, args)),
+        }
+    }
 }

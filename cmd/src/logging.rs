@@ -3,7 +3,7 @@
 use crankcase_manifolds::{LogFormat, Logging, LoggingError};
 use tracing::Level;
 
-use crate::cli::{self, Global};
+use crate::global::{self, Global};
 
 /// Begins to write the log, from the usual level on unless the options say otherwise.
 pub(crate) fn begin(global: &Global, usual: Level) -> Result<(), LoggingError> {
@@ -14,10 +14,10 @@ pub(crate) fn begin(global: &Global, usual: Level) -> Result<(), LoggingError> {
         (false, _) => Level::TRACE,
     };
     let format = match global.log_format {
-        cli::LogFormat::Auto => LogFormat::Auto,
-        cli::LogFormat::Human => LogFormat::Human,
-        cli::LogFormat::Json => LogFormat::Json,
-        cli::LogFormat::Journald => LogFormat::Journald,
+        global::LogFormat::Auto => LogFormat::Auto,
+        global::LogFormat::Human => LogFormat::Human,
+        global::LogFormat::Json => LogFormat::Json,
+        global::LogFormat::Journald => LogFormat::Journald,
     };
     Logging::default().filter(level.to_string()).format(format).begin()
 }

@@ -3,50 +3,37 @@
 mod cli;
 mod command;
 mod exit;
+mod failure;
+mod global;
 mod logging;
 mod paths;
+mod plan_file;
 mod print;
 mod saved_plan;
 mod site_args;
+mod site_graph;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use crankcase_manifest::ManifestError;
 
-use crate::cli::{Cli, Format};
-use crate::print::Checked;
-use crate::saved_plan::IsSavedPlan;
+use crate::cli::Cli;
 
 fn main() -> ExitCode {
     crankcase_workers::launch();
-    let cli = match Cli::try_parse() {
+    let Cli { global, command } = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::after_parsing(&error),
+        Err(error) => return failure::after_parsing(&error),
     };
-    let format = cli.global.output;
-    let begun = logging::begin(&cli.global, cli.command.usual_log());
-    match begun.map_err(anyhow::Error::from).and_then(|()| command::run(cli)) {
+    let format = global.output;
+    let begun = logging::begin(&global, command.usual_log());
+    match begun.map_err(anyhow::Error::from).and_then(|()| command.run(&global)) {
         Ok(code) => ExitCode::from(code),
-        Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody can be told when the stream is closed.
-            drop(tell(format, &error));
-            ExitCode::from(exit::code_of(&error))
+            drop(failure::tell(format, &error));
+            ExitCode::from(failure::code_of(&error))
         }
     }
-}
-
-/// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
-/// cannot be written, it is said in words.
-fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
-    let checked = error.downcast_ref::<ManifestError>().map(Checked::from);
-    let checked = checked.or_else(|| error.downcast_ref::<IsSavedPlan>().map(Checked::from));
-    if let Some(checked) = checked.filter(|_| format != Format::Human)
-        && print::data(format, &checked, |_, _| Ok(())).is_ok()
-    {
-        return Ok(());
-    }
-    writeln!(anstream::stderr(), "{}", exit::text_of(error))
 }

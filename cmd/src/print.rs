@@ -17,8 +17,7 @@ pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
 pub(crate) use report::report;
 
-use crate::cli::Format;
-use crate::exit;
+use crate::global::Format;
 
 /// Prints a value as a document of its own.
 pub(crate) fn data<T: Serialize>(
@@ -33,7 +32,7 @@ pub(crate) fn data<T: Serialize>(
     };
     match print(written, |out| human(value, out)) {
         // Whoever has read enough of it has what was asked for: the exit code is that of the work.
-        Err(error) if exit::is_broken_pipe(&error) => Ok(()),
+        Err(error) if is_broken_pipe(&error) => Ok(()),
         printed => printed,
     }
 }
@@ -62,6 +61,12 @@ fn print(
         None => human(&mut out),
     };
     written.and_then(|()| out.flush()).context("cannot write to stdout")
+}
+
+/// Returns whether the reader of the output has had enough.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Returns a text without what would move the cursor, end the line or have it look otherwise.

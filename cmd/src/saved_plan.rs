@@ -1,14 +1,14 @@
 //! A plan in a file, to be applied as it was seen or not at all.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_manifest::Problem;
 use crankcase_resources::{Plan, Site};
-use crankcase_workers::{FileError, open_file, read_file, replace_file};
+use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
+use crate::plan_file::begins_as_plan;
 use crate::site_args::{SiteArgs, Tags};
 
 /// The version of the file's format.
@@ -16,12 +16,6 @@ const VERSION: u32 = 3;
 
 /// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
 const MOST: u64 = 64 * 1024 * 1024;
-
-/// What stands within the first bytes of a saved plan, and of nothing else.
-const MARK: &[u8] = b"\"crankcase_plan\"";
-
-/// How many bytes those are, with some for who formats it otherwise.
-const HEAD: u64 = 80;
 
 /// A plan, and what it was made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,30 +62,6 @@ pub(crate) enum InvalidPlan {
     /// It was not saved as it is: no plan of that size is.
     #[error("the saved plan {} is larger than {MOST} bytes", path.display())]
     TooLarge { path: PathBuf },
-}
-
-/// A saved plan stands where a manifest is expected.
-#[derive(Debug, thiserror::Error)]
-#[error("{} is a saved plan, not a manifest; {}", path.display(), self.help())]
-pub(crate) struct IsSavedPlan {
-    pub(crate) path: PathBuf,
-}
-
-impl IsSavedPlan {
-    /// Finds the first file with a problem that is a saved plan.
-    pub(crate) fn among(problems: &[Problem]) -> Option<Self> {
-        let mut files: Vec<_> =
-            problems.iter().filter_map(|problem| problem.file.as_ref()).collect();
-        // Problems are in the order of their files.
-        files.dedup();
-        let path = files.into_iter().find(|path| begins_as_plan(path));
-        path.map(|path| Self { path: path.clone() })
-    }
-
-    /// Says what to do with it.
-    pub(crate) fn help(&self) -> String {
-        format!("`crankcase apply {}`, with no other file, carries it out", self.path.display())
-    }
 }
 
 impl SavedPlan {
@@ -154,18 +124,6 @@ impl SavedPlan {
         }
         Ok(Some(saved))
     }
-}
-
-/// Returns whether a file is a saved plan, or a part of one.
-fn begins_as_plan(path: &Path) -> bool {
-    let head = open_file(path).ok().and_then(|(file, _)| {
-        let mut head = Vec::new();
-        file.take(HEAD).read_to_end(&mut head).ok().map(|_| head)
-    });
-    head.is_some_and(|head| {
-        head.trim_ascii_start().starts_with(b"{")
-            && head.windows(MARK.len()).any(|part| part == MARK)
-    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crankcase_manifest::{Host, Overrides, SiteFiles};
 use crankcase_resources::{Site, UnknownTagError};
 use serde::{Deserialize, Serialize};
 
-use crate::saved_plan::IsSavedPlan;
+use crate::plan_file::IsSavedPlan;
 
 /// Manifests and variables.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]

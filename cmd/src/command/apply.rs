@@ -4,8 +4,9 @@ use crankcase_engine::Stop;
 use crankcase_resources::{ApplyOptions, PlanOptions, Site};
 use crankcase_workers::{Ledger, Leftover, end_leftovers};
 
-use crate::cli::Global;
-use crate::command::{Interrupts, told};
+use crate::command::interrupts::Interrupts;
+use crate::command::progress::told;
+use crate::global::{Global, ledger};
 use crate::saved_plan::{HasVars, SavedPlan};
 use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};
@@ -35,7 +36,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
-    let folder = super::ledger(&state_dir);
+    let folder = ledger(&state_dir);
     tokio::select! {
         biased;
         () = interrupts.next() => return Ok(exit::INTERRUPTED),

@@ -1,5 +1,5 @@
-use crate::cli::{Format, Global};
 use crate::exit;
+use crate::global::{Format, Global};
 use crate::print::{self, Checked};
 use crate::site_args::SiteArgs;
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crankcase_status::wire::{ControlRequest, Controlled, MAX_ORIGIN};
 
-use crate::cli::{Format, Global};
+use crate::global::{Format, Global};
 use crate::paths::worker_path;
 use crate::{exit, print};
 
@@ -37,7 +37,7 @@ pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result
     // The agent would name the field of the request, which is not what was written.
     check(&args.reason)?;
     let request = ControlRequest { path: worker_path(&args.path), who: user(), why: args.reason };
-    let client = super::connect(global).await?;
+    let client = global.connect().await?;
     let controlled = match act {
         Act::Bounce => client.bounce(&request).await,
         Act::Park => client.park(&request).await,

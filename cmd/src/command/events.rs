@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use tokio::sync::oneshot;
 
-use crate::cli::Global;
+use crate::global::Global;
 use crate::{exit, print};
 
 /// Which events are followed: all.
@@ -15,7 +15,7 @@ use crate::{exit, print};
 pub(crate) struct Args {}
 
 pub(crate) async fn run(global: &Global, _args: Args) -> anyhow::Result<u8> {
-    let mut events = super::connect(global).await?.events().await?;
+    let mut events = global.connect().await?.events().await?;
     if !global.quiet {
         // So that one knows from when on nothing is missed.
         drop(writeln!(anstream::stderr(), "following the events"));

@@ -2,8 +2,9 @@ use std::path::PathBuf;
 
 use crankcase_resources::PlanOptions;
 
-use crate::cli::Global;
-use crate::command::{Interrupts, told};
+use crate::command::interrupts::Interrupts;
+use crate::command::progress::told;
+use crate::global::Global;
 use crate::saved_plan::{IsPiped, SavedPlan};
 use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};

@@ -4,7 +4,7 @@ use std::time::Duration;
 use crankcase_resources::Progress;
 use tokio::time::sleep;
 
-use crate::cli::Global;
+use crate::global::Global;
 
 /// How long work may take before anything is said of it.
 const FIRST: Duration = Duration::from_secs(1);

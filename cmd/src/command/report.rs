@@ -1,4 +1,4 @@
-use crate::cli::Global;
+use crate::global::Global;
 use crate::paths::worker_path;
 use crate::{exit, print};
 
@@ -13,7 +13,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let client = super::connect(global).await?;
+    let client = global.connect().await?;
     let subject = client.report(args.path.as_deref().map(worker_path).as_deref()).await?;
     print::data(global.output, &subject, print::report)?;
     Ok(if args.exit_status && subject.has_trouble() { exit::FAILED } else { exit::DONE })

@@ -12,7 +12,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-use crate::cli::Global;
+use crate::command::runtime;
+use crate::global::{Global, ledger};
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
 
@@ -33,7 +34,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    super::require_threads()?;
+    runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
@@ -72,7 +73,7 @@ async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Si
 fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
     let (files, site) = (args.site.files(), Arc::new(site));
     let state_dir = global.state_dir()?;
-    let ledger = super::ledger(&state_dir);
+    let ledger = ledger(&state_dir);
     let agent = Agent::builder().state_dir(state_dir).signals(signals);
     let agent = install(
         agent,

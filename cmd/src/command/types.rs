@@ -5,7 +5,7 @@ use crankcase_resources::{Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::Global;
+use crate::global::Global;
 use crate::{exit, print};
 
 /// Which type is shown.

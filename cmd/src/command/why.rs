@@ -1,4 +1,4 @@
-use crate::cli::Global;
+use crate::global::Global;
 use crate::paths::worker_path;
 use crate::{exit, print};
 
@@ -10,7 +10,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let answer = super::connect(global).await?.why(&worker_path(&args.path)).await?;
+    let answer = global.connect().await?.why(&worker_path(&args.path)).await?;
     print::data(global.output, &answer, |answer, out| {
         writeln!(out, "{}", print::indented(&answer.text, 2))
     })?;

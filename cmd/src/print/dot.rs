@@ -6,7 +6,7 @@ use crankcase_resources::resource_name;
 use crankcase_status::wire::{Graph, GraphNode, Graphs, WorkerState};
 
 use super::one_line;
-use crate::command::graph::{SiteEdge, SiteGraph, SiteNode};
+use crate::site_graph::{SiteEdge, SiteGraph, SiteNode};
 
 /// Writes graphs as one, each engine in a frame of its own: an arrow leads from a worker to its
 /// input, dashed for an optional and dotted for a live one.

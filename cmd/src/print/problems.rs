@@ -6,7 +6,7 @@ use crankcase_manifest::{ManifestError, Problem};
 use crankcase_resources::Site;
 use serde::Serialize;
 
-use crate::saved_plan::IsSavedPlan;
+use crate::plan_file::IsSavedPlan;
 
 /// The version of the shape: it grows by fields only, until this changes.
 const VERSION: u32 = 1;

@@ -1,0 +1,36 @@
+//! What commands run on.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::runtime::Builder;
+
+/// How long what still blocks a thread may hold up the end of the program.
+const LAST: Duration = Duration::from_secs(1);
+
+/// How many threads look at files and change them. Each reserves 64 MiB of addresses for what it
+/// allocates: with more of them, 10,000 files would not fit into `ulimit -v 400000`.
+const THREADS: usize = 4;
+
+/// Runs a command that asks the agent.
+pub(super) fn ask(command: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot begin to wait for an answer")?.block_on(command)
+}
+
+/// Runs a command that works on resources.
+pub(super) fn work(command: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
+    require_threads()?;
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(THREADS).build();
+    let runtime = runtime.context("cannot begin to work")?;
+    let ended = runtime.block_on(command);
+    // After an interrupt a thread may still look at a file, of a dead server for instance.
+    runtime.shutdown_timeout(LAST);
+    ended
+}
+
+/// Looks whether a thread can be made: a runtime panics where it cannot make its first one.
+pub(super) fn require_threads() -> anyhow::Result<()> {
+    let made = std::thread::Builder::new().spawn(|| {}).context("cannot make a thread")?;
+    made.join().map_err(|_| anyhow::anyhow!("a thread that does nothing has failed"))
+}

@@ -1,0 +1,86 @@
+//! What is said of an error, and the exit code that it has.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use crankcase_manifest::ManifestError;
+use crankcase_manifolds::AgentError;
+use crankcase_resources::UnknownTagError;
+use crankcase_status::wire::FailureCode;
+use crankcase_status::{ClientError, StateError};
+
+use crate::command::control::BadReason;
+use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
+use crate::global::Format;
+use crate::plan_file::IsSavedPlan;
+use crate::print::{self, Checked};
+use crate::saved_plan::{HasVars, InvalidPlan, IsPiped, OutOfDate};
+
+/// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
+/// cannot be written, it is said in words.
+pub(crate) fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
+    let checked = error.downcast_ref::<ManifestError>().map(Checked::from);
+    let checked = checked.or_else(|| error.downcast_ref::<IsSavedPlan>().map(Checked::from));
+    if let Some(checked) = checked.filter(|_| format != Format::Human)
+        && print::data(format, &checked, |_, _| Ok(())).is_ok()
+    {
+        return Ok(());
+    }
+    writeln!(anstream::stderr(), "{}", text_of(error))
+}
+
+/// Says what was wrong with the command line, or gives the help that was asked for.
+pub(crate) fn after_parsing(error: &clap::Error) -> ExitCode {
+    // Nobody can be told when the stream is closed.
+    drop(error.print());
+    ExitCode::from(if error.use_stderr() { USAGE } else { DONE })
+}
+
+/// Returns what is said of an error: its chain on one line, or all that is wrong with a manifest.
+fn text_of(error: &anyhow::Error) -> String {
+    match error.downcast_ref::<ManifestError>() {
+        Some(error) => error.to_string(),
+        None => format!("crankcase: {}", print::one_line(&format!("{error:#}"))),
+    }
+}
+
+/// Returns the exit code that belongs to an error.
+pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<ClientError>() {
+        return of_client(error);
+    }
+    if error.is::<ManifestError>() || error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() {
+        return INVALID;
+    }
+    if error.is::<OutOfDate>() {
+        return CONFLICT;
+    }
+    let is_usage = error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<UnknownTagError>();
+    if is_usage || error.is::<BadReason>() {
+        return USAGE;
+    }
+    let state = match error.downcast_ref::<AgentError>() {
+        Some(AgentError::State(state)) => Some(state),
+        _ => error.downcast_ref::<StateError>(),
+    };
+    match state {
+        Some(StateError::Held { .. }) => CONFLICT,
+        Some(StateError::NoHome) => USAGE,
+        _ => FAILED,
+    }
+}
+
+fn of_client(error: &ClientError) -> u8 {
+    match error {
+        ClientError::NoAgent { .. } | ClientError::TooSlow { .. } | ClientError::Broken(_) => {
+            NO_AGENT
+        }
+        ClientError::Refused { code, .. } => match code {
+            FailureCode::Malformed | FailureCode::TooLarge => USAGE,
+            FailureCode::Conflict => CONFLICT,
+            FailureCode::Stopping | FailureCode::Busy | FailureCode::TooSlow => NO_AGENT,
+            _ => FAILED,
+        },
+        _ => FAILED,
+    }
+}
