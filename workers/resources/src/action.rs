@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::resource::BoxError;
+use crate::error::BoxError;
 use crate::text::printable;
 
 /// How many bytes of log one action keeps; what comes later is counted and dropped.

@@ -5,17 +5,16 @@ use crankcase_engine::Stop;
 use crankcase_workers::Ledger;
 
 use crate::account::Account;
-use crate::apply::halting::Halting;
 use crate::apply::visit::Visit;
 use crate::declaration::Declaration;
 use crate::graph::{Graph, GraphError};
+use crate::halting::Halting;
 use crate::kinds::Kinds;
 use crate::look::{Inputs, Seen, Setting};
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
 use crate::walk::walk;
 
-pub(crate) mod halting;
 mod shutdown;
 mod visit;
 

@@ -2,7 +2,7 @@ use std::panic::resume_unwind;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::resource::BoxError;
+use crate::error::BoxError;
 
 /// How many threads look at resources and change them at a time: each has a stack of its own, and ten
 /// thousand resources that begin together would have as many as the runtime allows.

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use crate::account::{Halt, Outcome};
 use crate::action::Description;
-use crate::apply::halting::{Halting, Steps};
+use crate::halting::{Halting, Steps};
 use crate::look::{Opened, SeenState};
 use crate::resource::{Check, Difference, Stale};
 

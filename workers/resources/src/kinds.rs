@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::attribute::AttributeError;
 use crate::caught::caught;
+use crate::error::AttributeError;
 use crate::known::{Judged, KnownConfig};
 use crate::resource::Kind;
 use crate::text::nearest;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::attribute::AttributeError;
 use crate::claim::Claim;
 use crate::declaration::Config;
+use crate::error::AttributeError;
 
 /// A config as far as it is known while its manifest is loaded.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,6 @@ extern crate self as crankcase_resources;
 mod account;
 mod action;
 mod apply;
-mod attribute;
 mod automatic;
 mod blocking;
 mod caught;
@@ -19,7 +18,9 @@ mod claims;
 mod converge;
 mod deadline;
 mod declaration;
+mod error;
 mod graph;
+mod halting;
 mod kinds;
 mod known;
 mod look;
@@ -36,7 +37,6 @@ mod walk;
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::{Action, ActionContext, Description, Unfinished};
 pub use apply::{ApplyOptions, apply};
-pub use attribute::AttributeError;
 pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;
 pub use claim::{Claim, PATH, Role};
@@ -46,6 +46,7 @@ pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
     RenderError, Rendered, RenderedText, Scope, Wanted,
 };
+pub use error::{AttributeError, BoxError, Wrong};
 pub use graph::{Edges, Graph, GraphError};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{Claimed, FileRead, Judged, KnownConfig};
@@ -54,7 +55,7 @@ pub use naming::{item_name, resource_name, worker_name};
 pub use params::absent;
 pub use params::{
     AbsPath, Field, Half, Mode, Parameter, Params, Reader, Rules, Secret, Table, Type, Writer,
-    Wrong, judge, read, read_half, state,
+    judge, read, read_half, state,
 };
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
@@ -62,7 +63,7 @@ pub use reconcile::{
     Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, Watching,
     reconcile,
 };
-pub use resource::{BoxError, Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+pub use resource::{Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError, UnknownTagError};

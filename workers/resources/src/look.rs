@@ -277,7 +277,7 @@ impl Opened {
 }
 
 fn flatten<T, E: std::error::Error + 'static>(
-    result: Result<Result<T, crate::resource::BoxError>, E>,
+    result: Result<Result<T, crate::error::BoxError>, E>,
 ) -> Result<T, String> {
     match result {
         Ok(Ok(value)) => Ok(value),

@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::attribute::AttributeError;
 use crate::declaration::Config;
+use crate::error::AttributeError;
 use crate::known::KnownConfig;
 
 pub use self::field::{AbsPath, Field, Mode, Secret};
 pub use self::half::{Half, Reader, Writer};
 pub use self::table::{Parameter, Table};
-pub use self::ty::{Type, Wrong};
+pub use self::ty::Type;
 
 mod field;
 mod half;

@@ -10,13 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::{Action, Description};
-use crate::attribute::AttributeError;
 use crate::declaration::{Config, Scope, Wanted};
+use crate::error::{AttributeError, BoxError};
 use crate::known::{Claimed, KnownConfig};
 use crate::params::{Reader, Table};
-
-/// An error of any type, boxed.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// A kind of resource: what a manifest names as `type`.
 ///

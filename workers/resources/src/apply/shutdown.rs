@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use crate::account::Outcome;
 use crate::apply::ApplyOptions;
-use crate::apply::halting::{Halting, Steps};
 use crate::declaration::Declaration;
 use crate::graph::Graph;
+use crate::halting::{Halting, Steps};
 use crate::look::Setting;
 use crate::plan::visit::visit;
 use crate::walk::walk;

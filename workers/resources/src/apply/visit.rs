@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use crate::account::{Accounted, Outcome};
-use crate::apply::halting::{Halting, Steps};
 use crate::apply::shutdown::Prior;
 use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
 use crate::declaration::Declaration;
+use crate::halting::{Halting, Steps};
 use crate::look::{Changes, Inputs, Made, Opened, Seen, Setting, make};
 
 /// One resource to be made as declared.

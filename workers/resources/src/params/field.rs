@@ -6,7 +6,8 @@ use std::time::Duration;
 use crankcase_workers::EntryPath;
 use serde_json::{Map, Value};
 
-use crate::params::ty::{self, Type, Wrong};
+use crate::error::Wrong;
+use crate::params::ty::{self, Type};
 
 /// What is shown in the place of a value that is shown to nobody.
 pub(crate) const HIDDEN: &str = "(sensitive)";

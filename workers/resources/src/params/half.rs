@@ -1,6 +1,6 @@
 use serde_json::{Map, Value};
 
-use crate::attribute::AttributeError;
+use crate::error::AttributeError;
 use crate::known::KnownConfig;
 use crate::params::field::{Field, HIDDEN};
 use crate::params::table::Table;

@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::error::Wrong;
 use crate::params::field::Field;
-use crate::params::ty::{Type, Wrong};
+use crate::params::ty::Type;
 use crate::text::nearest;
 
 /// The parameters of a config, or the attributes of a state.

@@ -4,8 +4,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::Wrong;
 use crate::params::table::Table;
-use crate::text::{cut, nearest, shown};
+use crate::text::{nearest, shown};
 
 /// What a value may be, as data: a program can describe its parameters with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,27 +57,6 @@ pub enum Type {
     },
     /// Any value.
     Any,
-}
-
-/// What is wrong with a value.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct Wrong {
-    /// What is wrong with it, and what would be right.
-    pub message: String,
-    /// The part of the value that is at fault, as it is shown, if it is not the whole value.
-    pub value: Option<String>,
-    /// What to write in its place, if something right is near.
-    pub suggestion: Option<String>,
-    /// What else is wrong with it.
-    pub also: Vec<Self>,
-}
-
-impl From<String> for Wrong {
-    fn from(message: String) -> Self {
-        Self { message, value: None, suggestion: None, also: Vec::new() }
-    }
 }
 
 impl Type {
@@ -210,27 +190,6 @@ impl Type {
                 is_text(one) && is_text(other)
             }
         }
-    }
-}
-
-impl Wrong {
-    /// Says of a value in a map by which name it stands there.
-    pub(crate) fn of(self, name: &str, item: &Value) -> Self {
-        let shown = shown(item);
-        let message = match self.message.strip_prefix(&format!("{shown} is ")) {
-            Some(rest) => format!("{shown} of \"{}\" is {rest}", cut(name)),
-            None => format!("\"{}\": {}", cut(name), self.message),
-        };
-        let value = self.value.or(Some(shown));
-        Self { message, value, ..self }
-    }
-
-    /// Makes one of several.
-    pub(crate) fn all(wrong: impl IntoIterator<Item = Self>) -> Option<Self> {
-        wrong.into_iter().reduce(|mut first, other| {
-            first.also.push(other);
-            first
-        })
     }
 }
 

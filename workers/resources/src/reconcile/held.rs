@@ -5,10 +5,10 @@ use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
 use serde_json::Value;
 
 use crate::account::Outcome;
-use crate::apply::halting::Halting;
 use crate::caught::caught;
 use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
+use crate::halting::Halting;
 use crate::look::{Opened, SeenState, validate};
 use crate::reconcile::supervised::Supervised;
 use crate::reconcile::watching::Watching;

@@ -8,9 +8,9 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::apply::halting::Halting;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
+use crate::halting::Halting;
 use crate::look::{claim, context, render};
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
