@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{Kind, Parameter, Table};
+use crankcase_resources::{ActionType, Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,6 +27,8 @@ struct Described<'a> {
     parameters: &'a Table,
     /// What expressions may use of a state.
     state: &'a Table,
+    /// What may be done to a resource.
+    actions: Vec<ActionType>,
     /// The JSON Schema (draft 2020-12) of a config in a manifest.
     schema: Value,
 }
@@ -42,6 +44,7 @@ impl<'a> Described<'a> {
             is_supervised,
             parameters,
             state,
+            actions: kind.actions(),
             schema,
         }
     }
@@ -71,7 +74,14 @@ fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nparameters:")?;
     write_table(kind.parameters, out)?;
     writeln!(out, "\nstate, for expressions:")?;
-    write_table(kind.state, out)
+    write_table(kind.state, out)?;
+    if !kind.actions.is_empty() {
+        writeln!(out, "\nactions:")?;
+    }
+    for ActionType { name, doc, .. } in &kind.actions {
+        writeln!(out, "  {name:<14}{doc}")?;
+    }
+    Ok(())
 }
 
 fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {

@@ -37,6 +37,13 @@ fn page(types: &Value) -> Result<String, Error> {
                 writeln!(page, "| `{name}` | {value} | {default} | {meaning} |")?;
             }
         }
+        let actions = kind["actions"].as_array().into_iter().flatten();
+        for (index, action) in actions.enumerate() {
+            if index == 0 {
+                page += "\n| action | meaning |\n| --- | --- |\n";
+            }
+            writeln!(page, "| `{}` | {} |", text(&action["name"]), text(&action["doc"]))?;
+        }
     }
     Ok(page)
 }
@@ -77,7 +84,8 @@ async fn a_type_is_shown_with_its_parameters_and_its_state() -> TestResult {
     assert!(all.stdout.contains("\nfile      keeps a file with its content"), "{all:?}");
     let expected = "print: puts a message into the log, once per apply and when notified\n\nparameters:\n  \
                     message     what to print\n              a text; required\n\nstate, for \
-                    expressions:\n  message     what to print\n              a text; required\n";
+                    expressions:\n  message     what to print\n              a text; required\n\nactions:\n  \
+                    print         puts the message into the log\n";
     assert_eq!(one.stdout, expected);
     assert_eq!(none.code, Some(1));
     assert!(none.stderr.contains("there is no type \"flie\"; did you mean \"file\"?"), "{none:?}");

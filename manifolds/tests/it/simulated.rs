@@ -13,8 +13,8 @@ use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, site};
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Description, Kind, Resource,
-    Site, Stale, Watch,
+    Action, Amiss, AttributeError, BoxError, Config, Context, Found, Kind, Site, Unfinished, Unit,
+    Watch,
 };
 use crankcase_testing::{Broken, Mode, Notes, Setup, Simulation, Tally};
 use crankcase_workers::{SignalCounts, SignalHandle, Watcher, WatcherConfig, Watches};
@@ -147,7 +147,7 @@ impl Kind for Machine {
         "a thing that is only remembered"
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
         let (name, content) = (text("name").to_owned(), text("content").to_owned());
         Ok(Arc::new(Thing { machine: self.clone(), name, content }))
@@ -161,47 +161,41 @@ impl std::fmt::Debug for Machine {
 }
 
 /// One thing on the machine.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Thing {
     machine: Machine,
     name: String,
     content: String,
 }
 
-impl Thing {
-    async fn write(self) -> Result<(), BoxError> {
+#[async_trait]
+impl Unit for Thing {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        tokio::time::sleep(Duration::from_millis(self.machine.number(50))).await;
+        self.machine.may_fail("the look")?;
+        let found = self.machine.state.lock().contents.get(&self.name).cloned();
+        if found.as_ref() == Some(&self.content) {
+            return Ok(Found::Valid(json!({ "content": self.content })));
+        }
+        let is = found.map(Value::from);
+        let amiss = Amiss::new(is.clone().map(|content| json!({ "content": content })));
+        let amiss = amiss.differs("content", is.unwrap_or_default(), self.content.clone());
+        Ok(Found::Stale(amiss.action(Action::new("write"))))
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
         let _working = self.machine.work(&self.name);
         tokio::time::sleep(Duration::from_millis(self.machine.number(2_000))).await;
         self.machine.may_fail("the write")?;
         let mut state = self.machine.state.lock();
         state.writes += 1;
-        state.contents.insert(self.name.clone(), self.content);
+        state.contents.insert(self.name.clone(), self.content.clone());
         drop(state);
         self.machine.notes.note(format!("{} is written", self.name));
         Ok(())
     }
-}
 
-#[async_trait]
-impl Resource for Thing {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        tokio::time::sleep(Duration::from_millis(self.machine.number(50))).await;
-        self.machine.may_fail("the look")?;
-        let found = self.machine.state.lock().contents.get(&self.name).cloned();
-        if found.as_ref() == Some(&self.content) {
-            return Ok(Check::Valid(json!({ "content": self.content })));
-        }
-        let (thing, is) = (self.clone(), found.map(Value::from));
-        let action = Action::new(Description::new("write").changing("content"), |_| async move {
-            Ok(thing.write().await?)
-        });
-        let stale = Stale::new(is.clone().map(|content| json!({ "content": content })));
-        Ok(Check::Stale(
-            stale.differs("content", is.unwrap_or_default(), self.content.clone()).action(action),
-        ))
-    }
-
-    fn watch(&self, _: &CheckContext) -> Watch {
+    fn watch(&self, _: &Context) -> Watch {
         Watch::Poll(Duration::from_secs(30))
     }
 }
@@ -241,7 +235,7 @@ impl Manifests {
     }
 
     fn sites(&self, machine: &Machine) -> Vec<Arc<Site>> {
-        let kinds = builtin().with(Arc::new(machine.clone()));
+        let kinds = builtin().with(machine.clone());
         let load = |index| {
             let path = self.0.path().join(format!("{index}.yaml"));
             let site = SiteFiles::new(vec![path], kinds.clone()).load();

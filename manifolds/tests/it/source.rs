@@ -11,7 +11,7 @@ use crankcase_engine::{Engine, Latest, Manifold, Name};
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, SiteFiles};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
-use crankcase_resources::{AttributeError, Config, Kind, Resource, Site};
+use crankcase_resources::{AttributeError, Config, Kind, Site, Unit};
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{Signals, WatcherConfig, Watches};
 use parking_lot::Mutex;
@@ -169,14 +169,14 @@ impl Kind for Editing {
         "edits a manifest"
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         if self.is_due.load(Ordering::Relaxed) {
             // Whatever this load has looked at before, it finds the file.
             fs::write(&self.source, "content").expect("the test's folder is there");
             fs::write(&self.manifest, self.text).expect("the test's folder is there");
         }
         let kinds = builtin();
-        kinds.get("noop").expect("it is built in").validate(config)
+        kinds.get("noop").expect("it is built in").make(config)
     }
 }
 
@@ -206,12 +206,12 @@ async fn an_edit_is_not_missed_while_a_manifest_is_loaded_for_a_file_beside_it()
 -> Result<(), Box<dyn Error>> {
     let mut kept = Kept::new("site.yaml").await?;
     let (source, is_due) = (kept.folder.path().join("source"), Arc::new(AtomicBool::new(false)));
-    kept.files.kinds = builtin().with(Arc::new(Editing {
+    kept.files.kinds = builtin().with(Editing {
         manifest: kept.path.clone(),
         text: "resources: {new: {type: noop}}",
         source: source.clone(),
         is_due: Arc::clone(&is_due),
-    }));
+    });
     kept.keep(kept.files.load()?).await?;
     kept.until("old").await?;
     let page = kept.folder.path().join("page");

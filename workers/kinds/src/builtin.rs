@@ -1,6 +1,4 @@
-use std::sync::Arc;
-
-use crankcase_resources::Kinds;
+use crankcase_resources::{Kinds, kind};
 
 use crate::exec::Exec;
 use crate::file::File;
@@ -11,9 +9,9 @@ use crate::process::Process;
 /// Returns the built-in kinds; more are added by [`Kinds::with`].
 pub fn builtin() -> Kinds {
     Kinds::default()
-        .with(Arc::new(Exec))
-        .with(Arc::new(File))
-        .with(Arc::new(Noop))
-        .with(Arc::new(Print))
-        .with(Arc::new(Process))
+        .with(kind::<Exec>())
+        .with(kind::<File>())
+        .with(Noop)
+        .with(kind::<Print>())
+        .with(kind::<Process>().supervised())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crankcase_resources::{
-    AbsPath, Claim, Claimed, Field, KnownConfig, PATH, Params, Type, Wrong, cut, nearest, shown,
+    AbsPath, Claim, Claimed, Field, Half, PATH, Params, Type, Wrong, cut, nearest, shown,
 };
 use crankcase_workers::{Limit, ProcessConfig};
 use serde_json::Value;
@@ -111,6 +111,14 @@ impl Command {
         }
     }
 
+    /// Returns the program and its arguments; none of a line, which only its shell understands.
+    pub(super) fn listed(&self) -> &[String] {
+        match self {
+            Self::Argv(argv) => &argv.0,
+            Self::Line(_) => &[],
+        }
+    }
+
     /// Returns the words as they were written.
     pub(super) fn words(&self) -> Vec<String> {
         match self {
@@ -149,16 +157,16 @@ fn refuse_nul(text: &str) -> Result<(), Wrong> {
 
 /// Returns what a command needs as far as it is known: the folder that it runs in, and each file that
 /// one of its words names by an absolute path, its program among them. It may make any file.
-pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
-    let words = known.config.get("command").and_then(Value::as_array);
-    let words = words.into_iter().flatten().filter_map(Value::as_str);
-    let paths = words.chain(known.text("cwd")).filter_map(|path| {
-        let path = path.trim_end_matches('/');
-        (path.starts_with('/') && !path.contains('\0')).then(|| Claim::needs(PATH, path))
-    });
-    let mut claimed = Claimed::of(paths.collect());
-    claimed.is_open = ["command", "cwd"].iter().any(|attribute| !known.is_known(attribute));
+pub(super) fn claims(words: Half<&[String]>, setting: &SettingHalf) -> Claimed {
+    let cwd = setting.cwd.as_given().and_then(Option::as_ref);
+    let cwd = cwd.and_then(|folder| folder.as_ref().to_str());
+    let mut claimed = Claimed::default();
+    claimed.is_open = words.is_unknown() || setting.cwd.is_unknown();
     claimed.may_make_any = true;
+    let words = words.given().into_iter().flatten();
+    let paths = words.map(String::as_str).chain(cwd).map(|path| path.trim_end_matches('/'));
+    let paths = paths.filter(|path| path.starts_with('/'));
+    claimed.claims.extend(paths.map(|path| Claim::needs(PATH, path)));
     claimed
 }
 

@@ -1,54 +1,54 @@
-use std::sync::Arc;
+use std::io;
 
-use async_trait::async_trait;
 use crankcase_engine::WithCauses;
 use crankcase_resources::{
-    Action, ActionContext, AttributeError, BoxError, Check, CheckContext, Claim, Claimed, Config,
-    Description, Field, Kind, KnownConfig, PATH, Params, Resource, Stale, Table, Unfinished, Watch,
-    blocking, judge, read, state,
+    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Half, PATH, Resource,
+    Stale, Unfinished, Watch, blocking,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::exec::config::{ExecConfig, ExecState};
+use crate::command::{self, Command};
+pub(crate) use crate::exec::config::Exec;
+use crate::exec::config::{ExecHalf, ExecState};
 use crate::exec::run::{Finished, RunError, run};
 
 mod config;
 mod output;
 mod run;
 
-/// The `exec` kind: runs a command unless a guard says that there is no need.
-///
-/// `creates` and `unless` are also goals: where one is given, all guards are asked again after the
-/// command, and none may see a need to run any more. Without them the command runs once per apply,
-/// and with `onlyif` only if that succeeds. A notification runs it again, whatever the guards say.
-#[derive(Debug)]
-pub(crate) struct Exec;
+/// The state after the command ran.
+type Ran = Mutex<Option<ExecState>>;
 
-impl Kind for Exec {
-    fn name(&self) -> &'static str {
-        "exec"
+/// Why a guarded command need not run.
+type Guarded = Option<&'static str>;
+
+#[derive(Debug, Actions)]
+pub(crate) enum Do {
+    /// runs the command
+    Run { command: Vec<String> },
+}
+
+impl Resource for Exec {
+    const NAME: &'static str = "exec";
+    type State = ExecState;
+    type Action = Do;
+
+    fn rules(half: &mut ExecHalf, errors: &mut Vec<AttributeError>) {
+        let Half::Given(is_shell) = half.shell else { return };
+        let guards = [("unless", &half.unless), ("onlyif", &half.onlyif)];
+        let guards = guards.map(|(name, guard)| (name, guard.as_given().and_then(Option::as_ref)));
+        for (name, command) in [("command", half.command.as_given())].into_iter().chain(guards) {
+            let amiss = command.and_then(|command| command.amiss(is_shell));
+            errors.extend(amiss.map(|message| AttributeError::new(name, message)));
+        }
     }
 
-    fn summary(&self) -> &'static str {
-        "runs a command, unless a guard says that there is no need"
-    }
-
-    fn table(&self) -> &Table {
-        ExecConfig::table()
-    }
-
-    fn states(&self) -> &Table {
-        ExecState::table()
-    }
-
-    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        judge::<ExecConfig>(known)
-    }
-
-    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
-        let mut claimed = crate::command::claims(known);
-        if let Some(path) = known.text("creates").filter(|path| path.starts_with('/')) {
+    fn claims(half: &ExecHalf) -> Claimed {
+        let words = half.command.as_ref().map(Command::listed);
+        let mut claimed = command::claims(words, &half.setting);
+        let creates = half.creates.as_given().and_then(Option::as_ref);
+        if let Some(path) = creates.and_then(|path| path.as_ref().to_str()) {
             let path = path.trim_end_matches('/');
             claimed.claims.push(Claim::makes(PATH, path));
             let above = path.rsplit_once('/').filter(|(above, _)| !above.is_empty());
@@ -57,26 +57,49 @@ impl Kind for Exec {
         claimed
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let config = Arc::new(read::<ExecConfig>(config)?);
-        Ok(Arc::new(Command { config, ran: Arc::default() }))
+    async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
+        let ran = context.memory::<Ran>().lock().clone();
+        let has_goal = self.creates.is_some() || self.unless.is_some();
+        match ran {
+            Some(ran) if !has_goal => return Ok(Check::valid(ran)),
+            _ => {}
+        }
+        if self.guarded(context).await?.is_none() {
+            return Ok(self.stale().into());
+        }
+        let not_run = || ExecState {
+            ran: false,
+            exit_code: None,
+            stdout: String::new(),
+            stderr: String::new(),
+        };
+        Ok(Check::valid(ran.unwrap_or_else(not_run)))
+    }
+
+    async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
+        let Do::Run { .. } = action;
+        let finished = self.finish(context).await?;
+        *context.memory::<Ran>().lock() = Some(finished.state());
+        Ok(())
+    }
+
+    fn refresh(&self, done: &[Do], _: &Context) -> Option<Do> {
+        done.is_empty().then(|| self.action())
+    }
+
+    fn watch(&self, _: &Context) -> Watch {
+        let creates = self.creates.as_ref();
+        creates.map_or(Watch::Never, |path| Watch::Paths(vec![path.as_ref().to_owned()]))
     }
 }
 
-/// A command as declared.
-#[derive(Debug)]
-struct Command {
-    config: Arc<ExecConfig>,
-    /// The state after the command ran in this run.
-    ran: Arc<Mutex<Option<ExecState>>>,
-}
+impl Exec {
+    fn action(&self) -> Do {
+        Do::Run { command: self.command.words() }
+    }
 
-/// Why a guarded command need not run.
-type Guarded = Option<&'static str>;
-
-impl Command {
-    async fn guarded(&self, context: &CheckContext) -> Result<Guarded, BoxError> {
-        if let Some(path) = self.config.creates.clone() {
+    async fn guarded(&self, context: &Context) -> Result<Guarded, BoxError> {
+        if let Some(path) = self.creates.clone() {
             let exists = blocking(move || match path.as_ref().symlink_metadata() {
                 Ok(_) => Ok(true),
                 Err(err) if is_absent(&err) => Ok(false),
@@ -87,10 +110,10 @@ impl Command {
             }
         }
         for (name, guard, wanted) in
-            [("unless", &self.config.unless, true), ("onlyif", &self.config.onlyif, false)]
+            [("unless", &self.unless, true), ("onlyif", &self.onlyif, false)]
         {
             let Some(guard) = guard else { continue };
-            let finished = run(guard, &self.config, (&context.stop, context.ledger.as_ref()))
+            let finished = run(guard, self, context)
                 .await
                 .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
             match finished.code {
@@ -102,81 +125,40 @@ impl Command {
         Ok(None)
     }
 
-    fn action(&self) -> Action {
-        let (config, ran) = (Arc::clone(&self.config), Arc::clone(&self.ran));
-        let command = config.command.words();
-        let description = Description::new("run").with("command", command);
-        Action::new(description, move |context| async move {
-            let finished = finish(&config, &context).await?;
-            *ran.lock() = Some(finished.state());
-            Ok(())
-        })
-    }
-
-    fn stale(&self) -> Stale {
-        let stale = Stale::new(None);
-        let stale = match (&self.config.creates, &self.config.unless) {
+    fn stale(&self) -> Stale<Self> {
+        let stale = Stale::absent();
+        let stale = match (&self.creates, &self.unless) {
             (None, None) => stale.differs("ran", false, true),
             (Some(path), _) => stale.differs("creates", Value::Null, path.give()),
             (None, Some(_)) => stale.differs("unless", "fails", "succeeds"),
         };
-        stale.action(self.action())
+        stale.act(self.action())
     }
-}
 
-fn is_absent(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
-}
-
-async fn finish(config: &ExecConfig, context: &ActionContext) -> Result<Finished, Unfinished> {
-    let finished = match run(&config.command, config, (context.stop(), context.ledger())).await {
-        Ok(finished) => finished,
-        Err(RunError::Stopped { output }) => {
-            context.log(&output);
-            return Err(Unfinished::Interrupted);
-        }
-        Err(err) => {
-            if let RunError::TimedOut { output, .. } = &err {
-                context.log(output);
+    /// Runs the command to its end, which must be a good one.
+    async fn finish(&self, context: &Context) -> Result<Finished, Unfinished> {
+        let finished = match run(&self.command, self, context).await {
+            Ok(finished) => finished,
+            Err(RunError::Stopped { output }) => {
+                context.log(&output);
+                return Err(Unfinished::Interrupted);
             }
-            return Err(err.into());
+            Err(err) => {
+                if let RunError::TimedOut { output, .. } = &err {
+                    context.log(output);
+                }
+                return Err(err.into());
+            }
+        };
+        context.log(&finished.stdout);
+        context.log(&finished.stderr);
+        if finished.code == Some(0) {
+            return Ok(finished);
         }
-    };
-    context.log(&finished.stdout);
-    context.log(&finished.stderr);
-    if finished.code == Some(0) {
-        return Ok(finished);
+        Err(format!("the command {}", finished.end()).into())
     }
-    Err(format!("the command {}", finished.end()).into())
 }
 
-#[async_trait]
-impl Resource for Command {
-    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
-        let ran = self.ran.lock().clone();
-        let has_goal = self.config.creates.is_some() || self.config.unless.is_some();
-        match ran {
-            Some(ran) if !has_goal => return Ok(Check::Valid(state(ran))),
-            _ => {}
-        }
-        if self.guarded(context).await?.is_none() {
-            return Ok(Check::Stale(self.stale()));
-        }
-        let not_run = || ExecState {
-            ran: false,
-            exit_code: None,
-            stdout: String::new(),
-            stderr: String::new(),
-        };
-        Ok(Check::Valid(state(ran.unwrap_or_else(not_run))))
-    }
-
-    fn refresh(&self, done: &[Description]) -> Option<Action> {
-        done.is_empty().then(|| self.action())
-    }
-
-    fn watch(&self, _: &CheckContext) -> Watch {
-        let creates = self.config.creates.as_ref();
-        creates.map_or(Watch::Never, |path| Watch::Paths(vec![path.as_ref().to_owned()]))
-    }
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -1,12 +1,12 @@
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Kind, KnownConfig, Params,
-    Resource, Table, Watch, blocking, judge, read,
+    Actions, AttributeError, BoxError, Check, Claimed, Context, Resource, Unfinished, Watch,
+    blocking,
 };
+use crankcase_workers::EntryPath;
 
-use crate::file::config::{FileConfig, FileState};
+pub(crate) use crate::file::config::File;
+use crate::file::config::{FileHalf, FileState};
+use crate::file::error::EntryError;
 
 mod change;
 mod check;
@@ -15,65 +15,53 @@ mod content;
 mod diff;
 mod error;
 mod observe;
-mod owner;
+mod rights;
 
-/// The `file` kind: a file with its content, or a folder, with mode, owner and group.
-///
-/// A file is written under a temporary name in its folder, with its final owner and mode, synced,
-/// and renamed; so it is the old or the new one at every instant. Attributes that are not given
-/// are left as they are; a new file gets mode 0644, a new folder 0755.
-///
-/// The path is followed through symlinks only where nobody but root and the agent's user could
-/// have put them, and a target that is a symlink, a device or the like is never touched. An absent
-/// folder is removed only when it is empty.
-#[derive(Debug)]
-pub(crate) struct File;
-
-impl Kind for File {
-    fn name(&self) -> &'static str {
-        "file"
-    }
-
-    fn summary(&self) -> &'static str {
-        "keeps a file with its content, or a folder, with mode, owner and group"
-    }
-
-    fn table(&self) -> &Table {
-        FileConfig::table()
-    }
-
-    fn states(&self) -> &Table {
-        FileState::table()
-    }
-
-    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        judge::<FileConfig>(known)
-    }
-
-    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
-        config::claims(known)
-    }
-
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        Ok(Arc::new(Entry { config: Arc::new(read::<FileConfig>(config)?) }))
-    }
+#[derive(Debug, Clone, Actions)]
+pub(crate) enum Do {
+    /// makes the folder
+    CreateFolder { path: EntryPath },
+    /// makes the file
+    Create { path: EntryPath },
+    /// writes the file anew
+    Write { path: EntryPath },
+    /// sets mode, owner and group
+    Adjust { path: EntryPath },
+    /// removes the file or the empty folder
+    Remove { path: EntryPath },
+    /// removes the temporary file that a killed agent has left
+    Clean { path: EntryPath },
 }
 
-/// A file or folder as declared.
-#[derive(Debug)]
-struct Entry {
-    config: Arc<FileConfig>,
-}
+impl Resource for File {
+    const NAME: &'static str = "file";
+    type State = FileState;
+    type Action = Do;
 
-#[async_trait]
-impl Resource for Entry {
-    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
-        let (config, context) = (Arc::clone(&self.config), context.clone());
-        blocking(move || check::check(&config, &context)).await
+    fn rules(half: &mut FileHalf, errors: &mut Vec<AttributeError>) {
+        half.judge(errors);
     }
 
-    fn watch(&self, context: &CheckContext) -> Watch {
-        let source = self.config.content().and_then(|content| content.path(context));
-        Watch::Paths([self.config.path.full()].into_iter().chain(source).collect())
+    fn claims(half: &FileHalf) -> Claimed {
+        half.claims()
+    }
+
+    async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
+        let (file, context) = (self.clone(), context.clone());
+        blocking(move || check::check(&file, &context)).await
+    }
+
+    async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
+        let (file, action, context) = (self.clone(), action.clone(), context.clone());
+        let acted = blocking(move || change::act(&file, &action, &context)).await;
+        acted.map_err(|err| match err.downcast_ref() {
+            Some(EntryError::Stopped) => Unfinished::Interrupted,
+            _ => Unfinished::Failed(err),
+        })
+    }
+
+    fn watch(&self, context: &Context) -> Watch {
+        let source = self.content().and_then(|content| content.path(context));
+        Watch::Paths([self.path.full()].into_iter().chain(source).collect())
     }
 }

@@ -2,12 +2,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Claimed, Config, Description, Kind,
-    KnownConfig, Resource,
+    Action, ActionType, AttributeError, BoxError, Claimed, Config, Context, Found, Judged, Kind,
+    KnownConfig, Unfinished, Unit,
 };
 use serde_json::Value;
 
+/// The one action.
+const NOTICE: &str = "notice";
+
 /// The `noop` kind: takes any config, is always valid and offers its config as its state.
+///
+/// It has no table of parameters, so it is what a kind that is made at run time looks like.
 #[derive(Debug)]
 pub(crate) struct Noop;
 
@@ -20,11 +25,15 @@ impl Kind for Noop {
         "does nothing, and offers its config as its state"
     }
 
-    fn claims(&self, _: &KnownConfig<'_>) -> Claimed {
-        Claimed::default()
+    fn actions(&self) -> Vec<ActionType> {
+        vec![ActionType::new(NOTICE, "says in the log that it was notified")]
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
+        Judged { errors: Vec::new(), claimed: Claimed::default() }
+    }
+
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         Ok(Arc::new(Nothing { config: config.clone() }))
     }
 }
@@ -35,15 +44,17 @@ struct Nothing {
 }
 
 #[async_trait]
-impl Resource for Nothing {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        Ok(Check::Valid(Value::Object(self.config.clone())))
+impl Unit for Nothing {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(Value::Object(self.config.clone())))
     }
 
-    fn refresh(&self, _: &[Description]) -> Option<Action> {
-        Some(Action::new(Description::new("notice"), |context| async move {
-            context.log("was notified");
-            Ok(())
-        }))
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        context.log("was notified");
+        Ok(())
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
+        Some(Action::new(NOTICE))
     }
 }

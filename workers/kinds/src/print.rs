@@ -1,90 +1,58 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Claimed, Config, Description, Kind,
-    KnownConfig, Params, Resource, Rules, Stale, Table, judge, read,
+    Actions, BoxError, Check, Claimed, Context, Params, Resource, Stale, Unfinished,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// The config of the `print` kind, and its state.
+/// puts a message into the log, once per apply and when notified
+///
+/// Under `run` that is once per start and per change of the config. Its state is its config.
 #[derive(Debug, Clone, PartialEq, Params)]
-struct PrintConfig {
+pub(crate) struct Print {
     /// what to print
     #[param(declared)]
     message: String,
 }
 
-impl Rules for PrintConfig {}
+#[derive(Debug, Actions)]
+pub(crate) enum Do {
+    /// puts the message into the log
+    Print { message: String },
+}
 
-/// The `print` kind: puts a message into the log once per apply, under run once per start and per
-/// change of the config, and again when notified.
-#[derive(Debug)]
-pub(crate) struct Print;
-
-impl Kind for Print {
-    fn name(&self) -> &'static str {
-        "print"
+impl Print {
+    fn action(&self) -> Do {
+        Do::Print { message: self.message.clone() }
     }
+}
 
-    fn summary(&self) -> &'static str {
-        "puts a message into the log, once per apply and when notified"
-    }
+impl Resource for Print {
+    const NAME: &'static str = "print";
+    type State = Self;
+    type Action = Do;
 
-    fn table(&self) -> &Table {
-        PrintConfig::table()
-    }
-
-    fn states(&self) -> &Table {
-        PrintConfig::table()
-    }
-
-    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        judge::<PrintConfig>(known)
-    }
-
-    fn claims(&self, _: &KnownConfig<'_>) -> Claimed {
+    fn claims(_: &PrintHalf) -> Claimed {
         Claimed::default()
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let PrintConfig { message } = read(config)?;
-        Ok(Arc::new(Message { message, is_printed: Arc::default() }))
-    }
-}
-
-#[derive(Debug)]
-struct Message {
-    message: String,
-    is_printed: Arc<AtomicBool>,
-}
-
-impl Message {
-    fn action(&self) -> Action {
-        let message = self.message.clone();
-        let is_printed = Arc::clone(&self.is_printed);
-        let description = Description::new("print").with("message", message.as_str());
-        Action::new(description, move |context| async move {
-            context.log(&message);
-            is_printed.store(true, Ordering::Release);
-            Ok(())
-        })
-    }
-}
-
-#[async_trait]
-impl Resource for Message {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        let state = json!({"message": self.message});
-        if self.is_printed.load(Ordering::Acquire) {
-            return Ok(Check::Valid(state));
+    async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
+        let is_printed = context.memory::<AtomicBool>().load(Ordering::Acquire);
+        if is_printed {
+            return Ok(Check::valid(self.clone()));
         }
-        let stale = Stale::new(None).differs("message", Value::Null, self.message.as_str());
-        Ok(Check::Stale(stale.action(self.action())))
+        let stale = Stale::absent().differs("message", Value::Null, self.message.as_str());
+        Ok(stale.act(self.action()).into())
     }
 
-    fn refresh(&self, done: &[Description]) -> Option<Action> {
+    async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
+        let Do::Print { message } = action;
+        context.log(message);
+        context.memory::<AtomicBool>().store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn refresh(&self, done: &[Do], _: &Context) -> Option<Do> {
         done.is_empty().then(|| self.action())
     }
 }

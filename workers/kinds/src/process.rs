@@ -1,18 +1,16 @@
-use std::sync::Arc;
+use std::convert::Infallible;
 
-use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, BoxError, Check, CheckContext, Claimed, Config, Field, Kind, KnownConfig,
-    Params, Resource, Rules, Table, Type, Wrong, judge, read, state,
+    BoxError, Check, Claimed, Context, Field, Params, Resource, Supervised, Type, Unfinished, Wrong,
 };
 use crankcase_workers::{ProcessConfig, StopSignal};
 use serde_json::Value;
 
 use crate::command::{self, Argv, Grace, Setting};
 
-/// The config of the `process` kind.
+/// keeps a program running for as long as the agent runs
 #[derive(Debug, Clone, PartialEq, Params)]
-struct ProgramConfig {
+pub(crate) struct Process {
     /// the program and its arguments, as a list
     command: Argv,
     /// how the program runs
@@ -26,14 +24,12 @@ struct ProgramConfig {
     grace: Grace,
 }
 
-impl Rules for ProgramConfig {}
-
 /// The state of the `process` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
-struct ProgramState {
+pub(crate) struct ProcessState {
     /// the program and its arguments
     #[param(declared)]
-    command: Vec<String>,
+    command: Argv,
 }
 
 /// A signal that asks a program to end.
@@ -57,60 +53,27 @@ impl Field for Ending {
     }
 }
 
-/// The `process` kind: a program that `run` supervises.
-#[derive(Debug)]
-pub(crate) struct Process;
+impl Resource for Process {
+    const NAME: &'static str = "process";
+    type State = ProcessState;
+    type Action = Infallible;
 
-impl Kind for Process {
-    fn name(&self) -> &'static str {
-        "process"
+    fn claims(half: &ProcessHalf) -> Claimed {
+        command::claims(half.command.as_ref().map(|argv| &argv.0[..]), &half.setting)
     }
 
-    fn summary(&self) -> &'static str {
-        "keeps a program running for as long as the agent runs"
+    async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
+        Ok(Check::valid(ProcessState { command: self.command.clone() }))
     }
 
-    fn table(&self) -> &Table {
-        ProgramConfig::table()
-    }
-
-    fn states(&self) -> &Table {
-        ProgramState::table()
-    }
-
-    fn judge(&self, known: &KnownConfig<'_>) -> Vec<AttributeError> {
-        judge::<ProgramConfig>(known)
-    }
-
-    fn claims(&self, known: &KnownConfig<'_>) -> Claimed {
-        command::claims(known)
-    }
-
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let ProgramConfig { command, setting, stop_signal, grace } = read(config)?;
-        let config = setting.process("", &command.0).stop_signal(stop_signal.0).grace(grace.0);
-        Ok(Arc::new(Program { config, state: ProgramState { command: command.0 } }))
-    }
-
-    fn is_supervised(&self) -> bool {
-        true
+    async fn act(&self, action: &Infallible, _: &Context) -> Result<(), Unfinished> {
+        match *action {}
     }
 }
 
-/// A program that `run` supervises, as declared.
-#[derive(Debug)]
-struct Program {
-    config: ProcessConfig,
-    state: ProgramState,
-}
-
-#[async_trait]
-impl Resource for Program {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        Ok(Check::RunOnly(state(self.state.clone())))
-    }
-
-    fn program(&self) -> Option<&ProcessConfig> {
-        Some(&self.config)
+impl Supervised for Process {
+    fn program(&self) -> ProcessConfig {
+        let process = self.setting.process("", &self.command.0);
+        process.stop_signal(self.stop_signal.0).grace(self.grace.0)
     }
 }

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::action::Description;
-use crate::resource::Difference;
+use crate::action::Action;
+use crate::found::Difference;
 
 mod display;
 
@@ -79,7 +79,7 @@ pub struct Accounted {
     pub done: Vec<Done>,
     /// The actions that were wanted and not begun.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remaining: Vec<Description>,
+    pub remaining: Vec<Action>,
     /// Who notified the resource in vain: it was not refreshed, because of how it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
@@ -138,7 +138,7 @@ pub enum Halt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// The action.
-    pub action: Description,
+    pub action: Action,
     /// What it logged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,

@@ -1,74 +1,17 @@
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 
-use crankcase_engine::Stop;
-use crankcase_workers::Ledger;
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::BoxError;
-use crate::text::printable;
+use crate::error::{BoxError, Wrong};
+use crate::params::Field;
+use crate::text::nearest;
 
-/// How many bytes of log one action keeps; what comes later is counted and dropped.
-///
-/// All that `exec` keeps of both outputs has room, 64 KiB of each, also when every byte of it was no
-/// UTF-8 and became three.
-const LOG_LIMIT: usize = 512 * 1024;
-
-type Body = Box<
-    dyn FnOnce(ActionContext) -> Pin<Box<dyn Future<Output = Result<(), Unfinished>> + Send>>
-        + Send,
->;
-
-/// Something that a check wants done: a description that can be shown, and a body to run.
-#[must_use]
-pub struct Action {
-    description: Description,
-    body: Body,
-}
-
-impl Action {
-    /// Returns an action that does nothing until it is run.
-    pub fn new<F, Fut>(description: Description, body: F) -> Self
-    where
-        F: FnOnce(ActionContext) -> Fut + Send + 'static,
-        Fut: Future<Output = Result<(), Unfinished>> + Send + 'static,
-    {
-        Self { description, body: Box::new(|context| Box::pin(body(context))) }
-    }
-
-    /// Returns what the action is.
-    pub fn description(&self) -> &Description {
-        &self.description
-    }
-
-    /// Runs the action.
-    ///
-    /// # Errors
-    ///
-    /// When it failed or was interrupted. What it logged until then is in `context`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Not cancel safe: tell the context's stop instead.
-    pub async fn run(self, context: ActionContext) -> Result<(), Unfinished> {
-        (self.body)(context).await
-    }
-}
-
-impl fmt::Debug for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Action").field(&self.description).finish()
-    }
-}
-
-/// What an action is, without its body.
+/// Something that a check wants done, as data: it is shown, saved, and run by
+/// [`Unit::act`](crate::Unit::act).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Description {
+pub struct Action {
     /// What is done, as a verb.
     pub name: String,
     /// To what, and how.
@@ -77,8 +20,8 @@ pub struct Description {
     pub changes: Vec<String>,
 }
 
-impl Description {
-    /// Returns a description without arguments that changes nothing in particular.
+impl Action {
+    /// Returns an action without arguments that changes nothing in particular.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), arguments: Map::new(), changes: Vec::new() }
     }
@@ -96,9 +39,17 @@ impl Description {
         self.changes.push(attribute.to_owned());
         self
     }
+
+    /// Reads an argument; for the derive.
+    #[doc(hidden)]
+    pub fn argument<T: Field>(&self, name: &str) -> Result<T, Wrong> {
+        let value = self.arguments.get(name).filter(|value| !value.is_null());
+        let missing = || format!("the action \"{}\" lacks \"{name}\"", self.name).into();
+        value.map_or_else(|| T::absent().ok_or_else(missing), T::take)
+    }
 }
 
-impl fmt::Display for Description {
+impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         for (name, value) in &self.arguments {
@@ -108,76 +59,84 @@ impl fmt::Display for Description {
     }
 }
 
-/// What an action may use while it runs.
-#[derive(Debug, Clone)]
-pub struct ActionContext {
-    stop: Stop,
-    ledger: Option<Ledger>,
-    log: Arc<Mutex<Log>>,
-}
+/// The actions of a kind; made by `#[derive(Actions)]` of an enum, or [`Infallible`] for none.
+///
+/// Each variant is an action: its name in snake case, with its fields as arguments. It needs a
+/// documentation comment. Arguments are shown to people and saved: a content or a secret stays in
+/// the config.
+///
+/// [`Infallible`]: std::convert::Infallible
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_resources::{Action, Actions};
+///
+/// #[derive(Debug, PartialEq, Actions)]
+/// enum Do {
+///     /// switches it on
+///     SwitchOn { watts: u32 },
+///     /// switches it off
+///     SwitchOff,
+/// }
+///
+/// let action = Do::SwitchOn { watts: 40 }.erase();
+/// assert_eq!(action, Action::new("switch_on").with("watts", 40));
+/// assert_eq!(Do::read(&action)?, Do::SwitchOn { watts: 40 });
+/// # Ok::<(), crankcase_resources::Wrong>(())
+/// ```
+pub trait Actions: Sized + Send + Sync + 'static {
+    /// Returns what actions there are, in the order in which they are shown.
+    fn types() -> Vec<ActionType>;
 
-impl ActionContext {
-    /// Returns a context with an empty log and no ledger.
-    pub fn new(stop: Stop) -> Self {
-        Self { stop, ledger: None, log: Arc::default() }
-    }
+    /// Returns the action as data.
+    fn erase(&self) -> Action;
 
-    /// Sets where commands are put on record while they run, to be ended by the next agent if this one
-    /// is killed.
-    #[must_use]
-    pub fn with_ledger(mut self, ledger: Option<Ledger>) -> Self {
-        self.ledger = ledger;
-        self
-    }
-
-    /// Returns where commands are put on record while they run.
-    pub fn ledger(&self) -> Option<&Ledger> {
-        self.ledger.as_ref()
-    }
-
-    /// Returns the request to end early, which a long action obeys with
-    /// [`Unfinished::Interrupted`].
-    pub fn stop(&self) -> &Stop {
-        &self.stop
-    }
-
-    /// Adds lines to the log, which is kept even if the action then fails or panics.
+    /// Reads an action that was data.
     ///
-    /// Control characters are escaped. 512 KiB are kept, measured without that; the rest is counted.
-    pub fn log(&self, text: &str) {
-        let mut log = self.log.lock();
-        for line in text.lines() {
-            log.add(line);
-        }
+    /// # Errors
+    ///
+    /// When there is no such action, or an argument is missing or wrong.
+    fn read(action: &Action) -> Result<Self, Wrong>;
+}
+
+impl Actions for std::convert::Infallible {
+    fn types() -> Vec<ActionType> {
+        Vec::new()
     }
 
-    /// Returns the log so far.
-    pub fn lines(&self) -> Vec<String> {
-        let log = self.log.lock();
-        let mut lines = log.lines.clone();
-        if log.dropped > 0 {
-            lines.push(format!("... {} more lines were dropped", log.dropped));
-        }
-        lines
+    fn erase(&self) -> Action {
+        match *self {}
+    }
+
+    fn read(action: &Action) -> Result<Self, Wrong> {
+        Err(unknown::<Self>(action))
     }
 }
 
-#[derive(Debug, Default)]
-struct Log {
-    lines: Vec<String>,
-    bytes: usize,
-    dropped: usize,
+/// Says that there is no such action; for the derive.
+#[doc(hidden)]
+pub fn unknown<A: Actions>(action: &Action) -> Wrong {
+    let (name, types) = (&action.name, A::types());
+    let names = types.iter().map(|action| action.name.as_str());
+    let hint = nearest(name, names).map(|nearest| format!("; did you mean \"{nearest}\"?"));
+    format!("there is no action \"{name}\"{}", hint.unwrap_or_default()).into()
 }
 
-impl Log {
-    /// Counts a line as it was given: what its escapes take is no fault of the lines after it.
-    fn add(&mut self, line: &str) {
-        if self.dropped > 0 || self.bytes + line.len() > LOG_LIMIT {
-            self.dropped += 1;
-            return;
-        }
-        self.bytes += line.len() + 1;
-        self.lines.push(printable(line));
+/// An action that a kind may want done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ActionType {
+    /// Its name.
+    pub name: String,
+    /// What it does, in words that end without a full stop.
+    pub doc: String,
+}
+
+impl ActionType {
+    /// Returns an action type.
+    pub fn new(name: &str, doc: &str) -> Self {
+        Self { name: name.to_owned(), doc: doc.to_owned() }
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) async fn apply_graph(
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
     let setting = Setting::new(kinds, stop.clone(), declarations, options.ledger.clone());
-    let halting = Arc::new(Halting::new(stop, options.fail_fast, options.ledger.clone()));
+    let halting = Arc::new(Halting::new(stop, options.fail_fast));
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
     let nothing = Seen::default();

@@ -70,7 +70,7 @@ impl Claims {
                 keepers.push(Keeper { name, place, claim });
             }
         }
-        let may_find = declarations.iter().filter(|declaration| may_find(declaration));
+        let may_find = declarations.iter().filter(|declaration| declaration.may_find());
         let may_find: HashSet<&str> = may_find.map(|declared| declared.name.as_str()).collect();
         let names = kept.found_by.keys().filter(|name| !may_find.contains(name.as_str()));
         for name in names.cloned().collect::<Vec<_>>() {
@@ -89,9 +89,6 @@ impl Claims {
         let Declaration { name, place, .. } = declaration;
         let mut kept = self.0.lock();
         kept.release(name);
-        if !may_find(declaration) {
-            return Ok(());
-        }
         let claims = claims.into_iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
         for claim in claims {
             if let Some(other) = kept.other(name, &claim) {
@@ -115,11 +112,6 @@ fn one() -> Vec<Keeper> {
 
 fn thing(claim: &Claim) -> Thing {
     (claim.space.clone().into_owned(), claim.name.clone())
-}
-
-/// Returns whether what a resource keeps becomes known only later.
-fn may_find(declaration: &Declaration) -> bool {
-    !declaration.is_claimed && !declaration.noop
 }
 
 /// Says that a thing has its keeper.

@@ -2,10 +2,10 @@
 use serde_json::Value;
 
 use crate::account::{Halt, Outcome};
-use crate::action::Description;
+use crate::action::Action;
+use crate::found::{Amiss, Difference, Found};
 use crate::halting::{Halting, Steps};
 use crate::look::{Opened, SeenState};
-use crate::resource::{Check, Difference, Stale};
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Returns what was done.
-    pub(crate) fn done(&self) -> Vec<Description> {
+    pub(crate) fn done(&self) -> Vec<Action> {
         self.steps.done.iter().map(|done| done.action.clone()).collect()
     }
 }
@@ -43,19 +43,19 @@ impl Convergence<'_> {
     /// Goes on to the end, or to what stops it.
     pub(crate) async fn run(&self, progress: &mut Progress) -> Result<Outcome, Outcome> {
         let state = match self.check(progress).await? {
-            Check::RunOnly(state) => {
+            Found::Valid(state) if self.opened.program().is_some() => {
                 progress.state = SeenState::Known(state.into());
                 return Ok(Outcome::RunOnly);
             }
-            Check::Unknown(aliases) => return Err(unknown(aliases, progress)),
-            Check::Stale(stale) if self.readonly => return Ok(read_only(stale, progress)),
-            Check::Stale(stale) if self.noop => return Ok(leave_alone(stale, progress)),
-            Check::Stale(stale) => {
-                progress.differences = stale.differences;
-                self.halting.run(stale.actions, self.opened.timeout, &mut progress.steps).await?;
+            Found::Valid(state) => state,
+            Found::Unknown(aliases) => return Err(unknown(aliases, progress)),
+            Found::Stale(amiss) if self.readonly => return Ok(read_only(amiss, progress)),
+            Found::Stale(amiss) if self.noop => return Ok(leave_alone(amiss, progress)),
+            Found::Stale(amiss) => {
+                progress.differences = amiss.differences;
+                self.halting.run(self.opened, amiss.actions, &mut progress.steps).await?;
                 self.verify(progress).await?
             }
-            Check::Valid(state) => state,
         };
         let state = self.refresh(progress).await?.unwrap_or(state);
         progress.state = SeenState::Known(state.into());
@@ -63,7 +63,7 @@ impl Convergence<'_> {
         Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
     }
 
-    async fn check(&self, progress: &mut Progress) -> Result<Check, Outcome> {
+    async fn check(&self, progress: &mut Progress) -> Result<Found, Outcome> {
         let check = self.opened.check().await;
         progress.cannot_look = check.is_err();
         check.map_err(|err| cannot_look(self.halting, err))
@@ -72,11 +72,11 @@ impl Convergence<'_> {
     /// Looks again after a change; the resource must be valid now.
     async fn verify(&self, progress: &mut Progress) -> Result<Value, Outcome> {
         match self.check(progress).await? {
-            Check::Valid(state) | Check::RunOnly(state) => Ok(state),
-            Check::Unknown(aliases) => Err(failed(not_known(&aliases))),
-            Check::Stale(stale) => Err(failed(format!(
+            Found::Valid(state) => Ok(state),
+            Found::Unknown(aliases) => Err(failed(not_known(&aliases))),
+            Found::Stale(amiss) => Err(failed(format!(
                 "it is still not as declared after its actions: {}",
-                listed(&stale.differences)
+                listed(&amiss.differences)
             ))),
         }
     }
@@ -89,7 +89,7 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        self.halting.run(vec![action], self.opened.timeout, &mut progress.steps).await?;
+        self.halting.run(self.opened, vec![action], &mut progress.steps).await?;
         self.verify(progress).await.map(Some)
     }
 }
@@ -121,15 +121,14 @@ fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {
 }
 
 /// Takes over the state of a resource that is only read.
-fn read_only(stale: Stale, progress: &mut Progress) -> Outcome {
-    progress.state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
+fn read_only(amiss: Amiss, progress: &mut Progress) -> Outcome {
+    progress.state = amiss.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
     Outcome::Unchanged
 }
 
-fn leave_alone(stale: Stale, progress: &mut Progress) -> Outcome {
-    progress.differences = stale.differences;
-    let actions = stale.actions.iter().map(|action| action.description().clone());
-    progress.steps.remaining.extend(actions);
-    progress.state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
+fn leave_alone(amiss: Amiss, progress: &mut Progress) -> Outcome {
+    progress.differences = amiss.differences;
+    progress.steps.remaining.extend(amiss.actions);
+    progress.state = amiss.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
     Outcome::Noop
 }

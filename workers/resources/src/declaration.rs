@@ -129,6 +129,11 @@ impl Declaration {
         declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
     }
 
+    /// Returns whether it may keep something that becomes known only when its config is.
+    pub(crate) fn may_find(&self) -> bool {
+        !self.is_claimed && !self.noop
+    }
+
     /// Returns whether another declaration says the same of the resource itself: whom it notifies,
     /// where it is written, its tags and its automatic edges aside.
     pub fn is_equal(&self, other: &Self) -> bool {
@@ -146,7 +151,7 @@ impl Declaration {
 /// Which attributes of a resource's state its dependents use, as far as their declarations tell.
 ///
 /// A kind may leave others out of the state if they cost something, or change more often than what
-/// the resource keeps; see [`CheckContext::wants`](crate::CheckContext::wants).
+/// the resource keeps; see [`Context::wants`](crate::Context::wants).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
     /// These alone.

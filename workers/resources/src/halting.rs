@@ -1,14 +1,12 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_workers::Ledger;
 
 use crate::account::{Done, Halt, Outcome};
-use crate::action::{Action, ActionContext, Description, Unfinished};
-use crate::caught::caught_async;
-use crate::deadline::{Deadline, too_late};
+use crate::action::{Action, Unfinished};
+use crate::deadline::too_late;
+use crate::look::{Acted, Opened};
 use crate::text::chain;
 
 /// Whether actions may still start.
@@ -16,7 +14,6 @@ use crate::text::chain;
 pub(crate) struct Halting {
     stop: Stop,
     fail_fast: bool,
-    ledger: Option<Ledger>,
     has_failed: AtomicBool,
     gate: Option<Gate>,
 }
@@ -31,8 +28,8 @@ impl fmt::Debug for Gate {
 }
 
 impl Halting {
-    pub(crate) fn new(stop: Stop, fail_fast: bool, ledger: Option<Ledger>) -> Self {
-        Self { stop, fail_fast, ledger, has_failed: AtomicBool::new(false), gate: None }
+    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
+        Self { stop, fail_fast, has_failed: AtomicBool::new(false), gate: None }
     }
 
     /// Lets an action start only if `gate` returns no resource because of which it may not.
@@ -68,62 +65,52 @@ impl Halting {
     }
 
     /// Runs actions one after another until one does not finish.
-    ///
-    /// Each may take `timeout`.
     pub(crate) async fn run(
         &self,
+        opened: &Opened,
         actions: Vec<Action>,
-        timeout: Option<Duration>,
         steps: &mut Steps,
     ) -> Result<(), Outcome> {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
             let ran = match self.refuse() {
                 Some(outcome) => {
-                    steps.remaining.push(action.description().clone());
+                    steps.remaining.push(action);
                     Err(outcome)
                 }
-                None => self.run_one(action, timeout, &mut steps.done).await,
+                None => run_one(opened, action, &mut steps.done).await,
             };
             if let Err(outcome) = ran {
-                steps.remaining.extend(actions.map(|action| action.description().clone()));
+                steps.remaining.extend(actions);
                 return Err(outcome);
             }
         }
         Ok(())
     }
+}
 
-    async fn run_one(
-        &self,
-        action: Action,
-        timeout: Option<Duration>,
-        all: &mut Vec<Done>,
-    ) -> Result<(), Outcome> {
-        let description = action.description().clone();
-        let deadline = Deadline::new(timeout, &self.stop);
-        let context = ActionContext::new(deadline.stop().clone()).with_ledger(self.ledger.clone());
-        let (ran, is_late) = deadline.tell(caught_async(action.run(context.clone()))).await;
-        let done = Done { action: description, log: context.lines() };
-        let error = match ran {
-            Ok(Ok(())) => {
-                all.push(done);
-                return Ok(());
-            }
-            Ok(Err(Unfinished::Interrupted)) if is_late => too_late(timeout, "interrupted"),
-            Ok(Err(Unfinished::Interrupted)) => {
-                return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
-            }
-            Ok(Err(Unfinished::Failed(err))) if is_late => too_late(timeout, &chain(&*err)),
-            Ok(Err(Unfinished::Failed(err))) => chain(&*err),
-            Err(panicked) => chain(&panicked),
-        };
-        Err(Outcome::Failed { at: Some(done), error })
-    }
+async fn run_one(opened: &Opened, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
+    let Acted { ended, is_late, log } = opened.act(&action).await;
+    let done = Done { action, log };
+    let error = match ended {
+        Ok(Ok(())) => {
+            all.push(done);
+            return Ok(());
+        }
+        Ok(Err(Unfinished::Interrupted)) if is_late => too_late(opened.timeout, "interrupted"),
+        Ok(Err(Unfinished::Interrupted)) => {
+            return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
+        }
+        Ok(Err(Unfinished::Failed(err))) if is_late => too_late(opened.timeout, &chain(&*err)),
+        Ok(Err(Unfinished::Failed(err))) => chain(&*err),
+        Err(panicked) => chain(&panicked),
+    };
+    Err(Outcome::Failed { at: Some(done), error })
 }
 
 /// What was done to a resource so far, and what was wanted and not begun.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Steps {
     pub(crate) done: Vec<Done>,
-    pub(crate) remaining: Vec<Description>,
+    pub(crate) remaining: Vec<Action>,
 }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use crate::caught::caught;
 use crate::error::AttributeError;
+use crate::kind::Kind;
 use crate::known::{Judged, KnownConfig};
-use crate::resource::Kind;
 use crate::text::nearest;
 
 /// The kinds that a manifest may use, by name. Without any at first. Cheap to clone.
@@ -16,8 +16,8 @@ pub struct Kinds {
 impl Kinds {
     /// Adds a kind, in place of one with the same name.
     #[must_use]
-    pub fn with(mut self, kind: Arc<dyn Kind>) -> Self {
-        Arc::make_mut(&mut self.kinds).insert(kind.name().to_owned(), kind);
+    pub fn with(mut self, kind: impl Kind + 'static) -> Self {
+        Arc::make_mut(&mut self.kinds).insert(kind.name().to_owned(), Arc::new(kind));
         self
     }
 
@@ -45,8 +45,7 @@ impl Kinds {
     /// the kind panicked is an error of the config.
     pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> Judged {
         let Ok(kind) = self.get(kind) else { return Judged::default() };
-        let judged = caught(|| Judged { errors: kind.judge(known), claimed: kind.claims(known) });
-        judged.unwrap_or_else(|panicked| {
+        caught(|| kind.judge(known)).unwrap_or_else(|panicked| {
             let error = AttributeError::new("config", format!("its kind {panicked}"));
             Judged { errors: vec![error], ..Judged::default() }
         })

@@ -15,14 +15,18 @@ mod blocking;
 mod caught;
 mod claim;
 mod claims;
+mod context;
 mod converge;
 mod deadline;
 mod declaration;
 mod error;
+mod found;
 mod graph;
 mod halting;
+mod kind;
 mod kinds;
 mod known;
+mod log;
 mod look;
 mod naming;
 mod params;
@@ -32,30 +36,36 @@ mod reconcile;
 mod resource;
 mod site;
 mod text;
+mod typed;
 mod walk;
+mod watch;
 
 pub use account::{Account, Accounted, Done, Halt, Outcome};
-pub use action::{Action, ActionContext, Description, Unfinished};
+#[doc(hidden)]
+pub use action::unknown as unknown_action;
+pub use action::{Action, ActionType, Actions, Unfinished};
 pub use apply::{ApplyOptions, apply};
 pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;
 pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
-pub use crankcase_resources_derive::{Choice, Params};
+pub use context::Context;
+pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
     RenderError, Rendered, RenderedText, Scope, Wanted,
 };
 pub use error::{AttributeError, BoxError, Wrong};
+pub use found::{Amiss, Difference, Found};
 pub use graph::{Edges, Graph, GraphError};
+pub use kind::{Kind, Unit};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{Claimed, FileRead, Judged, KnownConfig};
 pub use naming::{item_name, resource_name, worker_name};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{
-    AbsPath, Field, Half, Mode, Parameter, Params, Reader, Rules, Secret, Table, Type, Writer,
-    judge, read, read_half, state,
+    AbsPath, Field, Half, Mode, Parameter, Params, Reader, Secret, Table, Type, Writer,
 };
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
@@ -63,8 +73,10 @@ pub use reconcile::{
     Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, Watching,
     reconcile,
 };
-pub use resource::{Check, CheckContext, Difference, Kind, Resource, Stale, Watch};
+pub use resource::{Check, Resource, Stale, StateOf, Supervised};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError, UnknownTagError};
 pub use text::{circle, cut, nearest, printable, shown};
+pub use typed::{KindOf, kind};
+pub use watch::Watch;

@@ -7,16 +7,20 @@ use crankcase_engine::Stop;
 use crankcase_workers::{Ledger, ProcessConfig};
 use serde_json::Value;
 
-use crate::action::{Action, Description};
-use crate::caught::{caught, caught_async};
+use crate::action::{Action, Unfinished};
+use crate::caught::{PanickedError, caught, caught_async};
 use crate::claims::Claims;
+use crate::context::Context;
 use crate::deadline::{Deadline, too_late};
-use crate::declaration::{self, Config, Declaration, DependencyState, Rendered, Scope};
+use crate::declaration::{self, Config, Declaration, DependencyState, Rendered};
+use crate::error::BoxError;
+use crate::found::Found;
 use crate::graph::Graph;
+use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
-use crate::resource::{Check, CheckContext, Kind, Resource, Watch};
 use crate::text::chain;
+use crate::watch::Watch;
 
 /// What every visit of one run shares.
 #[derive(Debug, Clone)]
@@ -148,7 +152,7 @@ impl Inputs {
 #[derive(Debug)]
 pub(crate) enum Made {
     /// It has become a resource.
-    Resource(Arc<dyn Resource>, CheckContext),
+    Unit(Arc<dyn Unit>, Context),
     /// It needs the states of the dependencies with these aliases.
     Unknown(Vec<String>),
 }
@@ -164,10 +168,10 @@ pub(crate) fn make(
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
-    let resource = validate(declaration, kind, &config)?;
+    let unit = make_of(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
-    let context = context(declaration, scope, (setting.stop.clone(), setting.ledger.clone()));
-    Ok(Made::Resource(resource, context))
+    let context = Context::new(declaration, scope, setting.stop.clone());
+    Ok(Made::Unit(unit, context.with_ledger(setting.ledger.clone())))
 }
 
 /// Renders a config.
@@ -180,13 +184,13 @@ pub(crate) fn render(
 }
 
 /// Makes a resource of a config; the error names each attribute with its place.
-pub(crate) fn validate(
+pub(crate) fn make_of(
     declaration: &Declaration,
     kind: &Arc<dyn Kind>,
     config: &Config,
-) -> Result<Arc<dyn Resource>, String> {
-    let validated = caught(|| kind.validate(config)).map_err(|err| err.to_string())?;
-    validated.map_err(|errors| {
+) -> Result<Arc<dyn Unit>, String> {
+    let made = caught(|| kind.make(config)).map_err(|err| err.to_string())?;
+    made.map_err(|errors| {
         let errors: Vec<_> = errors
             .iter()
             .map(|error| match declaration.config.place_of(&error.attribute) {
@@ -205,38 +209,43 @@ pub(crate) fn claim(
     config: &Config,
     claims: &Claims,
 ) -> Result<(), String> {
+    if !declaration.may_find() {
+        return Ok(());
+    }
     let unknown = BTreeSet::new();
-    let claimed = caught(|| kind.claims(&KnownConfig { config, unknown: &unknown }));
-    claims.claim(declaration, claimed.map_err(|err| err.to_string())?.claims)
-}
-
-/// Returns what a resource may use to look.
-pub(crate) fn context(
-    declaration: &Declaration,
-    scope: Arc<dyn Scope>,
-    (stop, ledger): (Stop, Option<Ledger>),
-) -> CheckContext {
-    let (folder, wanted) = (declaration.folder.clone(), declaration.wanted.clone());
-    CheckContext { wanted, ledger, ..CheckContext::new(folder, scope, stop) }
+    let judged = caught(|| kind.judge(&KnownConfig { config, unknown: &unknown }));
+    claims.claim(declaration, judged.map_err(|err| err.to_string())?.claimed.claims)
 }
 
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    resource: Arc<dyn Resource>,
-    context: CheckContext,
+    unit: Arc<dyn Unit>,
+    context: Context,
     /// How long a look, and each action, may take.
     pub(crate) timeout: Option<Duration>,
 }
 
+/// How an action has ended.
+#[derive(Debug)]
+pub(crate) struct Acted {
+    pub(crate) ended: Result<Result<(), Unfinished>, PanickedError>,
+    /// Whether it was told to stop because it took too long.
+    pub(crate) is_late: bool,
+    /// What it has logged.
+    pub(crate) log: Vec<String>,
+}
+
 impl Opened {
     pub(crate) async fn new(
-        resource: Arc<dyn Resource>,
-        context: CheckContext,
+        unit: Arc<dyn Unit>,
+        context: Context,
         timeout: Option<Duration>,
     ) -> Result<Self, String> {
-        let opened = flatten(caught_async(resource.open()).await);
-        let this = Self { resource, context, timeout };
+        let this = Self { unit, context, timeout };
+        let call = this.call(this.context.stop());
+        let opened = flatten(caught_async(this.unit.open(&call)).await);
+        call.trace();
         match opened {
             Ok(()) => Ok(this),
             Err(err) => match this.close().await {
@@ -246,39 +255,51 @@ impl Opened {
         }
     }
 
-    /// Takes over what further checks look with.
-    pub(crate) fn see(&mut self, context: CheckContext) {
-        self.context = context;
+    /// Takes over what further calls get. What the resource remembers stays.
+    pub(crate) fn see(&mut self, context: Context) {
+        self.context = context.remembering(&self.context);
     }
 
     pub(crate) fn watch(&self) -> Result<Watch, String> {
-        caught(|| self.resource.watch(&self.context)).map_err(|err| err.to_string())
+        caught(|| self.unit.watch(&self.context)).map_err(|err| err.to_string())
     }
 
     pub(crate) fn program(&self) -> Option<&ProcessConfig> {
-        self.resource.program()
+        self.unit.program()
     }
 
-    pub(crate) async fn check(&self) -> Result<Check, String> {
-        let deadline = Deadline::new(self.timeout, &self.context.stop);
-        let context = CheckContext { stop: deadline.stop().clone(), ..self.context.clone() };
-        let check = caught_async(self.resource.check(&context));
-        let (check, is_late) = deadline.tell(check).await;
-        flatten(check).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
+    pub(crate) async fn check(&self) -> Result<Found, String> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(deadline.stop());
+        let (found, is_late) = deadline.tell(caught_async(self.unit.check(&call))).await;
+        call.trace();
+        flatten(found).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
     }
 
-    pub(crate) fn refresh(&self, done: &[Description]) -> Result<Option<Action>, String> {
-        caught(|| self.resource.refresh(done)).map_err(|err| err.to_string())
+    pub(crate) async fn act(&self, action: &Action) -> Acted {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(deadline.stop());
+        let (ended, is_late) = deadline.tell(caught_async(self.unit.act(action, &call))).await;
+        Acted { ended, is_late, log: call.lines() }
+    }
+
+    pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {
+        caught(|| self.unit.refresh(done, &self.context)).map_err(|err| err.to_string())
     }
 
     pub(crate) async fn close(self) -> Result<(), String> {
-        caught_async(self.resource.close()).await.map_err(|err| format!("closing it {err}"))
+        let call = self.call(self.context.stop());
+        let closed = caught_async(self.unit.close(&call)).await;
+        call.trace();
+        closed.map_err(|err| format!("closing it {err}"))
+    }
+
+    fn call(&self, stop: &Stop) -> Context {
+        self.context.of_call(stop)
     }
 }
 
-fn flatten<T, E: std::error::Error + 'static>(
-    result: Result<Result<T, crate::error::BoxError>, E>,
-) -> Result<T, String> {
+fn flatten<T>(result: Result<Result<T, BoxError>, PanickedError>) -> Result<T, String> {
     match result {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(err)) => Err(chain(&*err)),

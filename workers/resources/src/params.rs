@@ -3,15 +3,11 @@
 //! Reading, judging what is half known, JSON Schema, the reference of a kind, redaction and the check
 //! of `deps.x.state.y` all work from the [`Table`] that comes of it.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
-use crate::declaration::Config;
-use crate::error::AttributeError;
-use crate::known::KnownConfig;
-
+pub(crate) use self::field::HIDDEN;
 pub use self::field::{AbsPath, Field, Mode, Secret};
+pub(crate) use self::half::shown_value;
 pub use self::half::{Half, Reader, Writer};
 pub use self::table::{Parameter, Table};
 pub use self::ty::Type;
@@ -75,60 +71,10 @@ pub trait Params: Sized + Send + Sync + 'static {
     fn is_same(&self, other: &Self) -> bool;
 }
 
-/// What holds between the parameters of a config, beside what each may be.
-pub trait Rules: Params {
-    /// Normalises a config, and judges its parameters against each other.
-    ///
-    /// A parameter that is not known yet may become anything that its type allows, nothing included:
-    /// only what is known to be wrong is an error. What is wrong by itself was said before.
-    fn rules(half: &mut Self::Half, errors: &mut Vec<AttributeError>) {
-        let _ = (half, errors);
-    }
-}
-
-/// Returns what is wrong with a config as far as it is known.
-pub fn judge<P: Rules>(known: &KnownConfig<'_>) -> Vec<AttributeError> {
-    read_half::<P>(known).1
-}
-
-/// Reads a config of which all is known.
-///
-/// # Errors
-///
-/// All that is wrong with it.
-pub fn read<P: Rules>(config: &Config) -> Result<P, Vec<AttributeError>> {
-    let unknown = BTreeSet::new();
-    let (half, errors) = read_half::<P>(&KnownConfig { config, unknown: &unknown });
-    match P::whole(half) {
-        Some(whole) if errors.is_empty() => Ok(whole),
-        None if errors.is_empty() => {
-            Err(vec![AttributeError::new("config", "is not complete".to_owned())])
-        }
-        _ => Err(errors),
-    }
-}
-
-/// Reads what is known of a config, with all that is wrong with it.
-pub fn read_half<P: Rules>(known: &KnownConfig<'_>) -> (P::Half, Vec<AttributeError>) {
-    let mut reader = Reader::new(P::table(), known);
-    let mut half = P::read(&mut reader);
-    let mut errors = reader.into_errors();
-    let first = errors.len();
-    P::rules(&mut half, &mut errors);
-    for error in &mut errors[first..] {
-        let value = known.config.get(&error.attribute).filter(|value| !value.is_null());
-        let is_sensitive = P::table().get(&error.attribute).is_some_and(|it| it.is_sensitive);
-        let shown =
-            |value| if is_sensitive { field::HIDDEN.to_owned() } else { half::written(value) };
-        error.value = error.value.take().or_else(|| value.map(shown));
-    }
-    (half, errors)
-}
-
-/// Returns a state as those that depend on it see it.
-pub fn state<P: Params>(state: P) -> Value {
+/// Returns what is known of a state, as those that depend on it see it.
+pub(crate) fn written<P: Params>(half: &P::Half) -> Value {
     let mut writer = Writer::default();
-    P::write(&state.into(), &mut writer);
+    P::write(half, &mut writer);
     Value::Object(writer.values)
 }
 

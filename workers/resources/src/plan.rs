@@ -4,13 +4,14 @@ use crankcase_engine::{Stop, Stopper};
 use crankcase_workers::Ledger;
 use serde::{Deserialize, Serialize};
 
-use crate::action::Description;
+use crate::action::Action;
 use crate::declaration::Declaration;
+use crate::found::Difference;
 use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
 use crate::look::Setting;
+use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
-use crate::resource::Difference;
 use crate::walk::walk;
 
 pub(crate) mod display;
@@ -70,7 +71,7 @@ pub(crate) async fn plan_graph(
     let setting = Setting::new(kinds, stop, declarations, options.ledger.clone());
     options.progress.begin(declarations.len());
     let looks = walk(graph, options.parallel, |node, looks| {
-        let look = visit::visit(graph, declarations, node, looks, setting.clone());
+        let look = visit(graph, declarations, node, looks, (setting.clone(), Purpose::Plan));
         options.progress.clone().count(declarations[node].name.clone(), look)
     })
     .await;
@@ -197,9 +198,9 @@ pub struct Change {
     pub differences: Vec<Difference>,
     /// What would be done before the first action of any resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shutdown: Option<Description>,
+    pub shutdown: Option<Action>,
     /// What would be done, in this order.
-    pub actions: Vec<Description>,
+    pub actions: Vec<Action>,
 }
 
 /// What a notification would bring about.
@@ -208,5 +209,5 @@ pub struct Refresh {
     /// The changing resources that notify.
     pub by: Vec<String>,
     /// What would be done.
-    pub action: Description,
+    pub action: Action,
 }

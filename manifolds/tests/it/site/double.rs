@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{AttributeError, Config, Kind, Kinds, Resource};
+use crankcase_resources::{AttributeError, Config, Kind, Kinds, Unit};
 
 /// Returns the built-in kinds, and `double`, of which all resources are this one.
-pub(crate) fn with_double(resource: impl Resource + 'static) -> Kinds {
-    builtin().with(Arc::new(Double(Arc::new(resource))))
+pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {
+    builtin().with(Double(Arc::new(unit)))
 }
 
 #[derive(Debug)]
-struct Double(Arc<dyn Resource>);
+struct Double(Arc<dyn Unit>);
 
 impl Kind for Double {
     fn name(&self) -> &'static str {
@@ -22,7 +22,7 @@ impl Kind for Double {
         "does as a test says"
     }
 
-    fn validate(&self, _: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+    fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         Ok(Arc::clone(&self.0))
     }
 }

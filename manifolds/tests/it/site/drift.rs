@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_engine::WorkerState;
 use crankcase_kinds::builtin;
-use crankcase_resources::{BoxError, Check, CheckContext, Resource, Watch};
+use crankcase_resources::{BoxError, Context, Found, Unit, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -86,17 +86,17 @@ struct Beside {
 }
 
 #[async_trait]
-impl Resource for Beside {
-    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
+impl Unit for Beside {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
         self.looks.send_modify(|(folder, looks)| {
-            folder.clone_from(&context.folder);
+            context.folder().clone_into(folder);
             *looks += 1;
         });
-        Ok(Check::Valid(json!({})))
+        Ok(Found::Valid(json!({})))
     }
 
-    fn watch(&self, context: &CheckContext) -> Watch {
-        Watch::Paths(vec![context.folder.join("source")])
+    fn watch(&self, context: &Context) -> Watch {
+        Watch::Paths(vec![context.folder().join("source")])
     }
 }
 
@@ -126,15 +126,15 @@ struct Busy {
 }
 
 #[async_trait]
-impl Resource for Busy {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+impl Unit for Busy {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
         self.looks.send_modify(|looks| looks.push(Instant::now()));
         fs::write(&self.path, format!("{}", self.looks.borrow().len()))?;
         tokio::time::sleep(Duration::from_secs(10)).await;
-        Ok(Check::Valid(json!({})))
+        Ok(Found::Valid(json!({})))
     }
 
-    fn watch(&self, _: &CheckContext) -> Watch {
+    fn watch(&self, _: &Context) -> Watch {
         Watch::Paths(vec![self.path.clone()])
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind, Events, Notice};
 use crankcase_kinds::builtin;
-use crankcase_resources::{BoxError, Check, CheckContext, Resource, Watch};
+use crankcase_resources::{BoxError, Context, Found, Unit, Watch};
 
 use crate::site::double::with_double;
 use crate::site::machine::{Machine, TestResult, lines};
@@ -265,13 +265,13 @@ async fn a_resource_that_is_left_alone_holds_nobody_back() -> TestResult {
 struct Broken(AtomicUsize);
 
 #[async_trait]
-impl Resource for Broken {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+impl Unit for Broken {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
         Err(format!("look {} failed", self.0.fetch_add(1, Ordering::Relaxed)).into())
     }
 
-    fn watch(&self, context: &CheckContext) -> Watch {
-        Watch::Paths(vec![context.folder.join("watched")])
+    fn watch(&self, context: &Context) -> Watch {
+        Watch::Paths(vec![context.folder().join("watched")])
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_engine::{Detail, EventKind};
 use crankcase_kinds::builtin;
-use crankcase_resources::{AttributeError, BoxError, Check, CheckContext, Config, Kind, Resource};
+use crankcase_resources::{AttributeError, BoxError, Config, Context, Found, Kind, Unit};
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
@@ -37,10 +37,10 @@ impl Kind for Counted {
         "counts checks"
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let kinds = builtin();
         let kind = kinds.get("process").expect("it is built in");
-        Ok(Arc::new(Server { server: kind.validate(config)?, checks: self.checks.clone() }))
+        Ok(Arc::new(Server { server: kind.make(config)?, checks: self.checks.clone() }))
     }
 
     fn is_supervised(&self) -> bool {
@@ -50,13 +50,13 @@ impl Kind for Counted {
 
 #[derive(Debug)]
 struct Server {
-    server: Arc<dyn Resource>,
+    server: Arc<dyn Unit>,
     checks: watch::Sender<usize>,
 }
 
 #[async_trait]
-impl Resource for Server {
-    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
+impl Unit for Server {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
         self.checks.send_modify(|checks| *checks += 1);
         self.server.check(context).await
     }
@@ -70,7 +70,7 @@ impl Resource for Server {
 async fn a_process_starts_anew_only_for_its_config_and_for_notifications() -> TestResult {
     let counted = Counted::default();
     let mut checks = counted.checks.subscribe();
-    let machine = Machine::with_kinds(SITE, builtin().with(Arc::new(counted))).await?;
+    let machine = Machine::with_kinds(SITE, builtin().with(counted)).await?;
     machine.until("starts", |text| text == "80\n").await?;
     let before = *checks.borrow_and_update();
 
@@ -107,7 +107,7 @@ async fn a_process_starts_anew_only_for_its_config_and_for_notifications() -> Te
 async fn an_equal_declaration_is_not_even_checked_when_another_site_comes() -> TestResult {
     let counted = Counted::default();
     let checks = counted.checks.clone();
-    let machine = Machine::with_kinds(SITE, builtin().with(Arc::new(counted))).await?;
+    let machine = Machine::with_kinds(SITE, builtin().with(counted)).await?;
     machine.until("starts", |text| text == "80\n").await?;
     let site = format!("{SITE}  new: {{type: file, config: {{path: '@/new'}}}}\n");
     machine.swap(&site).await?;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Backoff;
-use crankcase_resources::{
-    Action, BoxError, Check, CheckContext, Description, Resource, Stale, Watch,
-};
+use crankcase_resources::{Action, Amiss, BoxError, Context, Found, Unfinished, Unit, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
@@ -23,22 +21,23 @@ struct Fought {
 }
 
 #[async_trait]
-impl Resource for Fought {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+impl Unit for Fought {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
         // It is as declared only when it is looked at for the first time after a repair.
         if std::mem::take(&mut *self.is_mended.lock()) {
-            return Ok(Check::Valid(json!({})));
+            return Ok(Found::Valid(json!({})));
         }
         *self.is_mended.lock() = true;
-        let repairs = self.repairs.clone();
-        let mend = Action::new(Description::new("mend"), |_| async move {
-            repairs.send_modify(|repairs| repairs.push(Instant::now()));
-            Ok(())
-        });
-        Ok(Check::Stale(Stale::new(None).differs("it", "wrong", "right").action(mend)))
+        let amiss = Amiss::new(None).differs("it", "wrong", "right");
+        Ok(Found::Stale(amiss.action(Action::new("mend"))))
     }
 
-    fn watch(&self, _: &CheckContext) -> Watch {
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        self.repairs.send_modify(|repairs| repairs.push(Instant::now()));
+        Ok(())
+    }
+
+    fn watch(&self, _: &Context) -> Watch {
         Watch::Poll(Duration::from_millis(200))
     }
 }

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_resources::{
-    Action, BoxError, Check, CheckContext, Description, Resource, Unfinished,
-};
+use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -20,21 +18,22 @@ struct Slow {
 }
 
 #[async_trait]
-impl Resource for Slow {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        Ok(Check::Valid(json!({})))
+impl Unit for Slow {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
     }
 
-    fn refresh(&self, _: &[Description]) -> Option<Action> {
-        let is_done = self.is_done.clone();
-        Some(Action::new(Description::new("wait"), |context| async move {
-            tokio::select! {
-                biased;
-                () = context.stop().wait() => return Err(Unfinished::Interrupted),
-                () = sleep(Duration::from_secs(3)) => is_done.send_replace(true),
-            };
-            Ok(())
-        }))
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        tokio::select! {
+            biased;
+            () = context.stop().wait() => return Err(Unfinished::Interrupted),
+            () = sleep(Duration::from_secs(3)) => self.is_done.send_replace(true),
+        };
+        Ok(())
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
+        Some(Action::new("wait"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use crankcase_engine::EventKind;
-use crankcase_resources::{Action, BoxError, Check, CheckContext, Description, Resource};
+use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -16,18 +16,19 @@ struct Lasting {
 }
 
 #[async_trait]
-impl Resource for Lasting {
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
-        Ok(Check::Valid(json!({})))
+impl Unit for Lasting {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
     }
 
-    fn refresh(&self, _: &[Description]) -> Option<Action> {
-        let refreshes = self.refreshes.clone();
-        Some(Action::new(Description::new("last"), |context| async move {
-            refreshes.send_modify(|refreshes| *refreshes += 1);
-            context.stop().wait().await;
-            Ok(())
-        }))
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        self.refreshes.send_modify(|refreshes| *refreshes += 1);
+        context.stop().wait().await;
+        Ok(())
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
+        Some(Action::new("last"))
     }
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crankcase_resources::{AbsPath, AttributeError, Half, Params, Rules};
+use crankcase_resources::{AbsPath, Params};
 use crankcase_workers::ProcessConfig;
 
 use crate::command::{Command, Grace, Setting};
@@ -9,9 +9,13 @@ use crate::command::{Command, Grace, Setting};
 const MAX_NAME: usize = 60;
 const SHELL: &str = "/bin/sh";
 
-/// The config of the `exec` kind.
+/// runs a command, unless a guard says that there is no need
+///
+/// `creates` and `unless` are also goals: where one is given, all guards are asked again after the
+/// command, and none may see a need to run any more. Without them the command runs once per apply,
+/// and with `onlyif` only if that succeeds. A notification runs it again, whatever the guards say.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(super) struct ExecConfig {
+pub(crate) struct Exec {
     /// the program and its arguments as a list, or a line if `shell` is set
     pub(super) command: Command,
     /// whether command and guards are lines for /bin/sh
@@ -36,7 +40,7 @@ pub(super) struct ExecConfig {
 
 /// The state of the `exec` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(super) struct ExecState {
+pub(crate) struct ExecState {
     /// whether the command has run, in this `apply` or since the agent's start
     pub(super) ran: bool,
     /// its exit code; null before it has run
@@ -47,19 +51,7 @@ pub(super) struct ExecState {
     pub(super) stderr: String,
 }
 
-impl Rules for ExecConfig {
-    fn rules(half: &mut ExecConfigHalf, errors: &mut Vec<AttributeError>) {
-        let Half::Given(is_shell) = half.shell else { return };
-        let guards = [("unless", &half.unless), ("onlyif", &half.onlyif)];
-        let guards = guards.map(|(name, guard)| (name, guard.as_given().and_then(Option::as_ref)));
-        for (name, command) in [("command", half.command.as_given())].into_iter().chain(guards) {
-            let amiss = command.and_then(|command| command.amiss(is_shell));
-            errors.extend(amiss.map(|message| AttributeError::new(name, message)));
-        }
-    }
-}
-
-impl ExecConfig {
+impl Exec {
     /// Returns how a command or a guard is run.
     pub(super) fn process(&self, command: &Command) -> ProcessConfig {
         // What a person sees of one that a killed agent has left.

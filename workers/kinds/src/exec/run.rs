@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crankcase_engine::Stop;
-use crankcase_resources::BoxError;
-use crankcase_workers::{Ledger, ProcessError, ProcessGroup, StopSignal};
+use crankcase_resources::{BoxError, Context};
+use crankcase_workers::{ProcessError, ProcessGroup, StopSignal};
 use tokio::process::{ChildStderr, ChildStdout};
 
 use crate::command::Command;
-use crate::exec::config::{ExecConfig, ExecState};
+use crate::exec::config::{Exec, ExecState};
 use crate::exec::output::Output;
 
 /// A command that has ended by itself.
@@ -69,18 +68,18 @@ impl RunError {
 
 /// Runs a command in a process group of its own, to its end.
 ///
-/// After the timeout, or when `stop` is told, the group gets TERM and, if that does not end it
+/// After the timeout, or when it is told to stop, the group gets TERM and, if that does not end it
 /// within the grace, KILL. Processes that a finished command leaves behind run on; what they write
 /// later is lost. It is on record while it runs, if there is a ledger. Dropping the future kills the
 /// group.
 pub(super) async fn run(
     command: &Command,
-    config: &ExecConfig,
-    (stop, ledger): (&Stop, Option<&Ledger>),
+    config: &Exec,
+    context: &Context,
 ) -> Result<Finished, RunError> {
     let process = config.process(command);
     let program = &process.command[0].to_string_lossy().into_owned();
-    let spawned = ProcessGroup::spawn(&process, ledger).await;
+    let spawned = ProcessGroup::spawn(&process, context.ledger()).await;
     let mut group = spawned.map_err(|err| RunError::new(program, err))?;
     let mut outputs = Outputs::of(&mut group);
     let follow = |source| RunError::Follow { program: program.clone(), source };
@@ -91,7 +90,7 @@ pub(super) async fn run(
             let status = group.release().await.map_err(follow)?;
             return Ok(outputs.finished(status));
         }
-        () = stop.wait() => None,
+        () = context.stop().wait() => None,
         () = tokio::time::sleep(config.timeout) => Some(config.timeout),
     };
     // Whether the leader has ended or not, it is not reaped, so that the group can be killed: it may

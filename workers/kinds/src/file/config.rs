@@ -1,21 +1,30 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crankcase_resources::{
-    AttributeError, Choice, Claim, Claimed, Field, FileRead, KnownConfig, Mode, PATH, Params,
-    Rules, Type, Wrong, shown,
+    AttributeError, Choice, Claim, Claimed, Field, FileRead, Half, Mode, PATH, Params, Type, Wrong,
+    shown,
 };
 use crankcase_workers::EntryPath;
 use serde_json::Value;
 
 use crate::file::content::ContentFrom;
 
-/// The config of the `file` kind.
+/// keeps a file with its content, or a folder, with mode, owner and group
+///
+/// A file is written under a temporary name in its folder, with its final owner and mode, synced,
+/// and renamed; so it is the old or the new one at every instant. Attributes that are not given
+/// are left as they are; a new file gets mode 0644, a new folder 0755.
+///
+/// The path is followed through symlinks only where nobody but root and the agent's user could
+/// have put them, and a target that is a symlink, a device or the like is never touched. An absent
+/// folder is removed only when it is empty.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(super) struct FileConfig {
+pub(crate) struct File {
     /// where it is; a path that ends in / is a folder
     pub(super) path: EntryPath,
     /// the file's text
-    content: Option<String>,
+    content: Option<Arc<str>>,
     /// a file to copy, relative to the manifest
     source: Option<String>,
     /// a file to render, relative to the manifest
@@ -34,35 +43,50 @@ pub(super) struct FileConfig {
 
 /// The state of the `file` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(super) struct FileState {
+pub(crate) struct FileState {
     /// where it is; a folder ends in /
     #[param(declared)]
-    path: EntryPath,
+    pub(super) path: EntryPath,
     /// whether it is there
-    state: Presence,
+    pub(super) state: Presence,
     /// the permissions in octal, if it is there
-    mode: Option<Mode>,
+    pub(super) mode: Option<Mode>,
     /// the name of the owning user, or its number if it has none
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
     /// the name of the owning group, or its number if it has none
-    group: Option<String>,
+    pub(super) group: Option<String>,
     /// the size of a file
     #[param(unit = "bytes")]
-    size: Option<u64>,
+    pub(super) size: Option<u64>,
     /// the SHA-256 of a file's content, in hexadecimal; null if it may not be read
-    sha256: Option<String>,
+    pub(super) sha256: Option<String>,
+}
+
+impl FileStateHalf {
+    /// Returns the state of an entry of which nothing else is known.
+    pub(super) fn new(path: &EntryPath, state: Presence) -> Self {
+        Self {
+            path: Half::Given(path.clone()),
+            state: Half::Given(state),
+            mode: Half::Unknown,
+            owner: Half::Unknown,
+            group: Half::Unknown,
+            size: Half::Unknown,
+            sha256: Half::Unknown,
+        }
+    }
 }
 
 /// Whether something is to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Choice)]
-pub(super) enum Presence {
+pub(crate) enum Presence {
     Exists,
     Absent,
 }
 
 /// A user or group as it was declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Principal {
+pub(crate) enum Principal {
     Id(u32),
     Name(String),
 }
@@ -96,25 +120,7 @@ impl Field for Principal {
     }
 }
 
-impl Rules for FileConfig {
-    fn rules(half: &mut FileConfigHalf, errors: &mut Vec<AttributeError>) {
-        let contents =
-            [("content", &half.content), ("source", &half.source), ("template", &half.template)];
-        let given = contents.map(|(name, half)| half.as_given()?.as_ref().map(|_| name));
-        let given: Vec<&str> = given.into_iter().flatten().collect();
-        if let [_, second, ..] = given[..] {
-            let message = format!("only one of {} can be given", given.join(", "));
-            errors.push(AttributeError::new(second, message));
-        }
-        let is_folder = half.path.as_given().is_some_and(|path| path.is_folder);
-        if let Some(first) = given.first().filter(|_| is_folder) {
-            let message = "a folder has none; take the / from the end of the path for a file";
-            errors.push(AttributeError::new(first, message.to_owned()));
-        }
-    }
-}
-
-impl FileConfig {
+impl File {
     /// Returns where the content comes from, if one is declared.
     pub(super) fn content(&self) -> Option<ContentFrom> {
         let Self { content, source, template, .. } = self;
@@ -125,46 +131,83 @@ impl FileConfig {
     }
 }
 
-/// Returns what a config keeps, needs and reads.
-pub(super) fn claims(known: &KnownConfig<'_>) -> Claimed {
-    let mut claimed = Claimed::default();
-    claimed.is_open = ["path", "state", "content", "source", "template"]
-        .iter()
-        .any(|attribute| !known.is_known(attribute));
-    claimed.may_make_any = !known.is_known("path");
-    claimed.renders_any = !known.is_known("template") || known.text("template").is_some();
-    if let Some(path) = known.text("path").and_then(|path| EntryPath::parse(path).ok()) {
-        claimed.claims = path_claims(known, &path);
+impl FileHalf {
+    /// Returns whether a content is or may be declared.
+    fn may_have_content(&self) -> bool {
+        may_be_given(&self.content) || may_be_given(&self.source) || may_be_given(&self.template)
     }
-    for (attribute, space) in [("owner", "user"), ("group", "group")] {
-        let name = known.text(attribute).filter(|name| name.parse::<u64>().is_err());
-        claimed.claims.extend(name.map(|name| Claim::needs(space, name)));
+
+    /// Judges where the content comes from.
+    pub(super) fn judge(&self, errors: &mut Vec<AttributeError>) {
+        let contents = [
+            ("content", is_given(&self.content)),
+            ("source", is_given(&self.source)),
+            ("template", is_given(&self.template)),
+        ];
+        let given: Vec<_> = contents.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        if let [_, second, ..] = given[..] {
+            let message = format!("only one of {} can be given", given.join(", "));
+            errors.push(AttributeError::new(second, message));
+        }
+        let is_folder = self.path.as_given().is_some_and(|path| path.is_folder);
+        if let Some(first) = given.first().filter(|_| is_folder) {
+            let message = "a folder has none; take the / from the end of the path for a file";
+            errors.push(AttributeError::new(first, message.to_owned()));
+        }
     }
-    // The content of what is not to exist is not read.
-    if !known.is_known("state") || known.text("state") == Some("absent") {
-        return claimed;
+
+    /// Returns what the file keeps, needs and reads.
+    pub(super) fn claims(&self) -> Claimed {
+        let mut claimed = Claimed::default();
+        let Self { path, content, source, template, owner, group, state, .. } = self;
+        claimed.is_open = path.is_unknown()
+            || state.is_unknown()
+            || content.is_unknown()
+            || source.is_unknown()
+            || template.is_unknown();
+        claimed.may_make_any = path.is_unknown();
+        claimed.renders_any = may_be_given(template);
+        claimed.claims.extend(path.as_given().into_iter().flat_map(|path| self.path_claims(path)));
+        for (principal, space) in [(owner, "user"), (group, "group")] {
+            if let Half::Given(Some(Principal::Name(name))) = principal {
+                claimed.claims.push(Claim::needs(space, name));
+            }
+        }
+        // The content of what is not to exist is not read.
+        if !matches!(state, Half::Given(Presence::Exists)) {
+            return claimed;
+        }
+        for (attribute, path, is_template) in
+            [("source", source, false), ("template", template, true)]
+        {
+            let path = path.as_given().and_then(Option::as_ref).map(PathBuf::from);
+            claimed.reads.extend(path.map(|path| FileRead { attribute, path, is_template }));
+        }
+        claimed
     }
-    for (attribute, is_template) in [("source", false), ("template", true)] {
-        let read = known.text(attribute).map(PathBuf::from);
-        claimed.reads.extend(read.map(|path| FileRead { attribute, path, is_template }));
+
+    /// Returns the claims on the path. Of a file without a content, no more is kept than its
+    /// attributes: it comes after others that make it.
+    fn path_claims(&self, path: &EntryPath) -> Vec<Claim> {
+        let full = path.full().to_string_lossy().into_owned();
+        let parent = path.parent.to_string_lossy().into_owned();
+        let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
+        let kept = match self.state {
+            Half::Given(Presence::Absent) => vec![Claim::removes(PATH, full)],
+            _ if path.is_folder || self.may_have_content() => vec![Claim::keeps(PATH, full)],
+            _ => {
+                let attributes = Claim::keeps(PATH, full.clone()).part("the attributes");
+                vec![attributes, Claim::needs(PATH, full)]
+            }
+        };
+        kept.into_iter().chain(parent).collect()
     }
-    claimed
 }
 
-/// Returns the claims on the path. Of a file without a content, no more is kept than its attributes:
-/// it comes after others that make it.
-fn path_claims(known: &KnownConfig<'_>, path: &EntryPath) -> Vec<Claim> {
-    let full = path.full().to_string_lossy().into_owned();
-    let parent = path.parent.to_string_lossy().into_owned();
-    let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
-    let is_given = |attribute: &&str| !known.is_known(attribute) || known.text(attribute).is_some();
-    let has_content = ["content", "source", "template"].iter().any(is_given);
-    let kept = match known.text("state") {
-        Some("absent") => vec![Claim::removes(PATH, full)],
-        _ if path.is_folder || has_content => vec![Claim::keeps(PATH, full)],
-        _ => {
-            vec![Claim::keeps(PATH, full.clone()).part("the attributes"), Claim::needs(PATH, full)]
-        }
-    };
-    kept.into_iter().chain(parent).collect()
+fn is_given<T>(half: &Half<Option<T>>) -> bool {
+    matches!(half, Half::Given(Some(_)))
+}
+
+fn may_be_given<T>(half: &Half<Option<T>>) -> bool {
+    !matches!(half, Half::Given(None))
 }

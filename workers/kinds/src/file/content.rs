@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{CheckContext, RenderedText};
+use crankcase_resources::{Context, RenderedText};
 use crankcase_workers::{FileError, open_file, read_file};
+use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use crate::file::config;
 use crate::file::error::EntryError;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -25,31 +27,30 @@ pub(super) const KEPT: u64 = 64 * 1024;
 /// Where a file's content comes from.
 #[derive(Debug)]
 pub(super) enum ContentFrom {
-    Text(String),
+    Text(Arc<str>),
     Source(PathBuf),
     Template(PathBuf),
 }
 
 impl ContentFrom {
     /// Returns the file that the content is read from.
-    pub(super) fn path(&self, context: &CheckContext) -> Option<PathBuf> {
+    pub(super) fn path(&self, context: &Context) -> Option<PathBuf> {
         match self {
             Self::Text(_) => None,
-            Self::Source(path) | Self::Template(path) => Some(context.folder.join(path)),
+            Self::Source(path) | Self::Template(path) => Some(context.folder().join(path)),
         }
     }
 
-    /// Makes the content.
-    pub(super) fn load(&self, context: &CheckContext) -> Result<Content, EntryError> {
+    fn load(self, context: &Context) -> Result<Content, EntryError> {
         match self {
-            Self::Text(text) => Ok(Content::from(text.as_str())),
-            Self::Source(path) => Content::at(context.folder.join(path), &context.stop),
+            Self::Text(text) => Ok(text.into()),
+            Self::Source(path) => Content::at(context.folder().join(path), context.stop()),
             Self::Template(path) => {
-                let path = context.folder.join(path);
+                let path = context.folder().join(path);
                 let text = read_template(&path)?;
-                let rendered = context.scope.render_text(&path, &text);
+                let rendered = context.scope().render_text(&path, &text);
                 match rendered.map_err(|source| EntryError::Render { path, source })? {
-                    RenderedText::Known(text) => Ok(Content::from(text.as_str())),
+                    RenderedText::Known(text) => Ok(Arc::<str>::from(text).into()),
                     RenderedText::Unknown(aliases) => Err(EntryError::Unknown { aliases }),
                 }
             }
@@ -104,18 +105,42 @@ enum Bytes {
     At(PathBuf),
 }
 
-impl From<&str> for Content {
-    fn from(text: &str) -> Self {
+impl From<Arc<str>> for Content {
+    fn from(text: Arc<str>) -> Self {
+        let bytes = Arc::<[u8]>::from(text);
         let digest = Digest {
-            size: text.len() as u64,
-            sha256: Sha256::digest(text).into(),
-            kept: (text.len() as u64 <= KEPT).then(|| text.as_bytes().into()),
+            size: bytes.len() as u64,
+            sha256: Sha256::digest(&bytes).into(),
+            kept: (bytes.len() as u64 <= KEPT).then(|| Arc::clone(&bytes)),
         };
-        Self { digest, bytes: Bytes::Here(text.as_bytes().into()) }
+        Self { digest, bytes: Bytes::Here(bytes) }
     }
 }
 
+/// What the last look at a file wants written.
+type Remembered = Mutex<Option<Content>>;
+
 impl Content {
+    /// Makes the content of a file, if one is declared.
+    pub(super) fn load(file: &config::File, context: &Context) -> Result<Option<Self>, EntryError> {
+        file.content().map(|content| content.load(context)).transpose()
+    }
+
+    /// Keeps the content until it is written, in place of an earlier one: it is shown, rendered and
+    /// read once.
+    pub(super) fn remember(content: Option<Self>, context: &Context) {
+        *context.memory::<Remembered>().lock() = content;
+    }
+
+    /// Returns what is to be written.
+    pub(super) fn recall(
+        file: &config::File,
+        context: &Context,
+    ) -> Result<Option<Self>, EntryError> {
+        let remembered = context.memory::<Remembered>().lock().take();
+        remembered.map_or_else(|| Self::load(file, context), |content| Ok(Some(content)))
+    }
+
     fn at(path: PathBuf, stop: &Stop) -> Result<Self, EntryError> {
         let (file, _) = open_file(&path)?;
         let digest = Digest::new(file, (&path, stop))?;

@@ -1,10 +1,10 @@
 use std::ffi::OsStr;
 
 use crankcase_engine::Stop;
-use crankcase_resources::CheckContext;
+use crankcase_resources::{Context, Half, Mode};
 use crankcase_workers::{EntryPath, FileError, Folder, Found, group_name, user_name};
-use serde_json::{Value, json};
 
+use crate::file::config::{FileStateHalf, Presence};
 use crate::file::content::{Digest, KEPT};
 use crate::file::error::EntryError;
 
@@ -22,7 +22,7 @@ pub(super) struct Wants {
 
 impl Wants {
     /// Returns what is needed to compare with a content and to tell dependents what they ask for.
-    pub(super) fn new(content: Option<&Digest>, context: &CheckContext) -> Self {
+    pub(super) fn new(content: Option<&Digest>, context: &Context) -> Self {
         let content = content.map(|digest| digest.size);
         Self { content, size: context.wants("size"), sha256: context.wants("sha256") }
     }
@@ -71,7 +71,8 @@ impl Observed {
     pub(super) fn look(
         folder: &Folder,
         path: &EntryPath,
-        (wants, stop): (Wants, &Stop),
+        wants: Wants,
+        stop: &Stop,
     ) -> Result<Option<Self>, EntryError> {
         let Some(mut found) = look(folder, path)? else { return Ok(None) };
         let mut content = Observable::Unread;
@@ -94,28 +95,25 @@ impl Observed {
 
     /// Returns what dependents see. It holds no more than the resource keeps or they ask for: who
     /// appends to a file whose content is not declared does not concern them.
-    pub(super) fn state(&self, path: &EntryPath) -> Value {
-        let mut state = json!({
-            "path": path.declared(),
-            "state": "exists",
-            "mode": octal(self.found.mode),
-            "owner": user_name(self.found.user),
-            "group": group_name(self.found.group),
-        });
+    pub(super) fn state(&self, path: &EntryPath) -> FileStateHalf {
+        let mut state = FileStateHalf::new(path, Presence::Exists);
+        state.mode = Half::Given(Some(Mode(self.found.mode)));
+        state.owner = Half::Given(Some(user_name(self.found.user)));
+        state.group = Half::Given(Some(group_name(self.found.group)));
         if path.is_folder {
             return state;
         }
         let mut size = self.found.size;
         match &self.content {
             Observable::Unread if !self.wants.sha256 => {}
-            Observable::Unread | Observable::Denied(_) => state["sha256"] = Value::Null,
+            Observable::Unread | Observable::Denied(_) => state.sha256 = Half::Given(None),
             Observable::Read(digest) => {
-                state["sha256"] = digest.hex().into();
+                state.sha256 = Half::Given(Some(digest.hex()));
                 size = digest.size;
             }
         }
         if self.wants.content.is_some() || self.wants.size {
-            state["size"] = size.into();
+            state.size = Half::Given(Some(size));
         }
         state
     }

@@ -1,49 +1,34 @@
 //! What of a file is read, and what its state holds.
 use std::fs::File;
-use std::path::Path;
-use std::sync::Arc;
 
-use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::{Check, CheckContext, RenderError, RenderedText, Scope, Stale, Wanted};
+use crankcase_resources::{Amiss, Found, Wanted};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::support::TestResult;
+use crate::support::{TestResult, declare, look};
 
 /// More than can be read while a test runs.
 const HUGE: u64 = 8 << 40;
 
-#[derive(Debug)]
-struct Plain;
-
-impl Scope for Plain {
-    fn render_text(&self, _: &Path, text: &str) -> Result<RenderedText, RenderError> {
-        Ok(RenderedText::Known(text.to_owned()))
-    }
-}
-
 /// Looks at a file whose dependents use these attributes.
-async fn check(config: Value, wanted: &[&str]) -> Result<Check, Box<dyn std::error::Error>> {
-    let kinds = builtin();
-    let config = config.as_object().ok_or("not a map")?;
-    let resource = kinds.get("file")?.validate(config).map_err(|errors| format!("{errors:?}"))?;
-    let (_stopper, stop) = Stop::pair();
-    let mut context = CheckContext::new("/".into(), Arc::new(Plain), stop);
-    context.wanted = Wanted::Attributes(wanted.iter().map(|name| (*name).to_owned()).collect());
-    Ok(resource.check(&context).await.map_err(|error| error.to_string())?)
+async fn check(config: Value, wanted: &[&str]) -> Result<Found, Box<dyn std::error::Error>> {
+    let mut declaration = declare("page", "file", config);
+    let wanted = wanted.iter().map(|name| (*name).to_owned()).collect();
+    declaration.wanted = Wanted::Attributes(wanted);
+    look(&builtin(), &declaration).await
 }
 
-fn valid(check: Check) -> Result<Value, String> {
-    match check {
-        Check::Valid(state) => Ok(state),
+fn valid(found: Found) -> Result<Value, String> {
+    match found {
+        Found::Valid(state) => Ok(state),
         other => Err(format!("{other:?}")),
     }
 }
 
-fn stale(check: Check) -> Result<Stale, String> {
-    match check {
-        Check::Stale(stale) => Ok(stale),
+fn stale(found: Found) -> Result<Amiss, String> {
+    match found {
+        Found::Stale(amiss) => Ok(amiss),
         other => Err(format!("{other:?}")),
     }
 }

@@ -12,7 +12,7 @@ use crate::support::{TestResult, apply_builtin, declare, names, plan_builtin};
 
 fn errors(kind: &str, config: Value) -> Vec<String> {
     let config: Config = serde_json::from_value(config).expect("a config is a map");
-    match builtin().get(kind).expect("it is built in").validate(&config) {
+    match builtin().get(kind).expect("it is built in").make(&config) {
         Ok(resource) => panic!("{resource:?} is valid"),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
     }
@@ -158,7 +158,7 @@ fn a_process_is_read_with_its_defaults() -> TestResult {
     let config: Config = serde_json::from_value(json!({"command": ["httpd", "-f"]}))?;
 
     let resource =
-        builtin().get("process")?.validate(&config).map_err(|errors| errors[0].to_string())?;
+        builtin().get("process")?.make(&config).map_err(|errors| errors[0].to_string())?;
     let process = resource.program().ok_or("it is no program")?;
 
     assert_eq!(process.command, ["httpd", "-f"]);

@@ -169,8 +169,8 @@ fn renders(
     if let Ok(Rendered::Known { config, .. }) = rendered {
         let kind = resources.kinds().get(&declaration.kind);
         let kind = kind.map_err(|err| TestCaseError::fail(err.to_string()))?;
-        let validated = kind.validate(&config);
-        prop_assert!(validated.is_ok(), "{}: {validated:?}", declaration.name);
+        let made = kind.make(&config);
+        prop_assert!(made.is_ok(), "{}: {made:?}", declaration.name);
     }
     let known = DependencyState::Known(json!({"path": "/x/"}).into());
     if let Err(err) = declaration.config.render(&states(&known)) {

@@ -1,7 +1,9 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Error, Fields, Ident, LitStr, Result};
+use syn::{Data, DeriveInput, Error, Fields, LitStr, Result};
+
+use crate::snake::snake;
 
 /// Each variant is a word: its name in snake case, or the one that `#[choice("word")]` gives.
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
@@ -44,16 +46,4 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     })
-}
-
-/// Returns a name in camel case as one in snake case.
-fn snake(name: &Ident) -> String {
-    let mut snake = String::new();
-    for letter in name.to_string().chars() {
-        if letter.is_uppercase() && !snake.is_empty() {
-            snake.push('_');
-        }
-        snake.extend(letter.to_lowercase());
-    }
-    snake
 }

@@ -174,7 +174,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     };
     let params: Vec<_> = fields.into_iter().map(Param::new).collect::<Result<_>>()?;
     let (name, visibility) = (&input.ident, &input.vis);
-    let half = format_ident!("{name}Half");
+    let (half, doc) = (format_ident!("{name}Half"), summary(&input.attrs));
     let half_doc = format!("A [`{name}`] of which not everything is known yet.");
     let idents: Vec<_> = params.iter().map(|param| param.ident).collect();
     let docs: Vec<_> = params.iter().map(|param| &param.doc).collect();
@@ -209,7 +209,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 TABLE.get_or_init(|| {
                     let mut parameters = ::std::vec::Vec::new();
                     #(#rows)*
-                    ::crankcase_resources::Table::new(parameters)
+                    ::crankcase_resources::Table::new(#doc, parameters)
                 })
             }
 

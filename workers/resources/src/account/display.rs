@@ -108,7 +108,7 @@ impl fmt::Display for Halt {
 #[cfg(test)]
 mod tests {
     use crate::account::{Accounted, Done, Outcome};
-    use crate::action::Description;
+    use crate::action::Action;
 
     #[test]
     fn of_much_output_the_beginning_and_the_end_are_shown() {
@@ -118,7 +118,7 @@ mod tests {
             kind: "exec".to_owned(),
             outcome: Outcome::Changed,
             differences: Vec::new(),
-            done: vec![Done { action: Description::new("run"), log }],
+            done: vec![Done { action: Action::new("run"), log }],
             remaining: Vec::new(),
             missed: Vec::new(),
         };

@@ -2,11 +2,12 @@ use std::collections::BTreeMap;
 
 use crate::account::Outcome;
 use crate::apply::ApplyOptions;
+use crate::converge::failed;
 use crate::declaration::Declaration;
 use crate::graph::Graph;
 use crate::halting::{Halting, Steps};
 use crate::look::Setting;
-use crate::plan::visit::visit;
+use crate::plan::visit::{Purpose, Shutdown, visit};
 use crate::walk::walk;
 
 /// What the shutdown-first pass did to one resource.
@@ -35,31 +36,34 @@ pub(crate) async fn shut_down(
         return priors;
     }
     let mut looks = walk(graph, options.parallel, |node, looks| {
-        visit(graph, declarations, node, looks, setting.clone())
+        visit(graph, declarations, node, looks, (setting.clone(), Purpose::ShutDown))
     })
     .await;
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
     for node in graph.order().iter().rev() {
         let held = graph.dependents(*node).iter().find_map(|after| held_by[*after].clone());
-        let Some(action) = looks[*node].shutdown.take() else {
+        let Some(shutdown) = looks[*node].shutdown.take() else {
             held_by[*node] = held;
             continue;
         };
-        let (declaration, mut prior) = (&declarations[*node], Prior::default());
-        let (name, timeout) = (&declaration.name, declaration.timeout);
+        let Shutdown { action, opened } = shutdown;
+        let (name, mut prior) = (&declarations[*node].name, Prior::default());
         let steps = &mut prior.steps;
-        if let Some(because) = held {
-            steps.remaining.push(action.description().clone());
-            prior.outcome = Some(Outcome::Skipped { because: because.clone() });
-            held_by[*node] = Some(because);
-        } else if let Err(outcome) =
-            options.progress.at_work_on(name, halting.run(vec![action], timeout, steps)).await
-        {
+        let ended = if let Some(because) = held {
+            steps.remaining.push(action);
+            Err((because.clone(), Outcome::Skipped { because }))
+        } else {
+            let work = halting.run(&opened, vec![action], steps);
+            let ended = options.progress.at_work_on(name, work).await;
+            ended.map_err(|outcome| (name.clone(), outcome))
+        };
+        let closed = opened.close().await.map_err(|error| (name.clone(), failed(error)));
+        if let Err((by, outcome)) = ended.and(closed) {
             if matches!(outcome, Outcome::Failed { .. }) {
                 halting.fail();
             }
             prior.outcome = Some(outcome);
-            held_by[*node] = Some(name.clone());
+            held_by[*node] = Some(by);
         }
         priors.insert(*node, prior);
     }

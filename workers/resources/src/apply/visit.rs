@@ -49,11 +49,11 @@ impl Visit {
             return Err(Outcome::NotAttempted { by });
         }
         let made = make(&self.declaration, &self.setting, &self.inputs.known);
-        let (resource, context) = match made.map_err(failed)? {
-            Made::Resource(resource, context) => (resource, context),
+        let (unit, context) = match made.map_err(failed)? {
+            Made::Unit(unit, context) => (unit, context),
             Made::Unknown(aliases) => return Err(self.never_known(&aliases)),
         };
-        let opened = Opened::new(resource, context, self.declaration.timeout).await;
+        let opened = Opened::new(unit, context, self.declaration.timeout).await;
         let opened = opened.map_err(|err| cannot_look(&self.halting, err))?;
         let convergence = Convergence {
             opened: &opened,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_workers::EntryPath;
@@ -51,6 +52,20 @@ impl Field for String {
 
     fn give(&self) -> Value {
         self.as_str().into()
+    }
+}
+
+impl Field for Arc<str> {
+    fn ty() -> Type {
+        Type::Text
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        ty::text(value).map(Into::into)
+    }
+
+    fn give(&self) -> Value {
+        (**self).into()
     }
 }
 

@@ -26,12 +26,32 @@ impl<T> Half<T> {
         }
     }
 
+    /// Returns a view of it.
+    pub fn as_ref(&self) -> Half<&T> {
+        match self {
+            Self::Given(value) => Half::Given(value),
+            Self::Unknown => Half::Unknown,
+            Self::Wrong => Half::Wrong,
+        }
+    }
+
+    /// Returns what the value is mapped to, if it is known.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Half<U> {
+        match self {
+            Self::Given(value) => Half::Given(map(value)),
+            Self::Unknown => Half::Unknown,
+            Self::Wrong => Half::Wrong,
+        }
+    }
+
+    /// Returns whether it becomes known later.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+
     /// Returns a view of the value, if it is known.
     pub fn as_given(&self) -> Option<&T> {
-        match self {
-            Self::Given(value) => Some(value),
-            Self::Unknown | Self::Wrong => None,
-        }
+        self.as_ref().given()
     }
 }
 
@@ -69,7 +89,7 @@ impl<'a> Reader<'a> {
             Ok(value) => Half::Given(value),
             Err(mut wrong) => {
                 let also = std::mem::take(&mut wrong.also);
-                wrong.value = wrong.value.or_else(|| Some(written(value)));
+                wrong.value = wrong.value.or_else(|| Some(shown_value(value)));
                 if T::SENSITIVE {
                     wrong.value = Some(HIDDEN.to_owned());
                 }
@@ -92,7 +112,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns a value as it was written if it is a text, else as JSON.
-pub(crate) fn written(value: &Value) -> String {
+pub(crate) fn shown_value(value: &Value) -> String {
     match value {
         Value::String(text) => cut(text),
         value => shown(value),

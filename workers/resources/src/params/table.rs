@@ -10,6 +10,9 @@ use crate::text::nearest;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Table {
+    /// What they are the parameters of, in words that end without a full stop.
+    #[serde(default)]
+    pub doc: String,
     /// What there is, in the order in which it is shown.
     pub parameters: Vec<Parameter>,
     /// Whether there may be others; no by default.
@@ -19,13 +22,13 @@ pub struct Table {
 
 impl Table {
     /// Returns a table of these parameters and no others.
-    pub fn new(parameters: Vec<Parameter>) -> Self {
-        Self { parameters, is_open: false }
+    pub fn new(doc: &str, parameters: Vec<Parameter>) -> Self {
+        Self { doc: doc.to_owned(), parameters, is_open: false }
     }
 
     /// Returns the table of any attributes.
     pub fn open() -> &'static Self {
-        static OPEN: Table = Table { parameters: Vec::new(), is_open: true };
+        static OPEN: Table = Table { doc: String::new(), parameters: Vec::new(), is_open: true };
         &OPEN
     }
 

@@ -1,8 +1,8 @@
 use std::fmt;
 
-use crate::action::Description;
+use crate::action::Action;
+use crate::found::Difference;
 use crate::plan::{Change, Plan, PlannedResource, Verdict};
-use crate::resource::Difference;
 
 impl fmt::Display for Plan {
     /// Writes what is not as declared, and counts the rest.
@@ -82,7 +82,7 @@ pub(crate) fn write_differences(
 }
 
 /// Writes one numbered line per action.
-pub(crate) fn write_actions(f: &mut fmt::Formatter<'_>, actions: &[Description]) -> fmt::Result {
+pub(crate) fn write_actions(f: &mut fmt::Formatter<'_>, actions: &[Action]) -> fmt::Result {
     for (number, action) in (1..).zip(actions) {
         writeln!(f, "    {number}. {action}")?;
     }

@@ -1,19 +1,35 @@
 use std::future::Future;
 
-use crate::action::{Action, Description};
+use crate::action::Action;
 use crate::declaration::Declaration;
+use crate::found::{Amiss, Found};
 use crate::graph::Graph;
 use crate::look::{Changes, Inputs, Made, Opened, Seen, SeenState, Setting, make};
 use crate::plan::{Change, PlannedResource, Refresh, Verdict};
-use crate::resource::{Check, Stale};
 
 /// What a plan knows of a resource it has looked at.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) planned: PlannedResource,
-    /// The shutdown-first action; a plan drops it, apply begins with it.
-    pub(crate) shutdown: Option<Action>,
+    /// What apply begins with, where the look is to be followed by that.
+    pub(crate) shutdown: Option<Shutdown>,
     seen: Seen,
+}
+
+/// A shutdown-first action, and the resource for which it is to be done.
+#[derive(Debug)]
+pub(crate) struct Shutdown {
+    pub(crate) action: Action,
+    pub(crate) opened: Opened,
+}
+
+/// What a look is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To show what would be done.
+    Plan,
+    /// To do what comes first of all.
+    ShutDown,
 }
 
 /// Returns the work of looking at one node.
@@ -22,7 +38,7 @@ pub(crate) fn visit(
     declarations: &[Declaration],
     node: usize,
     looks: &[Option<Look>],
-    setting: Setting,
+    (setting, purpose): (Setting, Purpose),
 ) -> impl Future<Output = Look> + Send + use<> {
     let nothing = Seen::default();
     let inputs = Inputs::gather(graph, declarations, node, |node| {
@@ -30,7 +46,7 @@ pub(crate) fn visit(
     });
     let declaration = declarations[node].clone();
     async move {
-        let found = find(&declaration, &setting, &inputs).await;
+        let found = find(&declaration, (&setting, purpose), &inputs).await;
         let planned = PlannedResource {
             name: declaration.name.clone(),
             kind: declaration.kind,
@@ -57,38 +73,48 @@ fn changes(planned: &PlannedResource) -> Changes {
 }
 
 /// What looking at a resource has found.
-struct Found {
+struct Judged {
     verdict: Verdict,
     refresh: Option<Refresh>,
-    shutdown: Option<Action>,
+    shutdown: Option<Shutdown>,
     state: SeenState,
 }
 
-impl From<Verdict> for Found {
+impl From<Verdict> for Judged {
     fn from(verdict: Verdict) -> Self {
         Self { verdict, refresh: None, shutdown: None, state: SeenState::Later }
     }
 }
 
-async fn find(declaration: &Declaration, setting: &Setting, inputs: &Inputs) -> Found {
+async fn find(
+    declaration: &Declaration,
+    (setting, purpose): (&Setting, Purpose),
+    inputs: &Inputs,
+) -> Judged {
     if let Some(because) = &inputs.blocked_by {
         return Verdict::Skipped { because: because.clone() }.into();
     }
-    let (resource, context) = match make(declaration, setting, &inputs.known) {
-        Ok(Made::Resource(resource, context)) => (resource, context),
+    let (unit, context) = match make(declaration, setting, &inputs.known) {
+        Ok(Made::Unit(unit, context)) => (unit, context),
         Ok(Made::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
         Err(error) => return Verdict::Failed { error }.into(),
     };
-    let opened = match Opened::new(resource, context, declaration.timeout).await {
+    let opened = match Opened::new(unit, context, declaration.timeout).await {
         Ok(opened) => opened,
         Err(error) => return cannot_look(inputs, error).into(),
     };
-    let found = match opened.check().await {
-        Ok(check) => judge(declaration, inputs, &opened, check),
+    let judged = match opened.check().await {
+        Ok(found) => judge(declaration, inputs, &opened, found),
         Err(error) => cannot_look(inputs, error).into(),
     };
+    if purpose == Purpose::ShutDown
+        && let Verdict::Changes(Change { shutdown: Some(action), .. }) = &judged.verdict
+    {
+        let shutdown = Some(Shutdown { action: action.clone(), opened });
+        return Judged { shutdown, ..judged };
+    }
     match opened.close().await {
-        Ok(()) => found,
+        Ok(()) => judged,
         Err(error) => Verdict::Failed { error }.into(),
     }
 }
@@ -116,13 +142,13 @@ fn cannot_look(inputs: &Inputs, error: String) -> Verdict {
     Verdict::MayChange { because: inputs.unsure.clone(), reason }
 }
 
-fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Check) -> Found {
-    match check {
-        Check::Unknown(aliases) => unknown(declaration, inputs, &aliases).into(),
-        Check::RunOnly(state) => {
-            Found { state: SeenState::Known(state.into()), ..Verdict::RunOnly.into() }
+fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, found: Found) -> Judged {
+    match found {
+        Found::Unknown(aliases) => unknown(declaration, inputs, &aliases).into(),
+        Found::Valid(state) if opened.program().is_some() => {
+            Judged { state: SeenState::Known(state.into()), ..Verdict::RunOnly.into() }
         }
-        Check::Valid(state) => {
+        Found::Valid(state) => {
             let (verdict, refresh) = match refresh(declaration, inputs, opened, &[]) {
                 Ok(refreshed) => refreshed,
                 Err(error) => return Verdict::Failed { error }.into(),
@@ -130,31 +156,31 @@ fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, check: Che
             // A refresh may change the state.
             let is_known = refresh.is_none() && verdict.is_none();
             let state = if is_known { SeenState::Known(state.into()) } else { SeenState::Later };
-            Found { refresh, state, ..verdict.unwrap_or(Verdict::Unchanged).into() }
+            Judged { refresh, state, ..verdict.unwrap_or(Verdict::Unchanged).into() }
         }
-        Check::Stale(stale) => judge_stale(declaration, inputs, opened, stale),
+        Found::Stale(amiss) => judge_amiss(declaration, inputs, opened, amiss),
     }
 }
 
-fn judge_stale(declaration: &Declaration, inputs: &Inputs, opened: &Opened, stale: Stale) -> Found {
-    let actions: Vec<_> = stale.actions.iter().map(|action| action.description().clone()).collect();
+fn judge_amiss(
+    declaration: &Declaration,
+    inputs: &Inputs,
+    opened: &Opened,
+    amiss: Amiss,
+) -> Judged {
+    let Amiss { current, differences, actions, shutdown } = amiss;
+    let state = current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
     if declaration.readonly {
-        let state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
-        return Found { state, ..Verdict::Unchanged.into() };
+        return Judged { state, ..Verdict::Unchanged.into() };
     }
+    let change = Change { differences, shutdown, actions };
     if declaration.noop {
-        let shutdown = stale.shutdown.as_ref().map(|action| action.description().clone());
-        let change = Change { differences: stale.differences, shutdown, actions };
-        let state = stale.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
-        return Found { state, ..Verdict::Noop(change).into() };
+        return Judged { state, ..Verdict::Noop(change).into() };
     }
-    let (_, refresh) = match refresh(declaration, inputs, opened, &actions) {
-        Ok(refreshed) => refreshed,
-        Err(error) => return Verdict::Failed { error }.into(),
-    };
-    let shutdown = stale.shutdown.as_ref().map(|action| action.description().clone());
-    let change = Change { differences: stale.differences, shutdown, actions };
-    Found { refresh, shutdown: stale.shutdown, ..Verdict::Changes(change).into() }
+    match refresh(declaration, inputs, opened, &change.actions) {
+        Ok((_, refresh)) => Judged { refresh, ..Verdict::Changes(change).into() },
+        Err(error) => Verdict::Failed { error }.into(),
+    }
 }
 
 /// Returns what a notification would bring about: that it may change, or a refresh.
@@ -162,7 +188,7 @@ fn refresh(
     declaration: &Declaration,
     inputs: &Inputs,
     opened: &Opened,
-    done: &[Description],
+    done: &[Action],
 ) -> Result<(Option<Verdict>, Option<Refresh>), String> {
     let is_notified = !inputs.notified_by.is_empty() || !inputs.perhaps_by.is_empty();
     if declaration.noop || !is_notified {
@@ -174,6 +200,5 @@ fn refresh(
         let because = inputs.perhaps_by.clone();
         return Ok((Some(Verdict::MayChange { because, reason }), None));
     }
-    let action = action.description().clone();
     Ok((None, Some(Refresh { by: inputs.notified_by.clone(), action })))
 }

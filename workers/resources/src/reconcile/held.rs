@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use crate::account::Outcome;
 use crate::caught::caught;
+use crate::context::Context;
 use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
 use crate::halting::Halting;
-use crate::look::{Opened, SeenState, validate};
+use crate::kind::Kind;
+use crate::look::{Opened, SeenState, make_of};
 use crate::reconcile::supervised::Supervised;
 use crate::reconcile::watching::Watching;
-use crate::resource::{CheckContext, Kind};
 
 /// A resource from its open to its close.
 #[derive(Debug)]
@@ -121,11 +122,11 @@ impl Held {
         old: Option<Self>,
         declaration: &Declaration,
         kind: &Arc<dyn Kind>,
-        (config, context): (Config, CheckContext),
+        (config, context): (Config, Context),
         watches: &Live<Watches>,
     ) -> (Option<Self>, Option<String>) {
-        let resource = match validate(declaration, kind, &config) {
-            Ok(resource) => resource,
+        let unit = match make_of(declaration, kind, &config) {
+            Ok(unit) => unit,
             Err(failure) => return (old, Some(failure)),
         };
         let (mut program, mut started_by) = (None, None);
@@ -136,7 +137,7 @@ impl Held {
             }
             old.close().await;
         }
-        let opened = match Opened::new(resource, context, declaration.timeout).await {
+        let opened = match Opened::new(unit, context, declaration.timeout).await {
             Ok(opened) => opened,
             Err(failure) => {
                 end(program).await;

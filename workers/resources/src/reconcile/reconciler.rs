@@ -8,10 +8,11 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::context::Context;
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
 use crate::halting::Halting;
-use crate::look::{claim, context, render};
+use crate::look::{claim, render};
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
@@ -79,7 +80,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Self {
             seat,
             seed: setting.seed ^ seed_of(&name),
-            halting: Halting::new(stop.clone(), false, setting.ledger.clone()).gated(gate),
+            halting: Halting::new(stop.clone(), false).gated(gate),
             failures: 0,
             is_late: false,
             has_asked: false,
@@ -235,8 +236,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = self.setting.kinds.get(&declaration.kind);
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
         claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Look)?;
-        let keeper = (self.stop.clone(), self.setting.ledger.clone());
-        let context = context(declaration, scope, keeper);
+        let context = Context::new(declaration, scope, self.stop.clone());
+        let context = context.with_ledger(self.setting.ledger.clone());
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {

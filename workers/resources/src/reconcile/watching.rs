@@ -8,7 +8,7 @@ use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::blocking::thread;
-use crate::resource::Watch;
+use crate::watch::Watch;
 
 pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 

@@ -63,7 +63,7 @@ async fn an_account_survives_being_written_and_read() -> TestResult {
 
 #[tokio::test]
 async fn a_panic_anywhere_in_a_kind_fails_its_resource_alone() -> TestResult {
-    for place in ["validate", "open", "check", "action", "refresh", "close"] {
+    for place in ["make", "open", "check", "action", "refresh", "close"] {
         let mut source = probe("source", "");
         source.notify.push("bad".to_owned());
         let fault = format!("panic in {place}");

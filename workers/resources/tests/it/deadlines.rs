@@ -1,63 +1,51 @@
 //! Looks and actions that take longer than they may.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use crankcase_engine::Stop;
 use crankcase_resources::{
-    Action, ApplyOptions, AttributeError, BoxError, Check, CheckContext, Config, Declaration,
-    Description, Kind, Kinds, Outcome, PlanOptions, Resource, Stale, Unfinished, Verdict, apply,
-    plan,
+    Actions, ApplyOptions, BoxError, Check, Context, Declaration, Kinds, Outcome, Params,
+    PlanOptions, Resource, Stale, Unfinished, Verdict, apply, kind, plan,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::{TestResult, apply_with, declare, failure};
 
-/// The kind `slow`: its look or its action waits until it is told to stop.
-#[derive(Debug)]
-struct Slow;
-
-#[derive(Debug)]
-struct Waits {
+/// waits until it is told to stop
+#[derive(Debug, Clone, Params)]
+struct Slow {
+    /// what waits: `check` or `action`
     at: String,
 }
 
-impl Kind for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
-
-    fn summary(&self) -> &'static str {
-        "waits until it is told to stop"
-    }
-
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
-        let at = config.get("at").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Arc::new(Waits { at }))
-    }
+#[derive(Debug, Actions)]
+enum Do {
+    /// waits
+    Make,
 }
 
-#[async_trait]
-impl Resource for Waits {
-    async fn check(&self, context: &CheckContext) -> Result<Check, BoxError> {
+impl Resource for Slow {
+    const NAME: &'static str = "slow";
+    type State = Self;
+    type Action = Do;
+
+    async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
         if self.at == "check" {
-            context.stop.wait().await;
+            context.stop().wait().await;
             return Err("told to stop".into());
         }
-        Ok(Check::Stale(Stale::new(None).action(Action::new(
-            Description::new("make"),
-            |context| async move {
-                context.stop().wait().await;
-                Err(Unfinished::Interrupted)
-            },
-        ))))
+        Ok(Stale::absent().act(Do::Make).into())
+    }
+
+    async fn act(&self, _: &Do, context: &Context) -> Result<(), Unfinished> {
+        context.stop().wait().await;
+        Err(Unfinished::Interrupted)
     }
 }
 
 fn kinds() -> Kinds {
-    Kinds::default().with(Arc::new(Slow))
+    Kinds::default().with(kind::<Slow>())
 }
 
 fn slow(at: &str) -> Declaration {

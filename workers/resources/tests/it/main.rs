@@ -1,4 +1,5 @@
 //! Tests of the public API.
+mod actions;
 mod apply;
 mod claims;
 mod deadlines;

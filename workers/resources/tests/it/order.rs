@@ -56,7 +56,7 @@ impl Graph {
     fn apply(&self) -> (Account, Vec<Event>) {
         let probe = Probe::default();
         let journal: Arc<Journal> = Arc::clone(&probe.journal);
-        let kinds = Kinds::default().with(Arc::new(probe));
+        let kinds = Kinds::default().with(probe);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .build()

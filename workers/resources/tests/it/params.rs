@@ -1,14 +1,17 @@
 //! Parameters as one typed table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use crankcase_resources::{
-    AbsPath, AttributeError, Choice, Config, Field, Half, KnownConfig, Mode, Params, Rules, Secret,
-    Table, Type, judge, read, read_half, state,
+    AbsPath, AttributeError, BoxError, Check, Choice, Config, Context, Field, Found, Kind, Kinds,
+    KnownConfig, Mode, Params, Reader, Resource, Secret, Table, Type, Unfinished, kind,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::support::{declare, look};
 
 #[derive(Debug, Clone, Copy, PartialEq, Choice)]
 enum Colour {
@@ -55,7 +58,11 @@ struct Lamp {
     note: Option<String>,
 }
 
-impl Rules for Lamp {
+impl Resource for Lamp {
+    const NAME: &'static str = "lamp";
+    type State = Common;
+    type Action = Infallible;
+
     fn rules(half: &mut LampHalf, errors: &mut Vec<AttributeError>) {
         if let (Some(Some(Colour::Red)), Some(power)) =
             (half.colour.as_given(), half.power.as_given())
@@ -69,6 +76,30 @@ impl Rules for Lamp {
             errors.push(AttributeError::new("secret", "is ruled out".to_owned()));
         }
     }
+
+    async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
+        Ok(Check::valid(self.common.clone()))
+    }
+
+    async fn act(&self, action: &Infallible, _: &Context) -> Result<(), Unfinished> {
+        match *action {}
+    }
+}
+
+/// Returns what is wrong with a config of which this is not known.
+fn judge(config: &Config, unknown: &BTreeSet<String>) -> Vec<AttributeError> {
+    kind::<Lamp>().judge(&KnownConfig { config, unknown }).errors
+}
+
+/// Reads a config, or returns all that is wrong with it.
+fn read(config: &Config) -> Result<Lamp, Vec<AttributeError>> {
+    let unknown = BTreeSet::new();
+    let half =
+        Lamp::read(&mut Reader::new(Lamp::table(), &KnownConfig { config, unknown: &unknown }));
+    match Lamp::whole(half) {
+        Some(lamp) if kind::<Lamp>().make(config).is_ok() => Ok(lamp),
+        _ => Err(kind::<Lamp>().make(config).err().unwrap_or_default()),
+    }
 }
 
 fn config(value: Value) -> Config {
@@ -76,7 +107,7 @@ fn config(value: Value) -> Config {
 }
 
 fn wrong(value: Value) -> Vec<String> {
-    let errors = read::<Lamp>(&config(value)).err().unwrap_or_default();
+    let errors = read(&config(value)).err().unwrap_or_default();
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -85,7 +116,7 @@ fn a_config_is_read_with_its_defaults() -> Result<(), Box<dyn std::error::Error>
     let given =
         config(json!({"path": "/lamp", "colour": "sky-blue", "owner": "ada", "mode": null}));
 
-    let lamp = read::<Lamp>(&given).map_err(|errors| format!("{errors:?}"))?;
+    let lamp = read(&given).map_err(|errors| format!("{errors:?}"))?;
 
     let common = Common { owner: Some("ada".to_owned()), ..Common::new() };
     let colour = Some(Colour::Blue);
@@ -124,9 +155,11 @@ fn what_is_not_known_is_not_judged_and_the_rest_is() {
     let given = config(json!({"path": null, "power": "bright"}));
     let unknown = BTreeSet::from(["path".to_owned(), "colour".to_owned()]);
 
-    let (half, errors) = read_half::<Lamp>(&KnownConfig { config: &given, unknown: &unknown });
+    let known = KnownConfig { config: &given, unknown: &unknown };
+    let half = Lamp::read(&mut Reader::new(Lamp::table(), &known));
+    let errors = judge(&given, &unknown);
 
-    assert_eq!((&half.path, &half.colour), (&Half::Unknown, &Half::Unknown));
+    assert!(half.path.is_unknown() && half.colour.is_unknown());
     let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(errors, [r#"power: "bright" is not a whole number from 0 to 65535"#]);
 }
@@ -156,7 +189,7 @@ fn a_secret_is_in_no_error_and_no_debug_text() {
     ];
 
     for wrong in wrong {
-        let errors = read::<Lamp>(&config(wrong)).unwrap_err();
+        let errors = read(&config(wrong)).unwrap_err();
         assert!(!errors.is_empty() && !format!("{errors:?}").contains("s3cret"), "{errors:?}");
     }
     assert!(!format!("{secret:?}").contains("s3cret"));
@@ -164,10 +197,15 @@ fn a_secret_is_in_no_error_and_no_debug_text() {
     assert!(Lamp::table().get("secret").is_some_and(|secret| secret.is_sensitive));
 }
 
-#[test]
-fn a_state_is_written_as_it_was_declared() {
-    let common = Common::new();
-    assert_eq!(state(common), json!({"owner": null, "time": "1m"}));
+#[tokio::test]
+async fn a_state_is_written_as_it_was_declared() -> Result<(), Box<dyn std::error::Error>> {
+    let lamp = declare("lamp", "lamp", json!({"path": "/lamp"}));
+    let kinds = Kinds::default().with(kind::<Lamp>());
+
+    let Found::Valid(state) = look(&kinds, &lamp).await? else { return Err("it is stale".into()) };
+
+    assert_eq!(state, json!({"owner": null, "time": "1m"}));
+    Ok(())
 }
 
 #[test]
@@ -231,9 +269,9 @@ proptest! {
         let mut half = whole.clone();
         unknown.iter().for_each(|name| { half.insert(name.clone(), Value::Null); });
 
-        let said = judge::<Lamp>(&KnownConfig { config: &half, unknown: &unknown });
+        let said = judge(&half, &unknown);
 
-        let confirmed = read::<Lamp>(&whole).err().unwrap_or_default();
+        let confirmed = read(&whole).err().unwrap_or_default();
         for error in said {
             prop_assert!(confirmed.contains(&error), "{error}");
         }
@@ -242,7 +280,7 @@ proptest! {
     /// A value that a type accepts is read, and a value that is read is accepted.
     #[test]
     fn tables_accept_what_readers_accept(config in values()) {
-        let (accepted, read) = (Lamp::table().accept(&config), read::<Lamp>(&config));
+        let (accepted, read) = (Lamp::table().accept(&config), read(&config));
 
         let is_ruled_out = read.as_ref().is_err_and(|errors| errors.iter().all(|it| it.message.contains("burns")));
         prop_assert_eq!(accepted.is_ok(), read.is_ok() || is_ruled_out, "{:?} {:?}", accepted, read);

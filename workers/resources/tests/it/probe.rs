@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, AttributeError, BoxError, Check, CheckContext, Config, Declaration, Description, Kind,
-    Kinds, Resource, Stale, Unfinished,
+    Action, Amiss, AttributeError, BoxError, Config, Context, Declaration, Found, Kind, Kinds,
+    Unfinished, Unit,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::support::declare;
 pub(crate) fn probes() -> (Kinds, Arc<Journal>) {
     let probe = Probe::default();
     let journal = Arc::clone(&probe.journal);
-    (Kinds::default().with(Arc::new(probe)), journal)
+    (Kinds::default().with(probe), journal)
 }
 
 /// Returns a declaration of a probe that fails in a way.
@@ -68,14 +68,14 @@ impl Kind for Probe {
         "writes down what is done to it"
     }
 
-    fn validate(&self, config: &Config) -> Result<Arc<dyn Resource>, Vec<AttributeError>> {
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
         let probed = Probed {
             name: text("name").to_owned(),
             fault: text("fault").to_owned(),
             journal: Arc::clone(&self.journal),
         };
-        probed.panic_at("validate");
+        probed.panic_at("make");
         Ok(Arc::new(probed))
     }
 
@@ -84,7 +84,7 @@ impl Kind for Probe {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Probed {
     name: String,
     fault: String,
@@ -100,7 +100,7 @@ impl Probed {
         self.fault == fault
     }
 
-    async fn act(self, context: crankcase_resources::ActionContext) -> Result<(), Unfinished> {
+    async fn make(&self, context: &Context) -> Result<(), Unfinished> {
         context.log("begins");
         self.journal.note(Event::Began(self.name.clone()));
         self.journal.began.notify_one();
@@ -120,55 +120,61 @@ impl Probed {
         if !self.has("lies") {
             self.journal.applied.lock().insert(self.name.clone());
         }
-        self.journal.note(Event::Ended(self.name));
+        self.journal.note(Event::Ended(self.name.clone()));
         Ok(())
+    }
+
+    async fn shut_down(&self, context: &Context) -> Result<(), Unfinished> {
+        self.journal.note(Event::ShutDown(self.name.clone()));
+        self.journal.began.notify_one();
+        if self.fault.ends_with("and waits") {
+            context.stop().wait().await;
+        }
+        if self.fault.ends_with("and fails") { Err("it hangs".into()) } else { Ok(()) }
     }
 }
 
 #[async_trait]
-impl Resource for Probed {
-    async fn open(&self) -> Result<(), BoxError> {
+impl Unit for Probed {
+    async fn open(&self, _: &Context) -> Result<(), BoxError> {
         self.panic_at("open");
         Ok(())
     }
 
-    async fn check(&self, _: &CheckContext) -> Result<Check, BoxError> {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
         self.panic_at("check");
         if self.has("cannot look") {
             return Err("it is dark".into());
         }
         if self.has("valid") || self.journal.applied.lock().contains(&self.name) {
-            return Ok(Check::Valid(json!({"name": self.name})));
+            return Ok(Found::Valid(json!({"name": self.name})));
         }
-        let probed = self.clone();
-        let action =
-            Action::new(Description::new("make").changing("made"), |context| probed.act(context));
-        let second = Action::new(Description::new("polish"), |_| async { Ok(()) });
-        let mut stale = Stale::new(None).differs("made", false, true).action(action).action(second);
+        let mut amiss = Amiss::new(None).differs("made", false, true);
+        amiss = amiss.action(Action::new("make")).action(Action::new("polish"));
         if self.fault.starts_with("stops first") {
-            let probed = self.clone();
-            stale = stale.shutdown(Action::new(Description::new("stop"), |context| async move {
-                probed.journal.note(Event::ShutDown(probed.name.clone()));
-                probed.journal.began.notify_one();
-                if probed.fault.ends_with("and waits") {
-                    context.stop().wait().await;
-                }
-                if probed.fault.ends_with("and fails") { Err("it hangs".into()) } else { Ok(()) }
-            }));
+            amiss = amiss.shutdown(Action::new("stop"));
         }
-        Ok(Check::Stale(stale))
+        Ok(Found::Stale(amiss))
     }
 
-    fn refresh(&self, _: &[Description]) -> Option<Action> {
+    async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
+        match action.name.as_str() {
+            "make" => self.make(context).await,
+            "stop" => self.shut_down(context).await,
+            "refresh" => {
+                self.journal.note(Event::Refreshed(self.name.clone()));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
         self.panic_at("refresh");
-        let probed = self.clone();
-        Some(Action::new(Description::new("refresh"), |_| async move {
-            probed.journal.note(Event::Refreshed(probed.name));
-            Ok(())
-        }))
+        Some(Action::new("refresh"))
     }
 
-    async fn close(&self) {
+    async fn close(&self, _: &Context) {
         self.journal.note(Event::Closed(self.name.clone()));
         self.panic_at("close");
     }

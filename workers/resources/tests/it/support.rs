@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{
-    Account, ApplyOptions, Config, Declaration, Dependency, DependencyState, Inputs, Kinds,
-    OnChange, Place, Render, RenderError, Rendered, RenderedText, Scope, apply,
+    Account, ApplyOptions, Config, Context, Declaration, Dependency, DependencyState, Found,
+    Inputs, Kinds, OnChange, Place, Render, RenderError, Rendered, RenderedText, Scope, apply,
 };
 use serde_json::Value;
 
@@ -84,6 +84,20 @@ pub(crate) fn declare_with(
 ) -> Declaration {
     let expression = (attribute.to_owned(), used.to_owned(), of.to_owned());
     uses(with_expressions(Path::new(""), name, kind, (config, vec![expression])), &[used])
+}
+
+/// Looks at a resource alone.
+pub(crate) async fn look(
+    kinds: &Kinds,
+    declaration: &Declaration,
+) -> Result<Found, Box<dyn Error>> {
+    let rendered = declaration.config.render(&Inputs::default())?;
+    let Rendered::Known { config, scope } = rendered else { return Err("it is not known".into()) };
+    let unit =
+        kinds.get(&declaration.kind)?.make(&config).map_err(|errors| format!("{errors:?}"))?;
+    let (_stopper, stop) = Stop::pair();
+    let context = Context::new(declaration, scope, stop);
+    Ok(unit.check(&context).await.map_err(|error| error.to_string())?)
 }
 
 /// Adds dependencies under their own names.

@@ -1,0 +1,91 @@
+use crankcase_workers::{Folder, Found, group_id, user_id, user_name};
+
+use crate::file::config::{File, Principal};
+use crate::file::error::EntryError;
+
+const NEW_FILE: u32 = 0o644;
+const NEW_FOLDER: u32 = 0o755;
+
+/// What an entry gets beside its content.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rights {
+    pub(super) mode: u32,
+    /// Its owners; `None` leaves them as they come.
+    pub(super) user: Option<u32>,
+    pub(super) group: Option<u32>,
+    /// Whether it is taken from its maker, who may still have it open.
+    pub(super) is_adopted: bool,
+}
+
+impl Rights {
+    /// Returns the rights of an entry that is made.
+    pub(super) fn of_new(file: &File) -> Result<Self, EntryError> {
+        let (user, group) = declared(file)?;
+        let new = if file.path.is_folder { NEW_FOLDER } else { NEW_FILE };
+        let mode = file.mode.map_or(new, |mode| mode.0);
+        Ok(Self { mode, user, group, is_adopted: false })
+    }
+
+    /// Returns the rights of an entry that is there. What replaces a file is a new one, so they hold
+    /// also what stays the same.
+    pub(super) fn of(file: &File, folder: &Folder, found: &Found) -> Result<Self, EntryError> {
+        let (user, group) = declared(file)?;
+        // The file of somebody else where others can write: its maker may still have it open, so to
+        // give it another owner would hand that maker a way into the new owner's file.
+        let is_foreign = !file.path.is_folder && !found.is_ours() && folder.is_shared();
+        let user = match user {
+            None if is_foreign && file.content().is_some() => heir(folder, found)?,
+            user => user.unwrap_or(found.user),
+        };
+        Ok(Self {
+            mode: file.mode.map_or(found.mode, |mode| mode.0),
+            user: Some(user),
+            group: Some(group.unwrap_or(found.group)),
+            is_adopted: is_foreign && user != found.user,
+        })
+    }
+
+    /// Returns whether an entry has them.
+    pub(super) fn are_of(self, found: &Found) -> bool {
+        let Self { mode, user, group, .. } = self;
+        (mode, user, group) == (found.mode, Some(found.user), Some(found.group))
+    }
+
+    /// Refuses to adopt a file that is not written anew.
+    pub(super) fn require_own(self, file: &File, found: &Found) -> Result<(), EntryError> {
+        if !self.is_adopted {
+            return Ok(());
+        }
+        Err(EntryError::ForeignFile { path: file.path.full(), user: user_name(found.user) })
+    }
+}
+
+/// Returns the owner that a file of another user shall get where the manifest declares none.
+///
+/// In a folder of ours that others can write to, anybody may have made the file before the agent
+/// could, so the agent becomes its owner. In a folder of another user the file's owner stays.
+fn heir(folder: &Folder, found: &Found) -> Result<u32, EntryError> {
+    let is_ours = folder.look_at_itself()?.is_ours();
+    Ok(if is_ours { rustix::process::geteuid().as_raw() } else { found.user })
+}
+
+/// Looks the declared owners up; users and groups may have come since the last look.
+fn declared(file: &File) -> Result<(Option<u32>, Option<u32>), EntryError> {
+    let user = id("user", file.owner.as_ref(), user_id)?;
+    Ok((user, id("group", file.group.as_ref(), group_id)?))
+}
+
+fn id(
+    what: &'static str,
+    declared: Option<&Principal>,
+    look_up: fn(&str) -> Option<u32>,
+) -> Result<Option<u32>, EntryError> {
+    match declared {
+        None => Ok(None),
+        Some(Principal::Id(id)) => Ok(Some(*id)),
+        Some(Principal::Name(name)) => {
+            let no = || EntryError::NoPrincipal { what, name: name.clone() };
+            look_up(name).map(Some).ok_or_else(no)
+        }
+    }
+}

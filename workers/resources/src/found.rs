@@ -1,0 +1,120 @@
+//! What a look at a resource has found.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::action::Action;
+
+/// What a check has found, as data.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Found {
+    /// The resource is as declared; this is its state.
+    Valid(Value),
+    /// The resource is not as declared.
+    Stale(Amiss),
+    /// What is declared is known only after these dependencies, by alias, were changed.
+    Unknown(Vec<String>),
+}
+
+/// How a resource differs from its declaration, and what would mend it.
+#[derive(Debug)]
+#[non_exhaustive]
+#[must_use]
+pub struct Amiss {
+    /// The state as it is; absent if the resource does not exist.
+    pub current: Option<Value>,
+    /// What differs, per attribute.
+    pub differences: Vec<Difference>,
+    /// What would mend it, to be run in this order.
+    pub actions: Vec<Action>,
+    /// What has to be done before the first action of any resource, such as stopping a server.
+    pub shutdown: Option<Action>,
+}
+
+impl Amiss {
+    /// Returns a finding without differences or actions yet.
+    pub fn new(current: Option<Value>) -> Self {
+        Self { current, differences: Vec::new(), actions: Vec::new(), shutdown: None }
+    }
+
+    /// Adds an attribute that is `old` and should be `new`; null stands for absent.
+    pub fn differs(self, attribute: &str, old: impl Into<Value>, new: impl Into<Value>) -> Self {
+        self.difference(Difference::new(attribute, old.into(), new.into()))
+    }
+
+    /// Adds a difference.
+    pub fn difference(mut self, difference: Difference) -> Self {
+        self.differences.push(difference);
+        self
+    }
+
+    /// Adds an action, to be run after those that were added before.
+    ///
+    /// If it names no attributes, it changes those that were added since the action before.
+    pub fn action(mut self, mut action: Action) -> Self {
+        if action.changes.is_empty() {
+            let is_free = |name: &String| !self.actions.iter().any(|it| it.changes.contains(name));
+            let differing = self.differences.iter().map(|it| it.attribute.clone());
+            action.changes = differing.filter(is_free).collect();
+        }
+        self.actions.push(action);
+        self
+    }
+
+    /// Sets the shutdown-first action; the kind's [`stops_first`](crate::Kind::stops_first) must say
+    /// so.
+    pub fn shutdown(mut self, action: Action) -> Self {
+        self.shutdown = Some(action);
+        self
+    }
+}
+
+/// One attribute that is not as declared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Difference {
+    /// The attribute's name.
+    pub attribute: String,
+    /// The value as it is; null if there is none.
+    pub old: Value,
+    /// The value as declared; null if there should be none.
+    pub new: Value,
+    /// The change of a text, line by line, as a unified diff of bounded length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl Difference {
+    /// Returns a difference without a text.
+    pub fn new(attribute: &str, old: Value, new: Value) -> Self {
+        Self { attribute: attribute.to_owned(), old, new, text: None }
+    }
+
+    /// Adds a unified diff.
+    #[must_use]
+    pub fn with_text(mut self, text: String) -> Self {
+        self.text = Some(text);
+        self
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} -> {}", self.attribute, Shown(&self.old), Shown(&self.new))
+    }
+}
+
+/// Writes a value as JSON, or as `absent`.
+struct Shown<'a>(&'a Value);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Null => f.write_str("absent"),
+            value => value.fmt(f),
+        }
+    }
+}

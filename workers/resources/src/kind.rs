@@ -1,0 +1,178 @@
+//! What the core runs: kinds and their resources, whatever they are made of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crankcase_workers::ProcessConfig;
+
+use crate::action::{Action, ActionType, Unfinished};
+use crate::context::Context;
+use crate::declaration::Config;
+use crate::error::{AttributeError, BoxError};
+use crate::found::Found;
+use crate::known::{Claimed, Judged, KnownConfig};
+use crate::params::{Reader, Table};
+use crate::watch::Watch;
+
+/// A kind of resource: what a manifest names as `type`.
+///
+/// A kind that is written in Rust is a [`Resource`](crate::Resource), of which
+/// [`kind`](crate::kind()) makes this. Only one that is made at run time, such as a program in
+/// another language, implements it itself.
+///
+/// # Guarantees
+///
+/// - A panic in a method is caught and becomes an error of the one resource.
+///
+/// # Requirements
+///
+/// - [`judge`](Self::judge) and [`make`](Self::make) are pure: they look at the config alone, open
+///   nothing and wait for nothing. They return all errors at once.
+pub trait Kind: fmt::Debug + Send + Sync {
+    /// Returns the name under which a manifest asks for the kind.
+    fn name(&self) -> &str;
+
+    /// Returns what the kind is for, in one sentence.
+    fn summary(&self) -> &str;
+
+    /// Returns the parameters of a config. By default a config has any attributes.
+    fn table(&self) -> &Table {
+        Table::open()
+    }
+
+    /// Returns the attributes of a state, which expressions of dependents may use. By default it has
+    /// any.
+    fn states(&self) -> &Table {
+        Table::open()
+    }
+
+    /// Returns the actions that a check may want done. By default they are not told.
+    fn actions(&self) -> Vec<ActionType> {
+        Vec::new()
+    }
+
+    /// Returns what is wrong with a config as far as it is known while its manifest is loaded, and
+    /// what a resource with it keeps, makes, needs and reads.
+    ///
+    /// It says nothing that [`make`](Self::make) would not say once all is known, for what it says
+    /// refuses the manifest. By default a config of which all is known is made; while one is only
+    /// partly known, unknown attributes are reported and nothing else. What is claimed is not known.
+    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+        let errors = if known.unknown.is_empty() {
+            self.make(known.config).err().unwrap_or_default()
+        } else {
+            Reader::new(self.table(), known).into_errors()
+        };
+        Judged { errors, claimed: Claimed::unknown() }
+    }
+
+    /// Makes a resource of a config.
+    ///
+    /// # Errors
+    ///
+    /// Every attribute that is wrong, with what would be right.
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>>;
+
+    /// Returns whether two configs declare the same resource, so that a new manifest leaves it
+    /// running.
+    fn same(&self, old: &Config, new: &Config) -> bool {
+        old == new
+    }
+
+    /// Returns whether a check may ask for a shutdown-first action.
+    ///
+    /// Apply looks at everything once more before its first action if a kind in use says so.
+    fn stops_first(&self) -> bool {
+        false
+    }
+
+    /// Returns whether its resources are programs that `run` supervises; see [`Unit::program`].
+    fn is_supervised(&self) -> bool {
+        false
+    }
+}
+
+/// One resource with a valid config: it looks, says what would have to be done, and does it.
+///
+/// A resource lives for one plan, one apply, or under `run` for as long as its config stays the
+/// same. What it must remember for that time (that it ran already, a connection) is in
+/// [`Context::memory`].
+///
+/// # Guarantees
+///
+/// - [`open`](Self::open) comes first and [`close`](Self::close) last, each once; between them no
+///   two calls overlap. After an `open` that failed comes only `close`.
+/// - A panic is caught and becomes an error of this resource.
+/// - An action is run at most once, soon after the check that returned it, and after it the
+///   resource is checked again.
+///
+/// # Requirements
+///
+/// - [`check`](Self::check) changes nothing, whatever it finds.
+/// - After the actions of a check were done, the next check is valid, unless the world moved.
+/// - Blocking work is done on the [blocking pool](crate::blocking()).
+#[async_trait]
+pub trait Unit: fmt::Debug + Send + Sync {
+    /// Opens what check, actions and watch share.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened; the resource has then failed.
+    async fn open(&self, context: &Context) -> Result<(), BoxError> {
+        let _ = context;
+        Ok(())
+    }
+
+    /// Looks at the resource and says what would have to be done; changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told whether the resource is as declared, or when it is in a way that no
+    /// action of its kind may mend.
+    async fn check(&self, context: &Context) -> Result<Found, BoxError>;
+
+    /// Does something that a check has asked for, or a [refresh](Self::refresh). By default there is
+    /// nothing that it can do.
+    ///
+    /// # Errors
+    ///
+    /// When it failed or was interrupted. What it has logged until then is kept.
+    ///
+    /// # Cancel safety
+    ///
+    /// It need not be cancel safe: the context's stop is told instead.
+    async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
+        let _ = context;
+        Err(format!("there is no action \"{}\"", action.name).into())
+    }
+
+    /// Returns what is to be done because a resource that notifies this one has changed.
+    ///
+    /// `done` holds the actions that the resource has run, or in a plan would run, for its own
+    /// sake just before: what has started afresh anyway need not start again. By default a
+    /// notification means nothing.
+    fn refresh(&self, done: &[Action], context: &Context) -> Option<Action> {
+        let _ = (done, context);
+        None
+    }
+
+    /// Returns how to learn that the state may have changed. By default it never does.
+    fn watch(&self, context: &Context) -> Watch {
+        let _ = context;
+        Watch::Never
+    }
+
+    /// Returns the program that `run` supervises for the resource, if it is one.
+    ///
+    /// Its name is set by who runs it. Plan and apply only ask for its state. Its kind says that it
+    /// [is supervised](Kind::is_supervised).
+    fn program(&self) -> Option<&ProcessConfig> {
+        None
+    }
+
+    /// Closes what [`open`](Self::open) has opened.
+    async fn close(&self, context: &Context) {
+        let _ = context;
+    }
+}

@@ -1,0 +1,51 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::text::printable;
+
+/// How many bytes of log one call keeps; what comes later is counted and dropped.
+///
+/// All that `exec` keeps of both outputs has room, 64 KiB of each, also when every byte of it was no
+/// UTF-8 and became three.
+const LIMIT: usize = 512 * 1024;
+
+/// What a call has logged. Cheap to clone; clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    lines: Vec<String>,
+    bytes: usize,
+    dropped: usize,
+}
+
+impl Log {
+    pub(crate) fn add(&self, text: &str) {
+        let mut kept = self.0.lock();
+        text.lines().for_each(|line| kept.add(line));
+    }
+
+    /// Returns the log so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let kept = self.0.lock();
+        let mut lines = kept.lines.clone();
+        if kept.dropped > 0 {
+            lines.push(format!("... {} more lines were dropped", kept.dropped));
+        }
+        lines
+    }
+}
+
+impl Kept {
+    /// Counts a line as it was given: what its escapes take is no fault of the lines after it.
+    fn add(&mut self, line: &str) {
+        if self.dropped > 0 || self.bytes + line.len() > LIMIT {
+            self.dropped += 1;
+            return;
+        }
+        self.bytes += line.len() + 1;
+        self.lines.push(printable(line));
+    }
+}
