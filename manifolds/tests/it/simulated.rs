@@ -195,8 +195,8 @@ impl Unit for Thing {
         Ok(())
     }
 
-    fn watch(&self, _: &Context) -> Watch {
-        Watch::Poll(Duration::from_secs(30))
+    async fn watch(&self, _: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().every(Duration::from_secs(30)))
     }
 }
 

@@ -10,3 +10,4 @@ mod repairs;
 mod seeds;
 mod settled;
 mod swap;
+mod watches;

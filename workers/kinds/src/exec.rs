@@ -87,9 +87,9 @@ impl Resource for Exec {
         done.is_empty().then(|| self.action())
     }
 
-    fn watch(&self, _: &Context) -> Watch {
-        let creates = self.creates.as_ref();
-        creates.map_or(Watch::Never, |path| Watch::Paths(vec![path.as_ref().to_owned()]))
+    async fn watch(&self, _: &Context) -> Result<Watch, BoxError> {
+        let creates = self.creates.iter().map(|path| path.as_ref().to_owned());
+        Ok(Watch::never().paths(creates))
     }
 }
 

@@ -60,8 +60,8 @@ impl Resource for File {
         })
     }
 
-    fn watch(&self, context: &Context) -> Watch {
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
         let source = self.content().and_then(|content| content.path(context));
-        Watch::Paths([self.path.full()].into_iter().chain(source).collect())
+        Ok(Watch::never().path(self.path.full()).paths(source))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
-use crankcase_resources::{Kinds, KnownConfig, Site, Value, Watch, Watching};
+use crankcase_resources::{Kinds, KnownConfig, Site, Value, Watching};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
@@ -128,7 +128,7 @@ impl SiteSource {
         (signals, watches): (SignalHandle, Live<Watches>),
         health: Health,
     ) -> Self {
-        let watching = Watching::new(Watch::Never, watches);
+        let watching = Watching::new(watches);
         let (host, beside, refused) = (Arc::default(), Vec::new(), None);
         Self { files, signals, watching, host, beside, site, health, refused }
     }
@@ -242,7 +242,7 @@ impl SiteSource {
         let listed = stop.blocking(move || Manifest::list(&paths)).await.unwrap_or_default();
         let named = self.files.paths.iter().chain(&self.files.overrides.files);
         let paths = named.chain(&self.beside).cloned().chain(listed);
-        self.watching.exchange(Watch::Paths(paths.collect()));
+        self.watching.exchange(paths.collect());
         self.watching.renew(stop).await;
     }
 

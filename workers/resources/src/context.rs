@@ -4,7 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use crankcase_engine::Stop;
 use crankcase_workers::Ledger;
+use tokio::time::Instant;
 
+use crate::deadline::Deadline;
 use crate::declaration::{Declaration, Scope, Wanted};
 use crate::log::Log;
 
@@ -13,6 +15,7 @@ use crate::log::Log;
 pub struct Context {
     about: Arc<About>,
     stop: Stop,
+    deadline: Option<Instant>,
     log: Log,
     memory: Memory,
 }
@@ -38,7 +41,7 @@ impl Context {
             ledger: None,
         };
         let (log, memory) = (Log::default(), Memory::default());
-        Self { about: Arc::new(about), stop, log, memory }
+        Self { about: Arc::new(about), stop, deadline: None, log, memory }
     }
 
     /// Sets where commands are put on record while they run, to be ended by the next agent if this one
@@ -68,6 +71,11 @@ impl Context {
     /// action with [`Unfinished::Interrupted`](crate::Unfinished::Interrupted).
     pub fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// Returns when the call is told to stop, if it has a timeout.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Returns whether dependents use an attribute of the state.
@@ -102,8 +110,9 @@ impl Context {
     }
 
     /// Returns the context of one call, with a log of its own.
-    pub(crate) fn of_call(&self, stop: &Stop) -> Self {
-        Self { stop: stop.clone(), log: Log::default(), ..self.clone() }
+    pub(crate) fn of_call(&self, deadline: &Deadline<'_>) -> Self {
+        let (stop, at) = (deadline.stop().clone(), deadline.at());
+        Self { stop, deadline: at, log: Log::default(), ..self.clone() }
     }
 
     /// Returns the context with the memory of another one.

@@ -3,12 +3,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use crankcase_engine::{Stop, Stopper};
+use tokio::time::Instant;
 
 /// The time that a look or an action may take. What takes longer is told to stop, by the same stop
 /// that tells it of the end of the run.
 #[derive(Debug)]
 pub(crate) struct Deadline<'a> {
     run: &'a Stop,
+    began: Instant,
     /// What is told instead of the run's stop; none without a limit.
     limited: Option<(Duration, Stopper, Stop)>,
 }
@@ -19,7 +21,12 @@ impl<'a> Deadline<'a> {
             let (stopper, stop) = Stop::pair();
             (limit, stopper, stop)
         });
-        Self { run, limited }
+        Self { run, began: Instant::now(), limited }
+    }
+
+    /// Returns until when it is to be done, as things stand.
+    pub(crate) fn at(&self) -> Option<Instant> {
+        self.limited.as_ref().and_then(|(limit, ..)| self.began.checked_add(*limit))
     }
 
     /// Returns the stop for what is to be done.

@@ -158,9 +158,16 @@ pub trait Unit: fmt::Debug + Send + Sync {
     }
 
     /// Returns how to learn that the state may have changed. By default it never does.
-    fn watch(&self, context: &Context) -> Watch {
+    ///
+    /// It is asked after [`open`](Self::open), and again when the watch has failed or the manifest is
+    /// in another folder.
+    ///
+    /// # Errors
+    ///
+    /// When the kind cannot listen to signals of its own; it is asked again after a backoff.
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
         let _ = context;
-        Watch::Never
+        Ok(Watch::never())
     }
 
     /// Returns the program that `run` supervises for the resource, if it is one.

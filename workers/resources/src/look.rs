@@ -1,5 +1,6 @@
 //! What plan and apply do alike: gather what is known, make the resource, look at it.
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,7 +244,7 @@ impl Opened {
         timeout: Option<Duration>,
     ) -> Result<Self, String> {
         let this = Self { unit, context, timeout };
-        let call = this.call(this.context.stop());
+        let call = this.call(&Deadline::new(None, this.context.stop()));
         let opened = flatten(caught_async(this.unit.open(&call)).await);
         call.trace();
         match opened {
@@ -260,8 +261,17 @@ impl Opened {
         self.context = context.remembering(&self.context);
     }
 
-    pub(crate) fn watch(&self) -> Result<Watch, String> {
-        caught(|| self.unit.watch(&self.context)).map_err(|err| err.to_string())
+    pub(crate) async fn watch(&self) -> Result<Watch, String> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (watch, is_late) = deadline.tell(caught_async(self.unit.watch(&call))).await;
+        call.trace();
+        flatten(watch).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
+    }
+
+    /// Returns the folder of its manifest.
+    pub(crate) fn folder(&self) -> &Path {
+        self.context.folder()
     }
 
     pub(crate) fn program(&self) -> Option<&ProcessConfig> {
@@ -270,7 +280,7 @@ impl Opened {
 
     pub(crate) async fn check(&self) -> Result<Found, String> {
         let deadline = Deadline::new(self.timeout, self.context.stop());
-        let call = self.call(deadline.stop());
+        let call = self.call(&deadline);
         let (found, is_late) = deadline.tell(caught_async(self.unit.check(&call))).await;
         call.trace();
         flatten(found).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
@@ -278,7 +288,7 @@ impl Opened {
 
     pub(crate) async fn act(&self, action: &Action) -> Acted {
         let deadline = Deadline::new(self.timeout, self.context.stop());
-        let call = self.call(deadline.stop());
+        let call = self.call(&deadline);
         let (ended, is_late) = deadline.tell(caught_async(self.unit.act(action, &call))).await;
         Acted { ended, is_late, log: call.lines() }
     }
@@ -288,14 +298,14 @@ impl Opened {
     }
 
     pub(crate) async fn close(self) -> Result<(), String> {
-        let call = self.call(self.context.stop());
+        let call = self.call(&Deadline::new(None, self.context.stop()));
         let closed = caught_async(self.unit.close(&call)).await;
         call.trace();
         closed.map_err(|err| format!("closing it {err}"))
     }
 
-    fn call(&self, stop: &Stop) -> Context {
-        self.context.of_call(stop)
+    fn call(&self, deadline: &Deadline<'_>) -> Context {
+        self.context.of_call(deadline)
     }
 }
 

@@ -34,6 +34,7 @@ pub use self::board::{Activity, Board};
 pub use self::state::State;
 pub use self::watching::Watching;
 
+mod armed;
 mod board;
 mod held;
 mod pace;

@@ -157,9 +157,16 @@ pub trait Resource: Params + Clone + fmt::Debug {
     }
 
     /// Returns how to learn that the state may have changed. By default it never does.
-    fn watch(&self, context: &Context) -> Watch {
+    ///
+    /// It is asked after [`open`](Self::open), and again when the watch has failed or the manifest is
+    /// in another folder.
+    ///
+    /// # Errors
+    ///
+    /// When the kind cannot listen to signals of its own; it is asked again after a backoff.
+    fn watch(&self, context: &Context) -> impl Future<Output = Result<Watch, BoxError>> + Send {
         let _ = context;
-        Watch::Never
+        std::future::ready(Ok(Watch::never()))
     }
 
     /// Closes what [`open`](Self::open) has opened.

@@ -117,8 +117,8 @@ impl<R: Resource> Unit for Made<R> {
         self.config.refresh(&done, context).map(|action| action.erase())
     }
 
-    fn watch(&self, context: &Context) -> Watch {
-        self.config.watch(context)
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        self.config.watch(context).await
     }
 
     fn program(&self) -> Option<&ProcessConfig> {

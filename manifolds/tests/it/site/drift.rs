@@ -95,8 +95,8 @@ impl Unit for Beside {
         Ok(Found::Valid(json!({})))
     }
 
-    fn watch(&self, context: &Context) -> Watch {
-        Watch::Paths(vec![context.folder().join("source")])
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().path(context.folder().join("source")))
     }
 }
 
@@ -134,8 +134,8 @@ impl Unit for Busy {
         Ok(Found::Valid(json!({})))
     }
 
-    fn watch(&self, _: &Context) -> Watch {
-        Watch::Paths(vec![self.path.clone()])
+    async fn watch(&self, _: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().path(&self.path))
     }
 }
 

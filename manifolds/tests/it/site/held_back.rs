@@ -270,8 +270,8 @@ impl Unit for Broken {
         Err(format!("look {} failed", self.0.fetch_add(1, Ordering::Relaxed)).into())
     }
 
-    fn watch(&self, context: &Context) -> Watch {
-        Watch::Paths(vec![context.folder().join("watched")])
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().path(context.folder().join("watched")))
     }
 }
 

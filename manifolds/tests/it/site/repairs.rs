@@ -37,8 +37,8 @@ impl Unit for Fought {
         Ok(())
     }
 
-    fn watch(&self, _: &Context) -> Watch {
-        Watch::Poll(Duration::from_millis(200))
+    async fn watch(&self, _: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().every(Duration::from_millis(200)))
     }
 }
 

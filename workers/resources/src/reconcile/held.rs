@@ -12,15 +12,15 @@ use crate::declaration::{Config, Declaration};
 use crate::halting::Halting;
 use crate::kind::Kind;
 use crate::look::{Opened, SeenState, make_of};
+use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
-use crate::reconcile::watching::Watching;
 
 /// A resource from its open to its close.
 #[derive(Debug)]
 pub(super) struct Held {
     config: Config,
     pub(super) opened: Opened,
-    pub(super) watching: Watching,
+    pub(super) armed: Armed,
     pub(super) program: Option<Supervised>,
     /// What the program was started by, if there is one; it may be left to run when the config is
     /// another.
@@ -30,6 +30,8 @@ pub(super) struct Held {
 /// Why a round did not come to its end.
 #[derive(Debug)]
 pub(super) enum Failure {
+    /// It is not watched.
+    Watch(Unarmed),
     /// The resource could not be looked at.
     Look(String),
     /// It is tried again.
@@ -137,22 +139,14 @@ impl Held {
             }
             old.close().await;
         }
-        let opened = match Opened::new(unit, context, declaration.timeout).await {
-            Ok(opened) => opened,
-            Err(failure) => {
-                end(program).await;
-                return (None, Some(failure));
-            }
-        };
-        match opened.watch() {
-            Ok(watch) => {
-                let watching = Watching::new(watch, watches.clone());
-                (Some(Self { config, opened, watching, program, started_by }), None)
+        match Opened::new(unit, context, declaration.timeout).await {
+            Ok(opened) => {
+                let armed = Armed::new(watches.clone());
+                (Some(Self { config, opened, armed, program, started_by }), None)
             }
             Err(failure) => {
                 end(program).await;
-                let closed = opened.close().await.err().map(|err| format!("; {err}"));
-                (None, Some(failure + &closed.unwrap_or_default()))
+                (None, Some(failure))
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
 use crate::halting::Halting;
 use crate::look::{claim, render};
+use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
@@ -154,7 +155,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
         let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
-        held.watching.renew(&self.stop).await;
+        let lasting = self.setting.backoff.reset_after;
+        let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
+        armed.map_err(Failure::Watch)?;
         let left_alone = (declaration.noop, declaration.readonly);
         let mut judgement =
             Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some()).await;
@@ -181,22 +184,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let amiss = held.amiss().filter(|_| !declaration.readonly);
             judgement.remark = judgement.remark.or(amiss.map(said::left_alone));
         } else {
-            if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
-                return Err(Failure::HeldBack);
-            }
-            let keeper = (&self.stop, self.setting.ledger.as_ref());
-            let is_other = is_new && was_held || held.program.is_some();
-            let started = held.supervise(&self.name, keeper, told.is_some()).await;
-            let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
-            if let Some(running) = started {
-                let why = match self.links.program.begin(running) {
-                    Some(end) => end,
-                    None if is_other => "its config has changed".to_owned(),
-                    None => "it did not run".to_owned(),
-                };
-                let origin = told.as_ref().map_or_else(|| by_agent(&why), Told::origin);
-                self.links.journal.note("started its program", origin);
-            }
+            self.supervise(is_new && was_held, told.as_ref()).await?;
             if let Some(told) = &told {
                 self.seat.answer(told);
             }
@@ -205,6 +193,28 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.publish(state);
         }
         Ok(judgement)
+    }
+
+    /// Starts the resource's program, if it is one and is not running as declared.
+    async fn supervise(&mut self, is_other: bool, told: Option<&Told>) -> Result<(), Failure> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
+            return Err(Failure::HeldBack);
+        }
+        let keeper = (&self.stop, self.setting.ledger.as_ref());
+        let is_other = is_other || held.program.is_some();
+        let started = held.supervise(&self.name, keeper, told.is_some()).await;
+        let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
+        if let Some(running) = started {
+            let why = match self.links.program.begin(running) {
+                Some(end) => end,
+                None if is_other => "its config has changed".to_owned(),
+                None => "it did not run".to_owned(),
+            };
+            let origin = told.map_or_else(|| by_agent(&why), Told::origin);
+            self.links.journal.note("started its program", origin);
+        }
+        Ok(())
     }
 
     /// Takes over the states of the dependencies; one that is away keeps its last.
@@ -243,8 +253,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         {
             held.opened.see(context);
             held.opened.timeout = declaration.timeout;
-            // Relative paths are others in another folder.
-            held.watching.exchange(held.opened.watch().map_err(Failure::Again)?);
             return Ok(false);
         }
         if self.held.is_some() && self.seat.blocker().is_some() {
@@ -283,13 +291,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             Err(Failure::HeldBack) => return Ok(self.hold_back()),
             Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),
+            Err(Failure::Watch(Unarmed { reason, failures })) => {
+                self.failures = failures;
+                Some(self.fail(reason))
+            }
             Err(Failure::Look(reason) | Failure::Again(reason)) => {
                 self.failures = self.failures.saturating_add(1);
-                self.has_asked = false;
-                self.seat.end(Ended::Failed);
-                // Whoever follows the health logs it when it changes.
-                tracing::debug!(resource = self.name, reason, "resource is not as declared");
-                Some(reason)
+                Some(self.fail(reason))
             }
             Err(Failure::Ended(exit)) => return Err(exit),
         };
@@ -301,6 +309,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             (Some(trouble), Some(at)) => self.links.health.degraded_until(at, trouble),
         }
         Ok(delay)
+    }
+
+    fn fail(&mut self, reason: String) -> String {
+        self.has_asked = false;
+        self.seat.end(Ended::Failed);
+        // Whoever follows the health logs it when it changes.
+        tracing::debug!(resource = self.name, reason, "resource is not as declared");
+        reason
     }
 
     /// Returns whether a look that failed may be no failure of the resource: one before it is not as
@@ -333,12 +349,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Waits until there is a reason to look again.
     async fn wait(&mut self, delay: Duration) -> Cause {
         let is_fought_over = self.repairs.excess() > 0;
-        let (mut watching, mut program) = match &mut self.held {
-            Some(held) => (Some(&mut held.watching), held.program.as_mut()),
+        let (mut armed, mut program) = match &mut self.held {
+            Some(held) => (Some(&mut held.armed), held.program.as_mut()),
             None => (None, None),
         };
-        let watched = watching.as_mut().filter(|_| !is_fought_over);
-        let watched = watched.map(|watching| watching.signals()).unwrap_or_default();
+        let watched = armed.as_mut().filter(|_| !is_fought_over);
+        let watched = watched.map(|armed| armed.signals()).unwrap_or_default();
         let pace = &self.pace;
         let seen = async {
             pace.rest().await;
@@ -380,7 +396,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Returns how long to wait for a look without a reason.
     fn full_look(&mut self) -> Duration {
-        let poll = self.held.as_ref().and_then(|held| held.watching.poll);
+        let poll = self.held.as_ref().and_then(|held| held.armed.every);
         let declared = self.links.declaration.borrow().poll.unwrap_or(self.setting.look_every);
         let every = poll.unwrap_or(Duration::MAX).min(declared);
         let spread = self.setting.backoff.clone().initial(every).max(every);

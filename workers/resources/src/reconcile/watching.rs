@@ -2,17 +2,15 @@ use std::future::{Future, pending, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::Duration;
 
 use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::blocking::thread;
-use crate::watch::Watch;
 
 pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// How a worker learns that the state of its resource may have changed.
+/// How a worker learns that files have changed.
 ///
 /// It subscribes anew when the watcher was started anew. While there is none, the periodic full
 /// look is all there is.
@@ -20,8 +18,6 @@ pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 pub struct Watching {
     /// The paths, in order, each with what tells of it.
     paths: Vec<(PathBuf, Option<Subscription>)>,
-    /// How often to look, if that is the only way.
-    pub(super) poll: Option<Duration>,
     watches: Live<Watches>,
     missing: Missing,
 }
@@ -38,18 +34,18 @@ enum Missing {
 }
 
 impl Watching {
-    /// Returns what watches nothing yet: [`renew`](Self::renew) begins.
-    pub fn new(watch: Watch, watches: Live<Watches>) -> Self {
-        let (paths, poll) = parts(watch);
-        Self { paths, poll, watches, missing: Missing::All }
+    /// Returns what watches nothing yet.
+    pub fn new(watches: Live<Watches>) -> Self {
+        Self { paths: Vec::new(), watches, missing: Missing::All }
     }
 
     /// Watches something else, from the next renewal on.
     ///
     /// A path that was watched before stays so: what has changed and was not looked at yet is told.
-    pub fn exchange(&mut self, watch: Watch) {
-        let (mut paths, poll) = parts(watch);
-        self.poll = poll;
+    pub fn exchange(&mut self, mut paths: Vec<PathBuf>) {
+        paths.sort_unstable();
+        paths.dedup();
+        let mut paths: Vec<_> = paths.into_iter().map(|path| (path, None)).collect();
         if paths.iter().map(|(path, _)| path).eq(self.paths.iter().map(|(path, _)| path)) {
             return;
         }
@@ -129,19 +125,6 @@ impl Watching {
             })
         });
         told.chain([renewed]).collect()
-    }
-}
-
-/// Returns the paths that are watched, and how often to look.
-fn parts(watch: Watch) -> (Vec<(PathBuf, Option<Subscription>)>, Option<Duration>) {
-    match watch {
-        Watch::Never => (Vec::new(), None),
-        Watch::Poll(interval) => (Vec::new(), Some(interval)),
-        Watch::Paths(mut paths) => {
-            paths.sort_unstable();
-            paths.dedup();
-            (paths.into_iter().map(|path| (path, None)).collect(), None)
-        }
     }
 }
 

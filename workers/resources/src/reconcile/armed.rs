@@ -1,0 +1,176 @@
+use std::future::poll_fn;
+use std::path::PathBuf;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use crankcase_engine::{Live, Stop};
+use crankcase_workers::Watches;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::error::BoxError;
+use crate::look::Opened;
+use crate::reconcile::watching::{Signal, Watching};
+use crate::text::chain;
+use crate::watch::{Instants, Watch};
+
+/// How often to look at the wall clock, which somebody may set.
+const CLOCK: Duration = Duration::from_secs(60);
+
+/// How many signals of a channel are taken as one event.
+const TAKEN: usize = 1_000;
+
+/// The watch of a resource under `run`.
+#[derive(Debug)]
+pub(super) struct Armed {
+    files: Watching,
+    /// How often to look.
+    pub(super) every: Option<Duration>,
+    instants: Vec<Due>,
+    signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
+    /// The folder of the manifest for which the kind was asked; none if it is to be asked.
+    asked_in: Option<PathBuf>,
+    since: Instant,
+    /// What has failed since it was armed.
+    failed: Option<String>,
+    /// How often in a row it has failed soon after it was armed.
+    failures: u32,
+}
+
+/// A watch that has failed.
+#[derive(Debug)]
+pub(super) struct Unarmed {
+    pub(super) reason: String,
+    /// How often in a row.
+    pub(super) failures: u32,
+}
+
+impl Armed {
+    /// Returns what watches nothing yet.
+    pub(super) fn new(watches: Live<Watches>) -> Self {
+        Self {
+            files: Watching::new(watches),
+            every: None,
+            instants: Vec::new(),
+            signals: Vec::new(),
+            asked_in: None,
+            since: Instant::now(),
+            failed: None,
+            failures: 0,
+        }
+    }
+
+    /// Watches, if that is still to be done. What is looked at afterwards is watched.
+    ///
+    /// A watch that lasts for as long as `lasting` is a good one.
+    pub(super) async fn arm(
+        &mut self,
+        opened: &Opened,
+        lasting: Duration,
+        stop: &Stop,
+    ) -> Result<(), Unarmed> {
+        if let Some(reason) = self.failed.take() {
+            return Err(self.fail(format!("its watch has failed: {reason}"), lasting));
+        }
+        let folder = opened.folder();
+        if self.asked_in.as_deref() != Some(folder) {
+            let watch = opened.watch().await;
+            let watch =
+                watch.map_err(|reason| self.fail(format!("cannot watch it: {reason}"), lasting))?;
+            self.asked_in = Some(folder.to_owned());
+            self.exchange(watch);
+        }
+        self.files.renew(stop).await;
+        Ok(())
+    }
+
+    fn fail(&mut self, reason: String, lasting: Duration) -> Unarmed {
+        let has_lasted = self.asked_in.take().is_some() && self.since.elapsed() >= lasting;
+        self.failures = if has_lasted { 1 } else { self.failures.saturating_add(1) };
+        Unarmed { reason, failures: self.failures }
+    }
+
+    fn exchange(&mut self, watch: Watch) {
+        let Watch { paths, every, instants, signals } = watch;
+        let now = wall_clock();
+        self.files.exchange(paths);
+        (self.every, self.signals, self.since) = (every, signals, Instant::now());
+        self.instants = instants.into_iter().map(|next| Due::new(next, now)).collect();
+    }
+
+    /// Returns a signal for each thing that is watched.
+    pub(super) fn signals(&mut self) -> Vec<Signal<'_>> {
+        let Self { files, instants, signals, failed, .. } = self;
+        let mut told = files.signals();
+        told.extend(instants.iter_mut().map(|due| -> Signal<'_> { Box::pin(due.wait()) }));
+        if !signals.is_empty() {
+            told.push(Box::pin(poll_fn(|context| poll(signals, failed, context))));
+        }
+        told
+    }
+}
+
+/// Takes all signals that are there, and what has failed.
+fn poll(
+    signals: &mut Vec<mpsc::Receiver<Result<(), BoxError>>>,
+    failed: &mut Option<String>,
+    context: &mut Context<'_>,
+) -> Poll<()> {
+    let mut is_told = false;
+    for channel in &mut *signals {
+        for _ in 0..TAKEN {
+            match channel.poll_recv(context) {
+                Poll::Pending => break,
+                Poll::Ready(Some(Ok(()))) => is_told = true,
+                Poll::Ready(Some(Err(error))) => *failed = Some(chain(&*error)),
+                Poll::Ready(None) => {
+                    failed.get_or_insert_with(|| "its signals have ended".to_owned());
+                    break;
+                }
+            }
+        }
+    }
+    if failed.is_some() {
+        // It is told once, and asked for anew.
+        signals.clear();
+    }
+    if is_told || failed.is_some() { Poll::Ready(()) } else { Poll::Pending }
+}
+
+#[expect(clippy::disallowed_methods, reason = "what is due by the wall clock moves with it")]
+fn wall_clock() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Instants, of which one is next.
+struct Due {
+    next: Instants,
+    at: Option<SystemTime>,
+}
+
+impl Due {
+    fn new(next: Instants, now: SystemTime) -> Self {
+        Self { at: next(now), next }
+    }
+
+    /// Waits for the next instant, and turns to the one after it. Cancel safe.
+    async fn wait(&mut self) {
+        loop {
+            let now = wall_clock();
+            let is_due = self.at.is_some_and(|at| at <= now);
+            // Asked in any case: the clock may have been set.
+            self.at = (self.next)(now);
+            if is_due {
+                return;
+            }
+            let left = self.at.and_then(|at| at.duration_since(now).ok());
+            sleep(left.unwrap_or(CLOCK).min(CLOCK)).await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Due {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Due").field(&self.at).finish()
+    }
+}
