@@ -39,11 +39,6 @@ impl Global {
     }
 }
 
-/// Returns where what runs is on record, by which the next one finds what a killed one has left.
-pub(crate) fn ledger(state_dir: &StateDir) -> PathBuf {
-    state_dir.path().join("processes")
-}
-
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Policy};
-use crankcase_resources::Site;
+use crankcase_resources::{Facilities, Site, blocking};
 use crankcase_workers::{Watches, end_leftovers};
 
 use self::keeper::Keeper;
@@ -52,16 +52,18 @@ async fn start(
     (site, watches): (Latest<Arc<Site>>, Live<Watches>),
     ctx: Context,
 ) -> Result<Keeper, Exit> {
-    if let Some(ledger) = &config.ledger {
-        for leftover in end_leftovers(ledger).await? {
+    let mut facilities = Facilities::default();
+    if let Some(state) = config.state.clone() {
+        for leftover in end_leftovers(&Facilities::processes(&state)).await? {
             let (process, fate) = (leftover.name, leftover.fate);
             tracing::warn!(process, ?fate, "process was left behind");
         }
+        facilities = blocking(move || Facilities::open(&state)).await.map_err(Exit::failed)?;
     }
     let seed = config.seed.unwrap_or_else(|| ctx.seed());
     let config = Config { seed: Some(seed), ..config };
     let builder =
         Engine::builder().policy(Policy::default().backoff(config.backoff.clone())).seed(seed);
     let nested = builder.build_nested(&ctx)?;
-    Ok(Keeper::new(nested, site, wiring::Wiring::new(config, watches)))
+    Ok(Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches)))
 }

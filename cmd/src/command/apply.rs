@@ -1,12 +1,12 @@
 use std::io::Write;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, PlanOptions, Site};
-use crankcase_workers::{Ledger, Leftover, end_leftovers};
+use crankcase_resources::{ApplyOptions, Facilities, PlanOptions, Site};
+use crankcase_workers::{Leftover, end_leftovers};
 
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
-use crate::global::{Global, ledger};
+use crate::global::Global;
 use crate::saved_plan::{HasVars, SavedPlan};
 use crate::site_args::{SiteArgs, Tags};
 use crate::{exit, print};
@@ -36,15 +36,15 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
-    let folder = ledger(&state_dir);
+    let processes = Facilities::processes(state_dir.path());
     tokio::select! {
         biased;
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
-        ended = end_leftovers(&folder) => ended?.iter().for_each(tell_leftover),
+        ended = end_leftovers(&processes) => ended?.iter().for_each(tell_leftover),
     }
-    let ledger = Some(Ledger::new(&folder));
+    let facilities = Facilities::open(state_dir.path())?;
     if let Some(saved) = saved {
-        let options = PlanOptions { ledger: ledger.clone(), ..PlanOptions::default() };
+        let options = PlanOptions { facilities: facilities.clone(), ..PlanOptions::default() };
         let plan = tokio::select! {
             biased;
             () = interrupts.next() => return Ok(exit::INTERRUPTED),
@@ -52,7 +52,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         };
         saved.check(site.digest(), &plan)?;
     }
-    let options = ApplyOptions { fail_fast: args.fail_fast, ledger, ..ApplyOptions::default() };
+    let options = ApplyOptions { fail_fast: args.fail_fast, facilities, ..ApplyOptions::default() };
     let (stopper, stop) = Stop::pair();
     let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
     tokio::pin!(applying);

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crankcase_resources::PlanOptions;
+use crankcase_resources::{Facilities, PlanOptions};
 
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
@@ -37,7 +37,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         return Err(IsPiped.into());
     }
     let site = args.tags.select(site)?;
-    let options = PlanOptions::default();
+    let options = PlanOptions { facilities: facilities(global), ..PlanOptions::default() };
     let plan = tokio::select! {
         biased;
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
@@ -53,5 +53,15 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         exit::CHANGED
     } else {
         exit::DONE
+    })
+}
+
+/// Returns what an earlier run has left to be done. A plan goes without, where it may not look.
+fn facilities(global: &Global) -> Facilities {
+    let state = global.state_dir().map_err(anyhow::Error::from);
+    let opened = state.and_then(|state| Ok(Facilities::of_plan(state.path())?));
+    opened.unwrap_or_else(|error| {
+        tracing::warn!("notifications that an earlier run has left are not shown: {error:#}");
+        Facilities::default()
     })
 }

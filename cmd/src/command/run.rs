@@ -1,5 +1,5 @@
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::command::runtime;
-use crate::global::{Global, ledger};
+use crate::global::Global;
 use crate::site_args::SiteArgs;
 use crate::{exit, print};
 
@@ -73,13 +73,10 @@ async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Si
 fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
     let (files, site) = (args.site.files(), Arc::new(site));
     let state_dir = global.state_dir()?;
-    let ledger = ledger(&state_dir);
+    let state = state_dir.path().to_owned();
     let agent = Agent::builder().state_dir(state_dir).signals(signals);
-    let agent = install(
-        agent,
-        &ledger,
-        source::Config { files, site, signals: SIGNALS, watches: WATCHES },
-    )?;
+    let agent =
+        install(agent, state, source::Config { files, site, signals: SIGNALS, watches: WATCHES })?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
         agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
@@ -95,11 +92,11 @@ fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyh
 /// Installs what keeps a site.
 fn install(
     agent: AgentBuilder,
-    ledger: &Path,
+    state: PathBuf,
     config: source::Config,
 ) -> anyhow::Result<AgentBuilder> {
     let watches = file_watch::manifold(WatcherConfig::default())?;
-    let keeping = site::Config::new(SITE, WATCHES, ledger.to_owned());
+    let keeping = site::Config::new(SITE, WATCHES, state);
     Ok(agent
         .install(WATCHES, watches)
         .install(SITE, source::manifold(config).essential())

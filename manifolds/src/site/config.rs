@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Name};
-use crankcase_resources::{FULL_LOOK, Kinds, Reconcile, Site};
-use crankcase_workers::{Ledger, Watches};
+use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Reconcile, Site};
+use crankcase_workers::Watches;
 
 /// What keeping a site needs.
 #[derive(Debug, Clone)]
@@ -14,9 +14,10 @@ pub struct Config {
     pub site: Name<Arc<Site>>,
     /// What tells that files have changed. It may come, go and come again.
     pub watches: Name<Watches>,
-    /// The folder in which programs that run are on record, to be found if the agent is killed. It
-    /// is used by one agent at a time. `None` puts nothing on record.
-    pub ledger: Option<PathBuf>,
+    /// The state folder, with what the next agent has to know if this one is killed: programs that
+    /// run, and notifications that are not answered. It is used by one agent at a time. `None` keeps
+    /// nothing.
+    pub state: Option<PathBuf>,
     /// The wait after a failure, of a resource or its worker.
     pub backoff: Backoff,
     /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
@@ -34,24 +35,24 @@ crankcase_engine::setters! {
         look_every: Duration,
     }
     optional {
-        ledger: PathBuf,
+        state: PathBuf,
         seed: u64,
     }
 }
 
 impl Config {
     /// Returns the defaults with these inputs.
-    pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, ledger: PathBuf) -> Self {
+    pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, state: PathBuf) -> Self {
         let backoff = Backoff::default();
-        Self { site, watches, ledger: Some(ledger), backoff, look_every: FULL_LOOK, seed: None }
+        Self { site, watches, state: Some(state), backoff, look_every: FULL_LOOK, seed: None }
     }
 
     /// Returns how a resource of these kinds is kept.
-    pub(super) fn reconcile(&self, kinds: &Kinds) -> Reconcile {
+    pub(super) fn reconcile(&self, kinds: &Kinds, facilities: &Facilities) -> Reconcile {
         let mut reconcile = Reconcile::new(kinds.clone());
         reconcile.backoff = self.backoff.clone();
         reconcile.look_every = self.look_every;
-        reconcile.ledger = self.ledger.as_deref().map(Ledger::new);
+        reconcile.facilities = facilities.clone();
         reconcile.seed = self.seed.unwrap_or(reconcile.seed);
         reconcile
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
 use crankcase_resources::{
-    Activity, Board, Claims, Declaration, Program, Site, State, worker_name,
+    Activity, Board, Claims, Declaration, Facilities, Program, Site, State, worker_name,
 };
 use crankcase_workers::Watches;
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ use super::resource::{self, Resource};
 #[derive(Debug)]
 pub(super) struct Wiring {
     config: Config,
+    facilities: Facilities,
     watches: Live<Watches>,
     board: Board,
     claims: Claims,
@@ -32,9 +33,9 @@ struct Installed {
 }
 
 impl Wiring {
-    pub(super) fn new(config: Config, watches: Live<Watches>) -> Self {
+    pub(super) fn new(config: Config, facilities: Facilities, watches: Live<Watches>) -> Self {
         let (board, claims) = (Board::default(), Claims::default());
-        Self { config, watches, board, claims, installed: BTreeMap::new() }
+        Self { config, facilities, watches, board, claims, installed: BTreeMap::new() }
     }
 
     /// Returns which resources are at work.
@@ -48,7 +49,7 @@ impl Wiring {
     ///
     /// When a resource has a name that no manifold can have; that of a loaded site never has.
     pub(super) fn change(&mut self, site: &Site) -> Result<Change, NameError> {
-        self.board.connect(site.declarations());
+        self.board.connect(site.declarations(), &self.facilities);
         self.claims.connect(site.declarations());
         let (mut change, mut fresh) = (Change::new(), Vec::new());
         let mut before = std::mem::take(&mut self.installed);
@@ -68,7 +69,7 @@ impl Wiring {
                     let (sender, receiver) = watch::channel(Arc::clone(&declaration));
                     let resource = Resource {
                         declaration: receiver,
-                        setting: self.config.reconcile(site.kinds()),
+                        setting: self.config.reconcile(site.kinds(), &self.facilities),
                         watches: self.watches.clone(),
                         board: self.board.clone(),
                         claims: self.claims.clone(),

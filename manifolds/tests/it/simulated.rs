@@ -261,7 +261,7 @@ impl Manifests {
         setup.input(SITE, self.sites(&machine));
         setup.install(DRIFT, drift(machine.clone()));
         let mut config = site::Config::new(SITE, WATCHES, "unused".into()).seed(setup.seed());
-        config.ledger = None;
+        config.state = None;
         setup.install(RESOURCES, site::manifold(config));
         let wrong = machine.clone();
         // Both are there as long as the run is, and nothing comes of either.

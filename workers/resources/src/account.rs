@@ -124,6 +124,13 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Returns whether all was done that was to be done.
+    pub(crate) fn is_good(&self) -> bool {
+        matches!(self, Self::Unchanged | Self::Changed | Self::Noop | Self::RunOnly)
+    }
+}
+
 /// Why apply starts no new action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,11 +2,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_workers::Ledger;
 
 use crate::account::Account;
 use crate::apply::visit::Visit;
 use crate::declaration::Declaration;
+use crate::facilities::Facilities;
 use crate::graph::{Graph, GraphError};
 use crate::halting::Halting;
 use crate::kinds::Kinds;
@@ -28,14 +28,18 @@ pub struct ApplyOptions {
     pub fail_fast: bool,
     /// What is told how far it has come.
     pub progress: Progress,
-    /// Where commands are put on record while they run, to be ended by the next agent if this one is
-    /// killed; none by default.
-    pub ledger: Option<Ledger>,
+    /// What resources are given; nothing that outlives the process by default.
+    pub facilities: Facilities,
 }
 
 impl Default for ApplyOptions {
     fn default() -> Self {
-        Self { parallel: PARALLEL, fail_fast: false, progress: Progress::default(), ledger: None }
+        Self {
+            parallel: PARALLEL,
+            fail_fast: false,
+            progress: Progress::default(),
+            facilities: Facilities::default(),
+        }
     }
 }
 
@@ -72,19 +76,20 @@ pub(crate) async fn apply_graph(
     kinds: &Kinds,
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
-    let setting = Setting::new(kinds, stop.clone(), declarations, options.ledger.clone());
+    let setting = Setting::new(kinds, stop.clone(), declarations, &options.facilities);
     let halting = Arc::new(Halting::new(stop, options.fail_fast));
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
-    let nothing = Seen::default();
+    let (nothing, notices) = (Seen::default(), options.facilities.notices());
     let applied = walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
-        let inputs = Inputs::gather(graph, declarations, node, |node| {
+        let inputs = Inputs::gather(graph, declarations, (node, notices), |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
         });
         let visit = Visit {
             declaration: declarations[node].clone(),
             setting: setting.clone(),
             inputs,
+            targets: targets(graph, declarations, node),
             halting: Arc::clone(&halting),
             prior: priors.get(&node).cloned().unwrap_or_default(),
         };
@@ -94,4 +99,9 @@ pub(crate) async fn apply_graph(
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
     let resources = graph.order().iter().filter_map(|node| accounted[*node].take()).collect();
     Account { resources }
+}
+
+/// Returns the names of those that a resource notifies.
+fn targets(graph: &Graph, declarations: &[Declaration], node: usize) -> Vec<Arc<str>> {
+    graph.notified(node).iter().map(|node| declarations[*node].name.as_str().into()).collect()
 }

@@ -6,8 +6,11 @@ use crankcase_engine::Stop;
 use crankcase_workers::Ledger;
 use tokio::time::Instant;
 
+use crate::action::Action;
 use crate::deadline::Deadline;
-use crate::declaration::{Declaration, Scope, Wanted};
+use crate::declaration::{Declaration, DependencyState, Scope, Wanted};
+use crate::error::BoxError;
+use crate::facilities::{Facilities, Shared};
 use crate::log::Log;
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
@@ -27,28 +30,70 @@ struct About {
     folder: PathBuf,
     scope: Arc<dyn Scope>,
     wanted: Wanted,
-    ledger: Option<Ledger>,
+    facilities: Facilities,
+    used: Vec<Used>,
+    notices: Vec<Notice>,
+}
+
+/// What is known of a resource that this one depends on.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Used {
+    /// The name under which expressions see it.
+    pub alias: String,
+    /// The name of the resource.
+    pub resource: String,
+    /// Its state: as it is, or in a plan as it is if it does not change.
+    pub state: DependencyState,
+    /// What was done to it in this run, or in a plan would be. Under `run` that is not told: see
+    /// [`Context::notices`].
+    pub actions: Arc<[Action]>,
+}
+
+/// That a resource has changed which notifies this one, or in a plan that it would. It stays until it
+/// was answered, also if the agent is killed meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Notice {
+    /// The name of the resource that has changed.
+    pub by: String,
+    /// The attributes in which it was not as declared; none if that is not known any more.
+    pub attributes: Vec<String>,
+}
+
+impl Notice {
+    pub(crate) fn new(by: &str, attributes: Vec<String>) -> Self {
+        Self { by: by.to_owned(), attributes }
+    }
 }
 
 impl Context {
-    /// Returns the context of a resource as it is declared, without a ledger.
+    /// Returns the context of a resource as it is declared, which is given nothing else.
     pub fn new(declaration: &Declaration, scope: Arc<dyn Scope>, stop: Stop) -> Self {
         let about = About {
             name: declaration.name.clone(),
             folder: declaration.folder.clone(),
             scope,
             wanted: declaration.wanted.clone(),
-            ledger: None,
+            facilities: Facilities::default(),
+            used: Vec::new(),
+            notices: Vec::new(),
         };
         let (log, memory) = (Log::default(), Memory::default());
         Self { about: Arc::new(about), stop, deadline: None, log, memory }
     }
 
-    /// Sets where commands are put on record while they run, to be ended by the next agent if this one
-    /// is killed.
+    /// Sets what the resource is given beside its config.
     #[must_use]
-    pub fn with_ledger(mut self, ledger: Option<Ledger>) -> Self {
-        Arc::make_mut(&mut self.about).ledger = ledger;
+    pub fn with(mut self, facilities: &Facilities) -> Self {
+        Arc::make_mut(&mut self.about).facilities = facilities.clone();
+        self
+    }
+
+    /// Sets what is known of the resources before this one.
+    pub(crate) fn knowing(mut self, used: Vec<Used>, notices: Vec<Notice>) -> Self {
+        let about = Arc::make_mut(&mut self.about);
+        (about.used, about.notices) = (used, notices);
         self
     }
 
@@ -88,7 +133,56 @@ impl Context {
 
     /// Returns where commands are put on record while they run.
     pub fn ledger(&self) -> Option<&Ledger> {
-        self.about.ledger.as_ref()
+        self.about.facilities.ledger()
+    }
+
+    /// Returns what is known of the resources that this one depends on.
+    pub fn dependencies(&self) -> &[Used] {
+        &self.about.used
+    }
+
+    /// Returns which resources that notify this one have changed. It is
+    /// what a [refresh](crate::Resource::refresh) answers.
+    pub fn notices(&self) -> &[Notice] {
+        &self.about.notices
+    }
+
+    /// Returns something that the resources of a run share. Who asks first opens it, and the others
+    /// wait for that; it is kept to the end of the run.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened, or the call is told to stop meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn shared<T: Shared>(&self, key: &str) -> Result<Arc<T>, BoxError> {
+        tokio::select! {
+            biased;
+            () = self.stop.wait() => Err("it was told to stop".into()),
+            shared = self.about.facilities.services().get(key) => shared,
+        }
+    }
+
+    /// Returns a folder of the resource's own, which it finds again in later runs. It is made with
+    /// mode 0700 if it is not there. Blocks for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the run has no state folder, or the folder cannot be made.
+    pub fn private_folder(&self) -> Result<PathBuf, BoxError> {
+        let made = self.about.facilities.make_private(self.name())?;
+        made.ok_or_else(|| "there is no state folder in which it could have one of its own".into())
+    }
+
+    /// Removes that folder with all that is in it, if it is there. Blocks for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn remove_private_folder(&self) -> Result<(), BoxError> {
+        Ok(self.about.facilities.remove_private(self.name())?)
     }
 
     /// Adds lines to the log of the call. That of an action is kept, even if the action then fails or

@@ -3,9 +3,11 @@ use serde_json::Value;
 
 use crate::account::{Halt, Outcome};
 use crate::action::Action;
+use crate::facilities::Promise;
 use crate::found::{Amiss, Difference, Found};
 use crate::halting::{Halting, Steps};
 use crate::look::{Opened, SeenState};
+use crate::text::chain;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct Convergence<'a> {
     pub(crate) readonly: bool,
     /// Whether a resource that notifies it has changed.
     pub(crate) is_notified: bool,
+    /// What is put on disk before anything is done.
+    pub(crate) promise: &'a Promise<'a>,
 }
 
 /// How far a convergence has come.
@@ -53,7 +57,7 @@ impl Convergence<'_> {
             Found::Stale(amiss) if self.noop => return Ok(leave_alone(amiss, progress)),
             Found::Stale(amiss) => {
                 progress.differences = amiss.differences;
-                self.halting.run(self.opened, amiss.actions, &mut progress.steps).await?;
+                self.act(amiss.actions, progress).await?;
                 self.verify(progress).await?
             }
         };
@@ -81,6 +85,11 @@ impl Convergence<'_> {
         }
     }
 
+    async fn act(&self, actions: Vec<Action>, progress: &mut Progress) -> Result<(), Outcome> {
+        promise(self.promise).await?;
+        self.halting.run(self.opened, actions, &mut progress.steps).await
+    }
+
     /// Does what a notification asks for and returns the state after it.
     async fn refresh(&self, progress: &mut Progress) -> Result<Option<Value>, Outcome> {
         if !self.is_notified || self.noop {
@@ -89,9 +98,15 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        self.halting.run(self.opened, vec![action], &mut progress.steps).await?;
+        self.act(vec![action], progress).await?;
         self.verify(progress).await.map(Some)
     }
+}
+
+/// Puts on disk whom a resource notifies if it acts.
+pub(crate) async fn promise(promise: &Promise<'_>) -> Result<(), Outcome> {
+    let made = promise.make().await;
+    made.map_err(|err| failed(format!("cannot put on record whom it notifies: {}", chain(&*err))))
 }
 
 /// Returns a failure without an action.

@@ -16,6 +16,7 @@ pub struct Graph {
     inputs: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
     notifiers: Vec<Vec<usize>>,
+    notified: Vec<Vec<usize>>,
 }
 
 /// Why declarations make no graph.
@@ -90,7 +91,11 @@ impl Graph {
                 dependents[*input].push(node);
             }
         }
-        Ok(Self { order, inputs, dependents, notifiers })
+        let mut notified = vec![Vec::new(); notifiers.len()];
+        for (node, notifiers) in notifiers.iter().enumerate() {
+            notifiers.iter().for_each(|notifier: &usize| notified[*notifier].push(node));
+        }
+        Ok(Self { order, inputs, dependents, notifiers, notified })
     }
 
     /// Returns the resources, each after all that it needs; otherwise in the order of the
@@ -124,6 +129,15 @@ impl Graph {
     /// When there is no such resource.
     pub fn notifiers(&self, resource: usize) -> &[usize] {
         &self.notifiers[resource]
+    }
+
+    /// Returns whom a resource notifies, by its own wish or theirs.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such resource.
+    pub fn notified(&self, resource: usize) -> &[usize] {
+        &self.notified[resource]
     }
 }
 

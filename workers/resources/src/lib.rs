@@ -20,6 +20,7 @@ mod converge;
 mod deadline;
 mod declaration;
 mod error;
+mod facilities;
 mod found;
 mod graph;
 mod halting;
@@ -49,13 +50,14 @@ pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;
 pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
-pub use context::Context;
+pub use context::{Context, Notice, Used};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
     RenderError, Rendered, RenderedText, Scope, Wanted,
 };
 pub use error::{AttributeError, BoxError, Wrong};
+pub use facilities::{Facilities, Shared};
 pub use found::{Amiss, Difference, Found};
 pub use graph::{Edges, Graph, GraphError};
 pub use kind::{Kind, Unit};

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_workers::{Ledger, ProcessConfig};
+use crankcase_workers::ProcessConfig;
 use serde_json::Value;
 
 use crate::action::{Action, Unfinished};
 use crate::caught::{PanickedError, caught, caught_async};
 use crate::claims::Claims;
-use crate::context::Context;
+use crate::context::{Context, Notice, Used};
 use crate::deadline::{Deadline, too_late};
 use crate::declaration::{self, Config, Declaration, DependencyState, Rendered};
 use crate::error::BoxError;
+use crate::facilities::{Due, Facilities, Notices};
 use crate::found::Found;
 use crate::graph::Graph;
 use crate::kind::{Kind, Unit};
@@ -29,7 +30,7 @@ pub(crate) struct Setting {
     pub(crate) kinds: Kinds,
     pub(crate) stop: Stop,
     pub(crate) claims: Claims,
-    pub(crate) ledger: Option<Ledger>,
+    pub(crate) facilities: Facilities,
 }
 
 impl Setting {
@@ -38,11 +39,11 @@ impl Setting {
         kinds: &Kinds,
         stop: Stop,
         declarations: &[Declaration],
-        ledger: Option<Ledger>,
+        facilities: &Facilities,
     ) -> Self {
         let claims = Claims::default();
         claims.connect(declarations);
-        Self { kinds: kinds.clone(), stop, claims, ledger }
+        Self { kinds: kinds.clone(), stop, claims, facilities: facilities.clone() }
     }
 }
 
@@ -55,6 +56,10 @@ pub(crate) struct Seen {
     pub(crate) blocked_by: Option<String>,
     /// Whether the resource has changed or will.
     pub(crate) changes: Changes,
+    /// The attributes in which it was not as declared.
+    pub(crate) differing: Vec<String>,
+    /// What was done to it, or would be.
+    pub(crate) actions: Arc<[Action]>,
 }
 
 /// Whether dependents can know a state.
@@ -89,8 +94,12 @@ pub(crate) struct Inputs {
     pub(crate) unsure: Vec<String>,
     /// The dependencies whose state will not be known in this run, by alias.
     pub(crate) never: BTreeMap<String, String>,
+    /// What is known of the dependencies, for the kind.
+    pub(crate) used: Vec<Used>,
     /// Who notifies this resource for certain.
-    pub(crate) notified_by: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
+    /// Those notifications that are on disk.
+    pub(crate) due: Due,
     /// Who perhaps does.
     pub(crate) perhaps_by: Vec<String>,
 }
@@ -100,10 +109,11 @@ impl Inputs {
     pub(crate) fn gather<'a>(
         graph: &Graph,
         declarations: &[Declaration],
-        node: usize,
+        (node, notices): (usize, &Notices),
         seen: impl Fn(usize) -> &'a Seen,
     ) -> Self {
-        let mut inputs = Self::default();
+        let due = notices.due(&declarations[node].name);
+        let mut inputs = Self { due, ..Self::default() };
         let before: BTreeMap<&str, usize> = graph
             .inputs(node)
             .iter()
@@ -117,14 +127,24 @@ impl Inputs {
             inputs.add(&dependency.alias, &dependency.resource, used);
         }
         for notifier in graph.notifiers(node) {
-            let name = declarations[*notifier].name.clone();
-            match seen(*notifier).changes {
-                Changes::Yes => inputs.notified_by.push(name),
-                Changes::Maybe => inputs.perhaps_by.push(name),
+            let (name, seen) = (&declarations[*notifier].name, seen(*notifier));
+            match seen.changes {
+                Changes::Yes => inputs.notices.push(Notice::new(name, seen.differing.clone())),
+                Changes::Maybe => inputs.perhaps_by.push(name.clone()),
                 Changes::No => {}
             }
         }
+        for by in inputs.due.by() {
+            if inputs.notices.iter().all(|notice| notice.by != by) {
+                inputs.notices.push(Notice::new(by, Vec::new()));
+            }
+        }
         inputs
+    }
+
+    /// Returns who notifies the resource for certain.
+    pub(crate) fn notified_by(&self) -> Vec<String> {
+        self.notices.iter().map(|notice| notice.by.clone()).collect()
     }
 
     fn need(&mut self, name: &str, used: &Seen) {
@@ -145,7 +165,10 @@ impl Inputs {
                 DependencyState::Unknown
             }
         };
-        self.known.deps.insert(alias.to_owned(), state);
+        let (alias, actions) = (alias.to_owned(), Arc::clone(&used.actions));
+        let resource = name.to_owned();
+        self.used.push(Used { alias: alias.clone(), resource, state: state.clone(), actions });
+        self.known.deps.insert(alias, state);
     }
 }
 
@@ -162,17 +185,18 @@ pub(crate) enum Made {
 pub(crate) fn make(
     declaration: &Declaration,
     setting: &Setting,
-    inputs: &declaration::Inputs,
+    inputs: &Inputs,
 ) -> Result<Made, String> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let (config, scope) = match render(declaration, inputs)? {
+    let (config, scope) = match render(declaration, &inputs.known)? {
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
     };
     let unit = make_of(declaration, kind, &config)?;
     claim(declaration, kind, &config, &setting.claims)?;
     let context = Context::new(declaration, scope, setting.stop.clone());
-    Ok(Made::Unit(unit, context.with_ledger(setting.ledger.clone())))
+    let context = context.with(&setting.facilities);
+    Ok(Made::Unit(unit, context.knowing(inputs.used.clone(), inputs.notices.clone())))
 }
 
 /// Renders a config.

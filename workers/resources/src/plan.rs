@@ -1,11 +1,11 @@
 use std::num::NonZeroUsize;
 
 use crankcase_engine::{Stop, Stopper};
-use crankcase_workers::Ledger;
 use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
 use crate::declaration::Declaration;
+use crate::facilities::Facilities;
 use crate::found::Difference;
 use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
@@ -27,14 +27,17 @@ pub struct PlanOptions {
     pub parallel: NonZeroUsize,
     /// What is told how far it has come.
     pub progress: Progress,
-    /// Where guards are put on record while they run, to be ended by the next agent if this one is
-    /// killed; none by default.
-    pub ledger: Option<Ledger>,
+    /// What resources are given; nothing that outlives the process by default.
+    pub facilities: Facilities,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        Self { parallel: PARALLEL, progress: Progress::default(), ledger: None }
+        Self {
+            parallel: PARALLEL,
+            progress: Progress::default(),
+            facilities: Facilities::default(),
+        }
     }
 }
 
@@ -68,7 +71,7 @@ pub(crate) async fn plan_graph(
 ) -> Plan {
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
-    let setting = Setting::new(kinds, stop, declarations, options.ledger.clone());
+    let setting = Setting::new(kinds, stop, declarations, &options.facilities);
     options.progress.begin(declarations.len());
     let looks = walk(graph, options.parallel, |node, looks| {
         let look = visit(graph, declarations, node, looks, (setting.clone(), Purpose::Plan));

@@ -19,13 +19,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
-use crankcase_workers::{Ledger, ProcessHandle, ProcessStatus, Watches};
+use crankcase_workers::{ProcessHandle, ProcessStatus, Watches};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::claims::Claims;
 use crate::declaration::Declaration;
+use crate::facilities::Facilities;
 use crate::kinds::Kinds;
 
 use self::reconciler::Reconciler;
@@ -60,8 +61,8 @@ pub struct Reconcile {
     /// How often a resource is looked at without a reason; default [`FULL_LOOK`]. It is spread by
     /// the backoff's jitter.
     pub look_every: Duration,
-    /// Where supervised programs and commands that run are on record; none by default.
-    pub ledger: Option<Ledger>,
+    /// What resources are given; nothing that outlives the process by default.
+    pub facilities: Facilities,
     /// Seeds the jitter, together with the resource's name. By default another one each time, so that
     /// hosts that have lost the same server do not come back to it in step.
     pub seed: u64,
@@ -72,7 +73,8 @@ impl Reconcile {
     pub fn new(kinds: Kinds) -> Self {
         let backoff = Backoff::default();
         let seed = rand::random();
-        Self { kinds, backoff, look_every: FULL_LOOK, ledger: None, seed }
+        let facilities = Facilities::default();
+        Self { kinds, backoff, look_every: FULL_LOOK, facilities, seed }
     }
 }
 

@@ -89,7 +89,7 @@ impl Machine {
 
     fn config(&self) -> site::Config {
         let day = Duration::from_secs(24 * 60 * 60);
-        site::Config::new(SITE, WATCHES, self.path("ledger")).look_every(day)
+        site::Config::new(SITE, WATCHES, self.path("state")).look_every(day)
     }
 
     async fn keep(&self, manifest: &str, config: site::Config) -> TestResult {
@@ -260,6 +260,12 @@ impl Machine {
     /// Has a resource's worker started anew.
     pub(crate) async fn bounce(&self, name: &str) -> TestResult {
         Ok(within(self.resources().await?.bounce(Name::<State>::parse(name)?)).await?)
+    }
+
+    /// Has the keeper of the whole site started anew, as another agent would.
+    pub(crate) async fn restart(&self) -> TestResult {
+        within(self.engine.bounce(RESOURCES)).await?;
+        Ok(within(self.engine.running(RESOURCES)).await?)
     }
 
     /// Has the watcher started anew.

@@ -218,3 +218,48 @@ async fn a_notification_is_kept_for_one_that_is_not_up_yet() -> TestResult {
     machine.until("late", |text| lines(text) == 1).await?;
     machine.stop().await
 }
+
+/// A resource whose first refresh goes on until it is told to stop, and is not done then.
+#[derive(Debug, Default)]
+struct Interrupted {
+    refreshes: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Unit for Interrupted {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
+    }
+
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        self.refreshes.send_modify(|refreshes| *refreshes += 1);
+        if *self.refreshes.borrow() > 1 {
+            return Ok(());
+        }
+        context.stop().wait().await;
+        Err(Unfinished::Interrupted)
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
+        Some(Action::new("restart"))
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_that_an_agent_owes_is_done_by_the_next_one() -> TestResult {
+    let unit = Interrupted::default();
+    let mut refreshes = unit.refreshes.subscribe();
+    let site = "resources:\n  server: {type: double}\n  page: {type: file, notify: [server], \
+                config: {path: '@/page', content: x}}\n";
+    let machine = Machine::with_kinds(site, with_double(unit)).await?;
+    within(refreshes.wait_for(|refreshes| *refreshes == 1)).await?;
+
+    machine.restart().await?;
+
+    within(refreshes.wait_for(|refreshes| *refreshes == 2)).await?;
+    machine.until("state/notices", str::is_empty).await?;
+    machine.restart().await?;
+    let report = machine.settled().await?;
+    assert_eq!(*refreshes.borrow(), 2, "{report}");
+    Ok(())
+}

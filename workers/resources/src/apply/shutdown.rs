@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 
 use crate::account::Outcome;
-use crate::apply::ApplyOptions;
-use crate::converge::failed;
+use crate::apply::{ApplyOptions, targets};
+use crate::converge::{failed, promise};
 use crate::declaration::Declaration;
+use crate::facilities::Promise;
 use crate::graph::Graph;
 use crate::halting::{Halting, Steps};
 use crate::look::Setting;
@@ -53,8 +54,14 @@ pub(crate) async fn shut_down(
             steps.remaining.push(action);
             Err((because.clone(), Outcome::Skipped { because }))
         } else {
-            let work = halting.run(&opened, vec![action], steps);
+            let notices = setting.facilities.notices();
+            let promised = Promise::new(notices, name, targets(graph, declarations, *node));
+            let work = async {
+                promise(&promised).await?;
+                halting.run(&opened, vec![action], steps).await
+            };
             let ended = options.progress.at_work_on(name, work).await;
+            promised.keep(!steps.done.is_empty()).await;
             ended.map_err(|outcome| (name.clone(), outcome))
         };
         let closed = opened.close().await.map_err(|error| (name.clone(), failed(error)));

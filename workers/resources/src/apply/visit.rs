@@ -4,6 +4,7 @@ use crate::account::{Accounted, Outcome};
 use crate::apply::shutdown::Prior;
 use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
 use crate::declaration::Declaration;
+use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
 use crate::look::{Changes, Inputs, Made, Opened, Seen, Setting, make};
 
@@ -13,6 +14,8 @@ pub(crate) struct Visit {
     pub(crate) declaration: Declaration,
     pub(crate) setting: Setting,
     pub(crate) inputs: Inputs,
+    /// Whom the resource notifies.
+    pub(crate) targets: Vec<Arc<str>>,
     pub(crate) halting: Arc<Halting>,
     pub(crate) prior: Prior,
 }
@@ -28,9 +31,17 @@ impl Visit {
     pub(crate) async fn run(mut self) -> Applied {
         let mut progress =
             Progress { steps: std::mem::take(&mut self.prior.steps), ..Progress::default() };
-        let outcome = match self.advance(&mut progress).await {
+        let (facilities, name) = (self.setting.facilities.clone(), self.declaration.name.clone());
+        let targets = std::mem::take(&mut self.targets);
+        let promise = Promise::new(facilities.notices(), &name, targets);
+        let outcome = match self.advance(&mut progress, &promise).await {
             Ok(outcome) | Err(outcome) => outcome,
         };
+        promise.keep(!progress.steps.done.is_empty()).await;
+        if outcome.is_good() {
+            let due = std::mem::take(&mut self.inputs.due);
+            facilities.notices().settle(&name, due).await;
+        }
         if matches!(outcome, Outcome::Failed { .. }) {
             self.halting.fail();
         }
@@ -38,7 +49,11 @@ impl Visit {
     }
 
     /// Goes on to the end, or to what stops it.
-    async fn advance(&mut self, progress: &mut Progress) -> Result<Outcome, Outcome> {
+    async fn advance(
+        &mut self,
+        progress: &mut Progress,
+        promise: &Promise<'_>,
+    ) -> Result<Outcome, Outcome> {
         if let Some(outcome) = self.prior.outcome.take() {
             return Err(outcome);
         }
@@ -48,7 +63,7 @@ impl Visit {
         if let Some(by) = self.halting.halt() {
             return Err(Outcome::NotAttempted { by });
         }
-        let made = make(&self.declaration, &self.setting, &self.inputs.known);
+        let made = make(&self.declaration, &self.setting, &self.inputs);
         let (unit, context) = match made.map_err(failed)? {
             Made::Unit(unit, context) => (unit, context),
             Made::Unknown(aliases) => return Err(self.never_known(&aliases)),
@@ -60,7 +75,8 @@ impl Visit {
             halting: &self.halting,
             noop: self.declaration.noop,
             readonly: self.declaration.readonly,
-            is_notified: !self.inputs.notified_by.is_empty(),
+            is_notified: !self.inputs.notices.is_empty(),
+            promise,
         };
         let outcome = convergence.run(progress).await;
         let closed = opened.close().await.map_err(failed);
@@ -96,12 +112,14 @@ impl Visit {
             }
             _ => None,
         };
-        let missed = if blocked_by.is_some() { self.inputs.notified_by } else { Vec::new() };
+        let missed = if blocked_by.is_some() { self.inputs.notified_by() } else { Vec::new() };
         let Steps { done, remaining } = progress.steps;
         // Also a resource that failed half-way has changed for those that it notifies.
         let changes = if done.is_empty() { Changes::No } else { Changes::Yes };
-        let seen = Seen { state: progress.state, blocked_by, changes };
+        let actions = done.iter().map(|done| done.action.clone()).collect();
         let differences = progress.differences;
+        let differing = differences.iter().map(|it| it.attribute.clone()).collect();
+        let seen = Seen { state: progress.state, blocked_by, changes, differing, actions };
         let accounted = Accounted { name, kind, outcome, differences, done, remaining, missed };
         Applied { accounted, seen }
     }

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::action::Action;
 use crate::declaration::Declaration;
@@ -41,9 +42,10 @@ pub(crate) fn visit(
     (setting, purpose): (Setting, Purpose),
 ) -> impl Future<Output = Look> + Send + use<> {
     let nothing = Seen::default();
-    let inputs = Inputs::gather(graph, declarations, node, |node| {
-        looks[node].as_ref().map_or(&nothing, |look| &look.seen)
-    });
+    let inputs =
+        Inputs::gather(graph, declarations, (node, setting.facilities.notices()), |node| {
+            looks[node].as_ref().map_or(&nothing, |look| &look.seen)
+        });
     let declaration = declarations[node].clone();
     async move {
         let found = find(&declaration, (&setting, purpose), &inputs).await;
@@ -59,7 +61,8 @@ pub(crate) fn visit(
             Verdict::Skipped { because } => Some(because.clone()),
             _ => None,
         };
-        let seen = Seen { state: found.state, blocked_by, changes };
+        let (actions, differing) = actions(&planned);
+        let seen = Seen { state: found.state, blocked_by, changes, differing, actions };
         Look { planned, shutdown: found.shutdown, seen }
     }
 }
@@ -70,6 +73,17 @@ fn changes(planned: &PlannedResource) -> Changes {
         Verdict::MayChange { .. } => Changes::Maybe,
         _ => Changes::No,
     }
+}
+
+/// Returns what would be done, and the attributes that are not as declared.
+fn actions(planned: &PlannedResource) -> (Arc<[Action]>, Vec<String>) {
+    let (actions, differences) = match &planned.verdict {
+        Verdict::Changes(change) => (&change.actions[..], &change.differences[..]),
+        _ => (&[][..], &[][..]),
+    };
+    let refresh = planned.refresh.iter().map(|refresh| &refresh.action);
+    let differing = differences.iter().map(|it| it.attribute.clone()).collect();
+    (actions.iter().chain(refresh).cloned().collect(), differing)
 }
 
 /// What looking at a resource has found.
@@ -94,7 +108,7 @@ async fn find(
     if let Some(because) = &inputs.blocked_by {
         return Verdict::Skipped { because: because.clone() }.into();
     }
-    let (unit, context) = match make(declaration, setting, &inputs.known) {
+    let (unit, context) = match make(declaration, setting, inputs) {
         Ok(Made::Unit(unit, context)) => (unit, context),
         Ok(Made::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
         Err(error) => return Verdict::Failed { error }.into(),
@@ -190,15 +204,15 @@ fn refresh(
     opened: &Opened,
     done: &[Action],
 ) -> Result<(Option<Verdict>, Option<Refresh>), String> {
-    let is_notified = !inputs.notified_by.is_empty() || !inputs.perhaps_by.is_empty();
+    let is_notified = !inputs.notices.is_empty() || !inputs.perhaps_by.is_empty();
     if declaration.noop || !is_notified {
         return Ok((None, None));
     }
     let Some(action) = opened.refresh(done)? else { return Ok((None, None)) };
-    if inputs.notified_by.is_empty() {
+    if inputs.notices.is_empty() {
         let reason = "a change notifies it".to_owned();
         let because = inputs.perhaps_by.clone();
         return Ok((Some(Verdict::MayChange { because, reason }), None));
     }
-    Ok((None, Some(Refresh { by: inputs.notified_by.clone(), action })))
+    Ok((None, Some(Refresh { by: inputs.notified_by(), action })))
 }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::declaration::Declaration;
+use crate::facilities::Facilities;
 use crate::reconcile::state::State;
 
 pub(super) use self::entries::{Blocker, Ended, Entries, Told};
@@ -57,9 +58,10 @@ impl Activity {
 }
 
 impl Board {
-    /// Takes over which resources there are and who needs whom, and forgets all others.
-    pub fn connect(&self, declarations: &[Declaration]) {
-        self.0.lock().connect(declarations);
+    /// Takes over which resources there are and who needs whom, and forgets all others. What an
+    /// earlier agent has left to be told, by these facilities, is told.
+    pub fn connect(&self, declarations: &[Declaration], facilities: &Facilities) {
+        self.0.lock().connect(declarations, facilities.notices());
     }
 
     /// Forgets what is known of resources in whose places others of their names come.

@@ -9,6 +9,7 @@ use crate::caught::caught;
 use crate::context::Context;
 use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
+use crate::facilities::Promise;
 use crate::halting::Halting;
 use crate::kind::Kind;
 use crate::look::{Opened, SeenState, make_of};
@@ -66,9 +67,10 @@ impl Judgement {
         halting: &Halting,
         (noop, readonly): (bool, bool),
         is_notified: bool,
+        promise: &Promise<'_>,
     ) -> Self {
         let mut progress = Progress::default();
-        let convergence = Convergence { opened, halting, noop, readonly, is_notified };
+        let convergence = Convergence { opened, halting, noop, readonly, is_notified, promise };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();

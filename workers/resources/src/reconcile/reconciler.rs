@@ -8,9 +8,10 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::Context;
+use crate::context::{Context, Used};
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
+use crate::facilities::Promise;
 use crate::halting::Halting;
 use crate::look::{claim, render};
 use crate::reconcile::armed::Unarmed;
@@ -148,10 +149,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     async fn round(&mut self) -> Result<Judgement, Failure> {
         // First of all: what comes from here on is news.
         let told = self.seat.look();
+        let facilities = self.setting.facilities.clone();
+        let due = facilities.notices().due(&self.name);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         self.learn(&declaration);
         let was_held = self.held.is_some();
-        let is_new = self.hold(&declaration).await?;
+        let is_new = self.hold(&declaration, told.as_ref()).await?;
         let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
         let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
@@ -159,8 +162,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
         let left_alone = (declaration.noop, declaration.readonly);
-        let mut judgement =
-            Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some()).await;
+        let name = self.name.clone();
+        let promise = Promise::new(facilities.notices(), &name, self.seat.notified());
+        let converging =
+            Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some(), &promise);
+        let mut judgement = converging.await;
+        promise.keep(judgement.is_changed).await;
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
@@ -169,7 +176,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             if let Some(state) = &state {
                 self.seat.publish(state.clone());
             }
-            self.seat.tell();
+            self.seat.tell(&judgement.differing);
             let (text, origin) = noted(&judgement, is_drift, told.as_ref());
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
@@ -187,6 +194,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.supervise(is_new && was_held, told.as_ref()).await?;
             if let Some(told) = &told {
                 self.seat.answer(told);
+                facilities.notices().settle(&self.name, due).await;
             }
         }
         if let Some(state) = state {
@@ -201,7 +209,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
-        let keeper = (&self.stop, self.setting.ledger.as_ref());
+        let keeper = (&self.stop, self.setting.facilities.ledger());
         let is_other = is_other || held.program.is_some();
         let started = held.supervise(&self.name, keeper, told.is_some()).await;
         let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
@@ -232,7 +240,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Renders the config, and makes the resource anew if it is another one. Returns whether it is.
-    async fn hold(&mut self, declaration: &Declaration) -> Result<bool, Failure> {
+    async fn hold(
+        &mut self,
+        declaration: &Declaration,
+        told: Option<&Told>,
+    ) -> Result<bool, Failure> {
         let known = self.known.iter();
         let deps =
             known.map(|(alias, state)| (alias.clone(), DependencyState::Known(state.share())));
@@ -247,7 +259,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
         claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Look)?;
         let context = Context::new(declaration, scope, self.stop.clone());
-        let context = context.with_ledger(self.setting.ledger.clone());
+        let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
+        let context =
+            context.with(&self.setting.facilities).knowing(self.used(declaration), notices);
         if let Some(held) = &mut self.held
             && held.is_same(kind, &config)
         {
@@ -263,6 +277,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let failure;
         (self.held, failure) = made;
         failure.map_or(Ok(true), |failure| Err(Failure::Again(failure)))
+    }
+
+    /// Returns what is known of the dependencies, for the kind.
+    fn used(&self, declaration: &Declaration) -> Vec<Used> {
+        let used = declaration.dependencies.iter().filter_map(|used| {
+            let state = DependencyState::Known(self.known.get(&used.alias)?.share());
+            let (alias, resource) = (used.alias.clone(), used.resource.clone());
+            Some(Used { alias, resource, state, actions: Arc::default() })
+        });
+        used.collect()
     }
 
     fn publish(&mut self, state: State) {

@@ -56,9 +56,14 @@ impl Seat {
         blocker.unwrap_or_else(|| Some(Blocker { name: self.name.as_str().into(), failed: None }))
     }
 
-    /// Notifies all that the resource notifies, for it has changed.
-    pub(super) fn tell(&self) {
-        self.step(Entries::tell);
+    /// Returns the names of those that the resource notifies.
+    pub(super) fn notified(&self) -> Vec<Arc<str>> {
+        self.step(Entries::notified).unwrap_or_default()
+    }
+
+    /// Notifies them, for these attributes of the resource have changed.
+    pub(super) fn tell(&self, attributes: &[String]) {
+        self.step(|entries, name| entries.tell(name, attributes));
     }
 
     /// Offers a new state to those that depend on the resource.

@@ -2,9 +2,11 @@
 mod actions;
 mod apply;
 mod claims;
+mod context;
 mod deadlines;
 mod notify;
 mod order;
+mod owed;
 mod params;
 mod probe;
 mod support;

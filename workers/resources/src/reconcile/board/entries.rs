@@ -1,10 +1,12 @@
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crankcase_engine::Origin;
 use tokio::sync::{Notify, watch};
 
+use crate::context::Notice;
 use crate::declaration::{Declaration, OnChange};
+use crate::facilities::Notices;
 use crate::reconcile::state::State;
 
 /// The entries of a board, by the names of the resources.
@@ -42,8 +44,8 @@ struct Entry {
     told: u64,
     /// How many of these notifications it has answered.
     answered: u64,
-    /// The resources whose notifications it has not answered.
-    told_by: BTreeSet<Arc<str>>,
+    /// The resources whose notifications it has not answered, with what has changed in them.
+    told_by: BTreeMap<Arc<str>, BTreeSet<String>>,
     state: Option<State>,
 }
 
@@ -92,25 +94,34 @@ pub(in crate::reconcile) struct Blocker {
 #[derive(Debug)]
 pub(in crate::reconcile) struct Told {
     count: u64,
-    /// The names of the resources that notified it, in order.
-    by: Vec<Arc<str>>,
+    /// Who notified it, in order of their names.
+    pub(in crate::reconcile) notices: Vec<Notice>,
 }
 
 impl Told {
     /// Returns at whose wish the resource does what it was told.
     pub(in crate::reconcile) fn origin(&self) -> Origin {
-        Origin::new(self.by.join(", "), "a change notifies it")
+        let by: Vec<_> = self.notices.iter().map(|notice| notice.by.as_str()).collect();
+        Origin::new(by.join(", "), "a change notifies it")
     }
 }
 
 impl Entries {
-    /// Takes over the resources of a site, and forgets all others.
-    pub(super) fn connect(&mut self, declarations: &[Declaration]) {
+    /// Takes over the resources of a site, and forgets all others. One that is new here is told what
+    /// an earlier agent has not.
+    pub(super) fn connect(&mut self, declarations: &[Declaration], notices: &Notices) {
         let mut before = std::mem::take(&mut self.by_name);
         for declaration in declarations {
             let known = before.remove_entry(declaration.name.as_str());
-            let (name, mut entry) =
-                known.unwrap_or_else(|| (declaration.name.as_str().into(), Entry::default()));
+            let (name, mut entry) = known.unwrap_or_else(|| {
+                let told_by: BTreeMap<_, _> = notices
+                    .due(&declaration.name)
+                    .by()
+                    .map(|by| (by.into(), BTreeSet::new()))
+                    .collect();
+                let told = told_by.len() as u64;
+                (declaration.name.as_str().into(), Entry { told, told_by, ..Entry::default() })
+            });
             entry.unlink();
             self.by_name.insert(name, entry);
         }
@@ -252,8 +263,11 @@ impl Entries {
     pub(in crate::reconcile) fn look(&mut self, name: &str) -> Option<Told> {
         let told = self.edit(name, |entry| {
             entry.has_news = false;
-            let by = || entry.told_by.iter().cloned().collect();
-            (entry.told > entry.answered).then(|| Told { count: entry.told, by: by() })
+            let notice = |(by, attributes): (&Arc<str>, &BTreeSet<String>)| {
+                Notice::new(by, attributes.iter().cloned().collect())
+            };
+            let notices = || entry.told_by.iter().map(notice).collect();
+            (entry.told > entry.answered).then(|| Told { count: entry.told, notices: notices() })
         });
         told.flatten()
     }
@@ -268,14 +282,20 @@ impl Entries {
         });
     }
 
-    /// Notifies all that a changed resource notifies.
-    pub(in crate::reconcile) fn tell(&mut self, source: &str) {
+    /// Returns the names of those that a resource notifies.
+    pub(in crate::reconcile) fn notified(&mut self, name: &str) -> Vec<Arc<str>> {
+        self.edit(name, |entry| entry.notifies.clone()).unwrap_or_default()
+    }
+
+    /// Notifies all that a resource notifies in which these attributes have changed.
+    pub(in crate::reconcile) fn tell(&mut self, source: &str, attributes: &[String]) {
         let Some((source, entry)) = self.by_name.get_key_value(source) else { return };
         let (source, targets) = (Arc::clone(source), entry.notifies.clone());
         for target in targets {
             let has_worker = self.edit(&target, |entry| {
                 entry.told += 1;
-                entry.told_by.insert(Arc::clone(&source));
+                let told_by = entry.told_by.entry(Arc::clone(&source)).or_default();
+                told_by.extend(attributes.iter().cloned());
                 entry.worker.is_some()
             });
             if has_worker == Some(false) {

@@ -11,6 +11,7 @@ use super::{Blocker, Ended, Entries, Standing, Told};
 use crate::declaration::{
     Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
 };
+use crate::facilities::Notices;
 use crate::reconcile::state::State;
 
 const COUNT: usize = 6;
@@ -127,7 +128,7 @@ struct World {
 impl World {
     fn new(links: &[Links]) -> Self {
         let (mut entries, site) = (Entries::default(), site(links));
-        entries.connect(&site);
+        entries.connect(&site, &Notices::default());
         let actors = site.iter().map(|_| Actor::default()).collect();
         let mut world = Self { entries, site, actors, changes: 0 };
         (0..links.len()).for_each(|node| world.step(node, Step::Come));
@@ -198,7 +199,7 @@ impl World {
             self.requires_rest_before(node);
             self.changes += 1;
             self.entries.publish(&name, State::new(json!(self.changes).into()));
-            self.entries.tell(&name);
+            self.entries.tell(&name, &[]);
         }
         if let Some(told) = &told {
             self.entries.answer(&name, told);

@@ -1,0 +1,102 @@
+//! What resources are given beside their configs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crankcase_workers::{FileError, Folder, Ledger};
+
+pub(crate) use self::notices::{Due, Notices, Promise};
+pub(crate) use self::services::Services;
+pub use self::services::Shared;
+use crate::naming::worker_name;
+
+mod notices;
+mod services;
+
+/// What resources are given beside their configs by whoever runs them: a record of the commands that
+/// run, services that they share, folders of their own, and the notifications that are not answered
+/// yet. Cheap to clone; clones are the same.
+///
+/// Without a state folder, which is the default, nothing outlives the process: no command is on
+/// record, no resource has a folder of its own, and a notification is lost with the process.
+#[derive(Debug, Clone, Default)]
+pub struct Facilities(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Option<PathBuf>,
+    ledger: Option<Ledger>,
+    services: Services,
+    notices: Notices,
+}
+
+impl Facilities {
+    /// Returns those of an agent with this state folder, of which no other agent makes use. Nothing is
+    /// made in it before it is needed. Blocks for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the notifications that an earlier agent has left cannot be read.
+    pub fn open(state: &Path) -> Result<Self, FileError> {
+        Self::with(state, Some(Ledger::new(&Self::processes(state))))
+    }
+
+    /// Returns those of a plan, which may be made while an agent makes use of the folder: guards that
+    /// run are on no record.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn of_plan(state: &Path) -> Result<Self, FileError> {
+        Self::with(state, None)
+    }
+
+    fn with(state: &Path, ledger: Option<Ledger>) -> Result<Self, FileError> {
+        let notices = Notices::open(state)?;
+        let (state, services) = (Some(state.to_owned()), Services::default());
+        Ok(Self(Arc::new(Inner { state, ledger, services, notices })))
+    }
+
+    /// Returns where in a state folder the commands and programs that run are on record, for
+    /// [`end_leftovers`](crankcase_workers::end_leftovers).
+    pub fn processes(state: &Path) -> PathBuf {
+        state.join("processes")
+    }
+
+    /// Returns where commands and programs that run are on record, to be ended by the next agent if
+    /// this one is killed.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.0.ledger.as_ref()
+    }
+
+    pub(crate) fn services(&self) -> &Services {
+        &self.0.services
+    }
+
+    pub(crate) fn notices(&self) -> &Notices {
+        &self.0.notices
+    }
+
+    /// Returns where the private folder of a resource is, if there is a state folder.
+    fn private(&self, resource: &str) -> Option<PathBuf> {
+        Some(self.0.state.as_ref()?.join("private").join(worker_name(resource)))
+    }
+
+    /// Makes the private folder of a resource, unless it is there.
+    pub(crate) fn make_private(&self, resource: &str) -> Result<Option<PathBuf>, FileError> {
+        let Some(path) = self.private(resource) else { return Ok(None) };
+        Folder::make(&path)?.make_private()?;
+        Ok(Some(path))
+    }
+
+    /// Removes the private folder of a resource with all that is in it, if it is there.
+    pub(crate) fn remove_private(&self, resource: &str) -> Result<(), FileError> {
+        let Some(path) = self.private(resource) else { return Ok(()) };
+        match std::fs::remove_dir_all(&path) {
+            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::io("remove", &path)(err))
+            }
+            _ => Ok(()),
+        }
+    }
+}

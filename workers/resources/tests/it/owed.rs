@@ -1,0 +1,157 @@
+//! Notifications that outlive the process.
+
+use std::fs;
+use std::path::Path;
+
+use crankcase_engine::Stop;
+use crankcase_resources::{
+    Account, ApplyOptions, Declaration, Facilities, Kinds, Outcome, Plan, PlanOptions, apply, plan,
+};
+use tempfile::tempdir;
+
+use crate::probe::{Event, Journal, probe, probes};
+use crate::support::{TestResult, apply_with, failure, uses};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// A page that notifies a server, and what the server depends on.
+fn site(page: &str, before: &str) -> [Declaration; 3] {
+    let mut page = probe("page", page);
+    page.notify.push("server".to_owned());
+    [page, probe("before", before), uses(probe("server", "valid"), &["before"])]
+}
+
+async fn apply_in(state: &Path, site: &[Declaration], kinds: &Kinds) -> Result<Account> {
+    let facilities = Facilities::open(state)?;
+    apply_with(site, kinds, &ApplyOptions { facilities, ..ApplyOptions::default() }).await
+}
+
+async fn plan_in(state: &Path, site: &[Declaration], kinds: &Kinds) -> Result<Plan> {
+    let facilities = Facilities::of_plan(state)?;
+    Ok(plan(site, kinds, &PlanOptions { facilities, ..PlanOptions::default() }).await?)
+}
+
+/// Returns how often the server was refreshed.
+fn refreshed(journal: &Journal) -> usize {
+    journal.events().iter().filter(|event| **event == Event::Refreshed("server".to_owned())).count()
+}
+
+#[tokio::test]
+async fn a_notification_that_could_not_be_answered_is_answered_by_a_later_run() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+
+    let account = apply_in(state.path(), &site("", "fails"), &kinds).await?;
+    assert_eq!(account.get("server").unwrap().missed, ["page"]);
+    let planned = plan_in(state.path(), &site("", "valid"), &kinds).await?;
+    let refresh = planned.get("server").and_then(|server| server.refresh.as_ref());
+    assert_eq!(refresh.map(|refresh| &refresh.by[..]), Some(&["page".to_owned()][..]));
+    drop(apply_in(state.path(), &site("", "valid"), &kinds).await?);
+    assert_eq!(refreshed(&journal), 1);
+    drop(apply_in(state.path(), &site("", "valid"), &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 1);
+    assert_eq!(plan_in(state.path(), &site("", "valid"), &kinds).await?.changes(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_is_on_disk_before_the_action_that_causes_it() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    let (first, second) = (site("waits", "valid"), site("valid", "valid"));
+
+    {
+        let facilities = Facilities::open(state.path())?;
+        let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+        let (_stopper, stop) = Stop::pair();
+        let applying = apply(&first, &kinds, &options, stop);
+        // It is dropped while its action runs, as by a crash.
+        tokio::select! {
+            _ = applying => return Err("the action has ended".into()),
+            () = journal.began.notified() => {}
+        }
+    }
+    drop(apply_in(state.path(), &second, &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_not_done_notifies_nobody_later() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+
+    drop(apply_in(state.path(), &site("fails", "valid"), &kinds).await?);
+    drop(apply_in(state.path(), &site("valid", "valid"), &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_done_that_cannot_be_put_on_record() -> TestResult {
+    let (folder, (kinds, journal)) = (tempdir()?, probes());
+    let state = folder.path().join("state");
+    let facilities = Facilities::open(&state)?;
+    fs::write(&state, "no folder")?;
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+
+    let account = apply_with(&site("", "valid"), &kinds, &options).await?;
+
+    assert!(failure(&account, "page").contains("cannot put on record whom it notifies: "));
+    assert!(!journal.events().contains(&Event::Began("page".to_owned())));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_that_is_not_whole_is_left_out_and_loses_no_other() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    drop(apply_in(state.path(), &site("", "fails"), &kinds).await?);
+    let notices = state.path().join("notices");
+    let whole = fs::read_to_string(&notices)?;
+    fs::write(&notices, format!("{whole}{{\"owed\": \"bef"))?;
+
+    let mut before = site("valid", "valid");
+    before[2].notify.push("other".to_owned());
+    let other = uses(probe("other", "valid"), &["server"]);
+    let site: Vec<_> = before.into_iter().chain([other]).collect();
+    drop(apply_in(state.path(), &site, &kinds).await?);
+
+    let events = journal.events();
+    assert_eq!(refreshed(&journal), 1);
+    assert!(events.contains(&Event::Refreshed("other".to_owned())), "{events:?}");
+    assert_eq!(fs::read_to_string(notices)?, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_file_does_not_grow_for_ever() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    let mut always = probe("always", "lies");
+    always.notify.push("bad".to_owned());
+    let mut site: Vec<_> = site("lies", "valid").into();
+    site.extend([always, probe("bad", "cannot look")]);
+
+    let mut largest = 0;
+    for _ in 0..700 {
+        drop(apply_in(state.path(), &site, &kinds).await?);
+        largest = largest.max(fs::read(state.path().join("notices"))?.len());
+    }
+
+    assert_eq!(refreshed(&journal), 700);
+    let last = fs::read(state.path().join("notices"))?.len();
+    assert!(last < largest, "it is never written anew: {last} bytes");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_state_folder_a_notification_is_lost_with_the_run() -> TestResult {
+    let (kinds, journal) = probes();
+    let options = ApplyOptions::default();
+
+    let account = apply_with(&site("", "fails"), &kinds, &options).await?;
+    drop(apply_with(&site("", "valid"), &kinds, &options).await?);
+
+    assert!(matches!(account.get("server").unwrap().outcome, Outcome::Skipped { .. }));
+    assert_eq!(refreshed(&journal), 0);
+    Ok(())
+}
