@@ -349,6 +349,14 @@ fn expressions_are_what_minijinja_makes_of_them() {
 }
 
 #[test]
+fn an_item_of_what_is_no_list_is_an_error_in_both() {
+    let both = Both::new();
+    for text in ["{{ (0 | chain([9]))[1] is boolean }}", "{{ (0 | chain([9]))[0] }}"] {
+        assert!(both.ours(text).is_err() && both.theirs(text, true).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn templates_are_what_minijinja_makes_of_them() {
     // Exactly one expression would keep its type.
     let texts = template().prop_map(|text| format!("{text}."));

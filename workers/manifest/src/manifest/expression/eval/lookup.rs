@@ -7,7 +7,7 @@ use minijinja::value::{Value, ValueKind};
 
 use crate::manifest::expression::Failure;
 use crate::manifest::expression::eval::{Eval, Stop, failed};
-use crate::manifest::expression::uses::{path, start};
+use crate::manifest::expression::uses::{offset, path, start};
 
 impl<'a> Eval<'_, '_, 'a> {
     pub(super) fn slice(&mut self, slice: &'a Slice<'a>) -> Result<Value, Stop> {
@@ -94,7 +94,12 @@ impl<'a> Eval<'_, '_, 'a> {
                 .and_then(|index| value.get_item_by_index(index).ok())
                 .unwrap_or(Value::UNDEFINED));
         }
-        Ok(value.get_item(key).unwrap_or(Value::UNDEFINED))
+        let item = value.get_item(key).unwrap_or(Value::UNDEFINED);
+        // An item of a chain with what is no list.
+        if item.kind() == ValueKind::Invalid {
+            return Err(failed(offset(of), format!("the result is {item}")));
+        }
+        Ok(item)
     }
 
     /// Refuses a null where a text is made.
