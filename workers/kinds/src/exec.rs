@@ -77,7 +77,10 @@ impl Resource for Exec {
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
-        let Do::Run { .. } = action;
+        let Do::Run { command } = action;
+        if *command != self.command.words() {
+            return Err("the command is another one than the declared".into());
+        }
         let finished = self.finish(context).await?;
         *context.memory::<Ran>().lock() = Some(finished.state());
         Ok(())

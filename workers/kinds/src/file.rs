@@ -16,6 +16,7 @@ mod diff;
 mod error;
 mod observe;
 mod rights;
+mod wanted;
 
 #[derive(Debug, Clone, Actions)]
 pub(crate) enum Do {

@@ -45,7 +45,7 @@ pub struct Used {
     pub resource: String,
     /// Its state: as it is, or in a plan as it is if it does not change.
     pub state: DependencyState,
-    /// What was done to it in this run, or in a plan would be. Under `run` that is not told: see
+    /// What was done to it in this run, or in a plan would be. Always empty under `run`; see
     /// [`Context::notices`].
     pub actions: Arc<[Action]>,
 }
@@ -160,13 +160,14 @@ impl Context {
     pub async fn shared<T: Shared>(&self, key: &str) -> Result<Arc<T>, BoxError> {
         tokio::select! {
             biased;
-            () = self.stop.wait() => Err("it was told to stop".into()),
+            // First, so that what is open can still be used to end in good order.
             shared = self.about.facilities.services().get(key) => shared,
+            () = self.stop.wait() => Err("it was told to stop".into()),
         }
     }
 
     /// Returns a folder of the resource's own, which it finds again in later runs. It is made with
-    /// mode 0700 if it is not there. Blocks for the disk.
+    /// mode 0700 if it is not there, but not by a plan. Blocks for the disk.
     ///
     /// # Errors
     ///
@@ -176,7 +177,8 @@ impl Context {
         made.ok_or_else(|| "there is no state folder in which it could have one of its own".into())
     }
 
-    /// Removes that folder with all that is in it, if it is there. Blocks for the disk.
+    /// Removes that folder with all that is in it, if it is there. A plan removes nothing. Blocks for
+    /// the disk.
     ///
     /// # Errors
     ///

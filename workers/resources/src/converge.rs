@@ -7,7 +7,6 @@ use crate::facilities::Promise;
 use crate::found::{Amiss, Difference, Found};
 use crate::halting::{Halting, Steps};
 use crate::look::{Opened, SeenState};
-use crate::text::chain;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -86,8 +85,7 @@ impl Convergence<'_> {
     }
 
     async fn act(&self, actions: Vec<Action>, progress: &mut Progress) -> Result<(), Outcome> {
-        promise(self.promise).await?;
-        self.halting.run(self.opened, actions, &mut progress.steps).await
+        self.halting.run(self.opened, actions, &mut progress.steps, self.promise).await
     }
 
     /// Does what a notification asks for and returns the state after it.
@@ -101,12 +99,6 @@ impl Convergence<'_> {
         self.act(vec![action], progress).await?;
         self.verify(progress).await.map(Some)
     }
-}
-
-/// Puts on disk whom a resource notifies if it acts.
-pub(crate) async fn promise(promise: &Promise<'_>) -> Result<(), Outcome> {
-    let made = promise.make().await;
-    made.map_err(|err| failed(format!("cannot put on record whom it notifies: {}", chain(&*err))))
 }
 
 /// Returns a failure without an action.

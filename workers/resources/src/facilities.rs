@@ -28,11 +28,12 @@ struct Inner {
     ledger: Option<Ledger>,
     services: Services,
     notices: Notices,
+    is_plan: bool,
 }
 
 impl Facilities {
-    /// Returns those of an agent with this state folder, of which no other agent makes use. Nothing is
-    /// made in it before it is needed. Blocks for the disk.
+    /// Returns the facilities of the only agent that uses this state folder. Nothing is made in it
+    /// before it is needed. Blocks for the disk.
     ///
     /// # Errors
     ///
@@ -41,8 +42,9 @@ impl Facilities {
         Self::with(state, Some(Ledger::new(&Self::processes(state))))
     }
 
-    /// Returns those of a plan, which may be made while an agent makes use of the folder: guards that
-    /// run are on no record.
+    /// Returns the facilities of a plan, which may be made while an agent uses the state folder:
+    /// nothing in it is changed, so guards that run are on no record, and the private folder of a
+    /// resource may not be there.
     ///
     /// # Errors
     ///
@@ -52,9 +54,9 @@ impl Facilities {
     }
 
     fn with(state: &Path, ledger: Option<Ledger>) -> Result<Self, FileError> {
-        let notices = Notices::open(state)?;
+        let (notices, is_plan) = (Notices::open(state)?, ledger.is_none());
         let (state, services) = (Some(state.to_owned()), Services::default());
-        Ok(Self(Arc::new(Inner { state, ledger, services, notices })))
+        Ok(Self(Arc::new(Inner { state, ledger, services, notices, is_plan })))
     }
 
     /// Returns where in a state folder the commands and programs that run are on record, for
@@ -85,13 +87,15 @@ impl Facilities {
     /// Makes the private folder of a resource, unless it is there.
     pub(crate) fn make_private(&self, resource: &str) -> Result<Option<PathBuf>, FileError> {
         let Some(path) = self.private(resource) else { return Ok(None) };
-        Folder::make(&path)?.make_private()?;
+        if !self.0.is_plan {
+            Folder::make(&path)?.make_private()?;
+        }
         Ok(Some(path))
     }
 
     /// Removes the private folder of a resource with all that is in it, if it is there.
     pub(crate) fn remove_private(&self, resource: &str) -> Result<(), FileError> {
-        let Some(path) = self.private(resource) else { return Ok(()) };
+        let Some(path) = self.private(resource).filter(|_| !self.0.is_plan) else { return Ok(()) };
         match std::fs::remove_dir_all(&path) {
             Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
                 Err(FileError::io("remove", &path)(err))

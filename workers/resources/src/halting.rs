@@ -6,6 +6,7 @@ use crankcase_engine::Stop;
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, Unfinished};
 use crate::deadline::too_late;
+use crate::facilities::Promise;
 use crate::look::{Acted, Opened};
 use crate::text::chain;
 
@@ -64,12 +65,13 @@ impl Halting {
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// Runs actions one after another until one does not finish.
+    /// Runs actions one after another until one does not finish. The promise is made before the first.
     pub(crate) async fn run(
         &self,
         opened: &Opened,
         actions: Vec<Action>,
         steps: &mut Steps,
+        promise: &Promise<'_>,
     ) -> Result<(), Outcome> {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
@@ -78,7 +80,15 @@ impl Halting {
                     steps.remaining.push(action);
                     Err(outcome)
                 }
-                None => run_one(opened, action, &mut steps.done).await,
+                None => match promise.make().await {
+                    Ok(()) => run_one(opened, action, &mut steps.done).await,
+                    Err(err) => {
+                        steps.remaining.push(action);
+                        let error = chain(&*err);
+                        let error = format!("cannot put on record whom it notifies: {error}");
+                        Err(Outcome::Failed { at: None, error })
+                    }
+                },
             };
             if let Err(outcome) = ran {
                 steps.remaining.extend(actions);

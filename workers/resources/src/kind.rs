@@ -172,7 +172,7 @@ pub trait Unit: fmt::Debug + Send + Sync {
 
     /// Returns the program that `run` supervises for the resource, if it is one.
     ///
-    /// Its name is set by who runs it. Plan and apply only ask for its state. Its kind says that it
+    /// Its name is set by who runs it. Plan and apply do not start it. Its kind says that it
     /// [is supervised](Kind::is_supervised).
     fn program(&self) -> Option<&ProcessConfig> {
         None

@@ -131,6 +131,8 @@ impl Inputs {
             match seen.changes {
                 Changes::Yes => inputs.notices.push(Notice::new(name, seen.differing.clone())),
                 Changes::Maybe => inputs.perhaps_by.push(name.clone()),
+                // What it may have changed in an earlier run is answered when it is as declared.
+                Changes::No if seen.blocked_by.is_some() => inputs.due.leave_out(name),
                 Changes::No => {}
             }
         }
@@ -268,9 +270,7 @@ impl Opened {
         timeout: Option<Duration>,
     ) -> Result<Self, String> {
         let this = Self { unit, context, timeout };
-        let call = this.call(&Deadline::new(None, this.context.stop()));
-        let opened = flatten(caught_async(this.unit.open(&call)).await);
-        call.trace();
+        let opened = this.open().await;
         match opened {
             Ok(()) => Ok(this),
             Err(err) => match this.close().await {
@@ -278,6 +278,15 @@ impl Opened {
                 Err(closing) => Err(format!("cannot open it: {err}; {closing}")),
             },
         }
+    }
+
+    async fn open(&self) -> Result<(), String> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (opened, is_late) = deadline.tell(caught_async(self.unit.open(&call))).await;
+        call.trace();
+        flatten(opened)
+            .map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
     }
 
     /// Takes over what further calls get. What the resource remembers stays.
@@ -318,7 +327,10 @@ impl Opened {
     }
 
     pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {
-        caught(|| self.unit.refresh(done, &self.context)).map_err(|err| err.to_string())
+        let call = self.call(&Deadline::new(None, self.context.stop()));
+        let refresh = caught(|| self.unit.refresh(done, &call));
+        call.trace();
+        refresh.map_err(|err| err.to_string())
     }
 
     pub(crate) async fn close(self) -> Result<(), String> {

@@ -179,7 +179,7 @@ pub trait Resource: Params + Clone + fmt::Debug {
 /// A kind whose resources are programs that `run` supervises; see
 /// [`KindOf::supervised`](crate::KindOf::supervised).
 ///
-/// Plan and apply only ask such a resource for its state.
+/// Plan and apply look at such a resource, and do not start its program.
 pub trait Supervised: Resource {
     /// Returns the program. Its name is set by who runs it.
     fn program(&self) -> ProcessConfig;

@@ -112,7 +112,7 @@ impl<R: Resource> Unit for Made<R> {
     }
 
     fn refresh(&self, done: &[Action], context: &Context) -> Option<Action> {
-        // What was done was wanted by this very resource.
+        // Each came of an action of this very type, so it can be read.
         let done: Vec<_> = done.iter().filter_map(|action| R::Action::read(action).ok()).collect();
         self.config.refresh(&done, context).map(|action| action.erase())
     }

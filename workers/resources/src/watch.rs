@@ -24,7 +24,7 @@ use crate::error::BoxError;
 ///
 /// let (bus, signals) = mpsc::channel(1);
 /// let watch = Watch::never().path("/etc/motd").every(Duration::from_secs(60)).signals(signals);
-/// // What listens on a bus tells of it; a full channel holds news already.
+/// // The listener sends on each event. If the channel is full, an event is pending already.
 /// let _ = bus.try_send(Ok(()));
 /// # drop(watch);
 /// ```
@@ -58,8 +58,10 @@ impl Watch {
         self
     }
 
-    /// Has the resource looked at again after each such time, give or take the jitter of the agent.
+    /// Has the resource looked at again after each such time, at least 10 ms, give or take the jitter
+    /// of the agent.
     pub fn every(mut self, interval: Duration) -> Self {
+        let interval = interval.max(Duration::from_millis(10));
         self.every = Some(self.every.map_or(interval, |other| other.min(interval)));
         self
     }

@@ -8,33 +8,31 @@ use crate::file::config::File;
 use crate::file::content::Content;
 use crate::file::error::EntryError;
 use crate::file::observe::look;
-use crate::file::rights::Rights;
+use crate::file::rights::{Rights, require_own};
+use crate::file::wanted::Wanted;
 
 /// Does what a check has asked for.
 pub(super) fn act(file: &File, action: &Do, context: &Context) -> Result<(), EntryError> {
+    let Wanted { rights, content } = Wanted::recall(context)?;
     let folder = &Folder::open(&file.path.parent)?;
     match action {
-        Do::CreateFolder { .. } => create_folder(file, folder, context),
-        Do::Create { .. } => write(file, folder, Rights::of_new(file)?, context),
-        Do::Write { .. } => {
-            let found = look(folder, &file.path)?;
-            let rights = found.map(|found| Rights::of(file, folder, &found));
-            write(file, folder, rights.unwrap_or_else(|| Rights::of_new(file))?, context)
+        Do::CreateFolder { .. } => create_folder(file, folder, rights, context),
+        Do::Create { .. } | Do::Write { .. } => {
+            write(file, folder, (rights, content.as_ref()), context)
         }
-        Do::Adjust { .. } => adjust(file, folder),
+        Do::Adjust { .. } => adjust(file, folder, rights),
         Do::Remove { .. } => remove(file, folder, context),
-        Do::Clean { .. } => clean(file, folder, context),
+        Do::Clean { .. } => clean(file, folder, rights, context),
     }
 }
 
 fn write(
     file: &File,
     folder: &Folder,
-    rights: Rights,
+    (rights, content): (Rights, Option<&Content>),
     context: &Context,
 ) -> Result<(), EntryError> {
     let path = &file.path;
-    let content = Content::recall(file, context)?;
     let entries = folder.entries()?;
     let mut temporary = Temporary::create(folder, &path.name)?;
     temporary.set_owners(rights.user, rights.group)?;
@@ -47,8 +45,13 @@ fn write(
     Ok(())
 }
 
-fn create_folder(file: &File, folder: &Folder, context: &Context) -> Result<(), EntryError> {
-    let (name, rights) = (&file.path.name, Rights::of_new(file)?);
+fn create_folder(
+    file: &File,
+    folder: &Folder,
+    rights: Rights,
+    context: &Context,
+) -> Result<(), EntryError> {
+    let name = &file.path.name;
     let entries = folder.entries()?;
     let entry = folder.create_folder(name)?;
     let finished =
@@ -63,7 +66,7 @@ fn create_folder(file: &File, folder: &Folder, context: &Context) -> Result<(), 
 }
 
 /// Sets mode and owners of what exists.
-fn adjust(file: &File, folder: &Folder) -> Result<(), EntryError> {
+fn adjust(file: &File, folder: &Folder, rights: Rights) -> Result<(), EntryError> {
     let path = &file.path;
     let entry = folder.hold(&path.name)?;
     let found = entry.look()?.require(path.kind(), &path.full())?;
@@ -71,9 +74,11 @@ fn adjust(file: &File, folder: &Folder) -> Result<(), EntryError> {
     if !path.is_folder && found.links > 1 && folder.is_shared() {
         return Err(EntryError::HardLinked { path: path.full() });
     }
-    let rights = Rights::of(file, folder, &found)?;
-    rights.require_own(file, &found)?;
-    if rights.user != Some(found.user) || rights.group != Some(found.group) {
+    let is_other = |id: Option<u32>, old| id.is_some_and(|id| id != old);
+    if is_other(rights.user, found.user) {
+        require_own(file, folder, &found)?;
+    }
+    if is_other(rights.user, found.user) || is_other(rights.group, found.group) {
         // Nobody gets more, not even for a moment: neither the new owners by the old mode, nor
         // the old ones by the new.
         entry.set_mode(found.mode & rights.mode)?;
@@ -94,11 +99,13 @@ fn remove(file: &File, folder: &Folder, context: &Context) -> Result<(), EntryEr
     Ok(())
 }
 
-fn clean(file: &File, folder: &Folder, context: &Context) -> Result<(), EntryError> {
-    let found = look(folder, &file.path)?;
-    let user = found.map(|found| Rights::of(file, folder, &found)).transpose()?;
-    let user = user.and_then(|rights| rights.user);
-    let Some(name) = folder.leftover(&file.path.name, user)? else { return Ok(()) };
+fn clean(
+    file: &File,
+    folder: &Folder,
+    rights: Rights,
+    context: &Context,
+) -> Result<(), EntryError> {
+    let Some(name) = folder.leftover(&file.path.name, rights.user)? else { return Ok(()) };
     let entries = folder.entries()?;
     folder.remove_leftover(name)?;
     sync(&entries, context);

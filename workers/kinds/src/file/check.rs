@@ -8,24 +8,34 @@ use crate::file::content::Content;
 use crate::file::diff;
 use crate::file::error::EntryError;
 use crate::file::observe::{Observable, Observed, Wants, octal, require_empty};
-use crate::file::rights::Rights;
+use crate::file::rights::{Rights, require_own};
+use crate::file::wanted::Wanted;
 
 /// Compares the entry with its declaration.
 pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, EntryError> {
+    Wanted::forget(context);
     if file.state == Presence::Absent {
         return check_absent(file, context);
     }
-    let content = match Content::load(file, context) {
+    let content = match file.content().map(|content| content.load(context)).transpose() {
         Err(EntryError::Unknown { aliases }) => return Ok(Check::Unknown(aliases)),
         content => content?,
     };
     let folder = Folder::open(&file.path.parent)?;
     let wants = Wants::new(content.as_ref().map(|content| &content.digest), context);
-    let check = match Observed::look(&folder, &file.path, wants, context.stop())? {
-        None => create(file, content.as_ref())?.into(),
-        Some(observed) => compare((file, &folder), content.as_ref(), observed)?,
+    let (check, rights) = match Observed::look(&folder, &file.path, wants, context.stop())? {
+        None => {
+            let rights = Rights::of_new(file)?;
+            (create(file, content.as_ref(), rights).into(), rights)
+        }
+        Some(observed) => {
+            let rights = Rights::of(file, &folder, &observed.found)?;
+            (compare((file, &folder), content.as_ref(), rights, observed)?, rights)
+        }
     };
-    Content::remember(content.filter(|_| matches!(check, Check::Stale(_))), context);
+    if matches!(check, Check::Stale(_)) {
+        Wanted { rights, content }.keep(context);
+    }
     Ok(check)
 }
 
@@ -36,6 +46,7 @@ fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryErro
         Err(FileError::MissingFolder { .. }) => return Ok(Check::valid(absent)),
         folder => folder?,
     };
+    Wanted { rights: Rights::none(), content: None }.keep(context);
     let wants = Wants::new(None, context);
     let Some(observed) = Observed::look(&folder, path, wants, context.stop())? else {
         let stale = clean(Stale::new(absent.clone()), (file, &folder), None)?;
@@ -70,8 +81,7 @@ fn judged(stale: Stale<File>, state: FileStateHalf) -> Check<File> {
     if stale.is_as_declared() { Check::valid(state) } else { stale.into() }
 }
 
-fn create(file: &File, content: Option<&Content>) -> Result<Stale<File>, EntryError> {
-    let rights = Rights::of_new(file)?;
+fn create(file: &File, content: Option<&Content>, rights: Rights) -> Stale<File> {
     let mut stale = Stale::absent().differs("state", "absent", "exists");
     if let Some(content) = content {
         stale = stale.difference(diff::created(&content.digest));
@@ -85,16 +95,16 @@ fn create(file: &File, content: Option<&Content>) -> Result<Stale<File>, EntryEr
     }
     let path = file.path.clone();
     let action = if path.is_folder { Do::CreateFolder { path } } else { Do::Create { path } };
-    Ok(stale.act(action))
+    stale.act(action)
 }
 
 fn compare(
     (file, folder): (&File, &Folder),
     content: Option<&Content>,
+    rights: Rights,
     observed: Observed,
 ) -> Result<Check<File>, EntryError> {
     let (found, path) = (&observed.found, &file.path);
-    let rights = Rights::of(file, folder, found)?;
     let state = observed.state(path);
     let mut stale = Stale::new(state.clone());
     let mut is_replaced = false;
@@ -114,8 +124,8 @@ fn compare(
             stale = stale.difference(diff::changed(&observed, &content.digest));
         }
         is_replaced = !is_same || rights.is_adopted;
-    } else {
-        rights.require_own(file, found)?;
+    } else if rights.is_adopted {
+        require_own(file, folder, found)?;
     }
     stale = differing(stale, found, rights);
     if is_replaced {

@@ -7,10 +7,8 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 use crankcase_resources::{Context, RenderedText};
 use crankcase_workers::{FileError, open_file, read_file};
-use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
-use crate::file::config;
 use crate::file::error::EntryError;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -41,7 +39,8 @@ impl ContentFrom {
         }
     }
 
-    fn load(self, context: &Context) -> Result<Content, EntryError> {
+    /// Makes the content.
+    pub(super) fn load(self, context: &Context) -> Result<Content, EntryError> {
         match self {
             Self::Text(text) => Ok(text.into()),
             Self::Source(path) => Content::at(context.folder().join(path), context.stop()),
@@ -117,30 +116,7 @@ impl From<Arc<str>> for Content {
     }
 }
 
-/// What the last look at a file wants written.
-type Remembered = Mutex<Option<Content>>;
-
 impl Content {
-    /// Makes the content of a file, if one is declared.
-    pub(super) fn load(file: &config::File, context: &Context) -> Result<Option<Self>, EntryError> {
-        file.content().map(|content| content.load(context)).transpose()
-    }
-
-    /// Keeps the content until it is written, in place of an earlier one: it is shown, rendered and
-    /// read once.
-    pub(super) fn remember(content: Option<Self>, context: &Context) {
-        *context.memory::<Remembered>().lock() = content;
-    }
-
-    /// Returns what is to be written.
-    pub(super) fn recall(
-        file: &config::File,
-        context: &Context,
-    ) -> Result<Option<Self>, EntryError> {
-        let remembered = context.memory::<Remembered>().lock().take();
-        remembered.map_or_else(|| Self::load(file, context), |content| Ok(Some(content)))
-    }
-
     fn at(path: PathBuf, stop: &Stop) -> Result<Self, EntryError> {
         let (file, _) = open_file(&path)?;
         let digest = Digest::new(file, (&path, stop))?;

@@ -30,6 +30,8 @@ pub(super) enum EntryError {
     NotText { path: PathBuf },
     #[error("the states of {} are not known", aliases.join(", "))]
     Unknown { aliases: Vec<String> },
+    #[error("it is to be looked at first")]
+    NotLookedAt,
     #[error("it was told to stop")]
     Stopped,
     #[error("cannot render {path:?}")]

@@ -26,22 +26,23 @@ impl Rights {
         Ok(Self { mode, user, group, is_adopted: false })
     }
 
-    /// Returns the rights of an entry that is there. What replaces a file is a new one, so they hold
-    /// also what stays the same.
+    /// Returns the rights of an entry that is there. A replacement is a new file, so unchanged owners
+    /// and mode must be set too.
     pub(super) fn of(file: &File, folder: &Folder, found: &Found) -> Result<Self, EntryError> {
         let (user, group) = declared(file)?;
-        // The file of somebody else where others can write: its maker may still have it open, so to
-        // give it another owner would hand that maker a way into the new owner's file.
-        let is_foreign = !file.path.is_folder && !found.is_ours() && folder.is_shared();
+        let is_foreign = is_foreign(file, folder, found);
         let user = match user {
             None if is_foreign && file.content().is_some() => heir(folder, found)?,
             user => user.unwrap_or(found.user),
         };
+        let is_adopted = is_foreign && user != found.user;
+        // Its maker has no say in who may read or write it from now on.
+        let mode = if is_adopted { NEW_FILE } else { found.mode };
         Ok(Self {
-            mode: file.mode.map_or(found.mode, |mode| mode.0),
+            mode: file.mode.map_or(mode, |mode| mode.0),
             user: Some(user),
             group: Some(group.unwrap_or(found.group)),
-            is_adopted: is_foreign && user != found.user,
+            is_adopted,
         })
     }
 
@@ -51,13 +52,24 @@ impl Rights {
         (mode, user, group) == (found.mode, Some(found.user), Some(found.group))
     }
 
-    /// Refuses to adopt a file that is not written anew.
-    pub(super) fn require_own(self, file: &File, found: &Found) -> Result<(), EntryError> {
-        if !self.is_adopted {
-            return Ok(());
-        }
-        Err(EntryError::ForeignFile { path: file.path.full(), user: user_name(found.user) })
+    /// Returns the rights of an entry that goes; nobody asks for them.
+    pub(super) fn none() -> Self {
+        Self { mode: 0, user: None, group: None, is_adopted: false }
     }
+}
+
+/// Returns whether a file was made by somebody else where others can write, so that its maker may
+/// still have it open: to give it another owner would hand that maker a way into the new owner's file.
+fn is_foreign(file: &File, folder: &Folder, found: &Found) -> bool {
+    !file.path.is_folder && !found.is_ours() && folder.is_shared()
+}
+
+/// Refuses to give the file of somebody else to another owner.
+pub(super) fn require_own(file: &File, folder: &Folder, found: &Found) -> Result<(), EntryError> {
+    if !is_foreign(file, folder, found) {
+        return Ok(());
+    }
+    Err(EntryError::ForeignFile { path: file.path.full(), user: user_name(found.user) })
 }
 
 /// Returns the owner that a file of another user shall get where the manifest declares none.

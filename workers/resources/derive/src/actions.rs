@@ -1,5 +1,6 @@
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Error, Fields, Result, Variant};
 
@@ -29,7 +30,7 @@ impl<'a> Act<'a> {
     fn erase(&self) -> TokenStream {
         let (ident, name) = (&self.variant.ident, &self.name);
         let fields: Vec<_> = self.variant.fields.iter().flat_map(|field| &field.ident).collect();
-        let names = fields.iter().map(ToString::to_string);
+        let names = fields.iter().map(|field| field.unraw().to_string());
         quote! {
             Self::#ident { #(#fields),* } => {
                 ::crankcase_resources::Action::new(#name)
@@ -42,7 +43,7 @@ impl<'a> Act<'a> {
     fn read(&self) -> TokenStream {
         let (ident, name) = (&self.variant.ident, &self.name);
         let arguments = self.variant.fields.iter().flat_map(|field| &field.ident).map(|field| {
-            let name = field.to_string();
+            let name = field.unraw().to_string();
             quote!(#field: action.argument(#name)?)
         });
         quote!(#name => ::core::result::Result::Ok(Self::#ident { #(#arguments),* }))

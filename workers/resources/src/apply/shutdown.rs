@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::account::Outcome;
 use crate::apply::{ApplyOptions, targets};
-use crate::converge::{failed, promise};
+use crate::converge::failed;
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::graph::Graph;
@@ -55,13 +55,10 @@ pub(crate) async fn shut_down(
             Err((because.clone(), Outcome::Skipped { because }))
         } else {
             let notices = setting.facilities.notices();
-            let promised = Promise::new(notices, name, targets(graph, declarations, *node));
-            let work = async {
-                promise(&promised).await?;
-                halting.run(&opened, vec![action], steps).await
-            };
+            let promise = Promise::new(notices, name, targets(graph, declarations, *node));
+            let work = halting.run(&opened, vec![action], steps, &promise);
             let ended = options.progress.at_work_on(name, work).await;
-            promised.keep(!steps.done.is_empty()).await;
+            promise.keep();
             ended.map_err(|outcome| (name.clone(), outcome))
         };
         let closed = opened.close().await.map_err(|error| (name.clone(), failed(error)));

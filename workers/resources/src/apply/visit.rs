@@ -37,8 +37,9 @@ impl Visit {
         let outcome = match self.advance(&mut progress, &promise).await {
             Ok(outcome) | Err(outcome) => outcome,
         };
-        promise.keep(!progress.steps.done.is_empty()).await;
-        if outcome.is_good() {
+        promise.keep();
+        // Of what is left alone, the answer is still owed.
+        if outcome.is_good() && (!self.declaration.noop || self.declaration.readonly) {
             let due = std::mem::take(&mut self.inputs.due);
             facilities.notices().settle(&name, due).await;
         }

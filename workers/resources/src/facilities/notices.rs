@@ -1,12 +1,12 @@
 //! The notifications that are not answered yet, on disk.
 //!
 //! Invariants:
-//! 1. Before a resource acts, all that it notifies are on disk as owing an answer, so that no crash
+//! 1. Before a resource acts, the disk records each resource that it notifies, so that no crash
 //!    between its action and theirs loses a restart. One may be done that was not needed.
 //! 2. An answer covers the notifications that were told before it began, and no later one.
 //! 3. A line that is not whole was not relied on: its action has not begun.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -34,8 +34,8 @@ const NAME: &str = "notices";
 pub(crate) struct Notices {
     state: Option<PathBuf>,
     owed: Mutex<Owed>,
-    /// Held by who changes what is owed, until the disk has it.
-    journal: tokio::sync::Mutex<Journal>,
+    /// Locked from a change of what is owed until the change is on disk.
+    journal: Arc<tokio::sync::Mutex<Journal>>,
 }
 
 /// By the resource that is notified, and the one that notifies it.
@@ -55,9 +55,14 @@ struct Count {
 pub(crate) struct Due(Vec<(String, u64)>);
 
 impl Due {
-    /// Returns who has told it.
+    /// Returns the names of the resources that have notified it.
     pub(crate) fn by(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(by, _)| by.as_str())
+    }
+
+    /// Leaves to be answered later what this resource has told.
+    pub(crate) fn leave_out(&mut self, by: &str) {
+        self.0.retain(|(told_by, _)| told_by != by);
     }
 }
 
@@ -78,14 +83,20 @@ impl Notices {
                         .or_default()
                         .insert(by, Count { noted: 1, told: 1, answered: 0 });
                 }
-                Ok(Line::Answered { target }) => drop(owed.remove(&target)),
+                Ok(Line::Answered { target, by }) => {
+                    let sources = owed.entry(target.clone()).or_default();
+                    sources.remove(&by);
+                    if sources.is_empty() {
+                        owed.remove(&target);
+                    }
+                }
                 Err(_) => {
                     let path = state.join(NAME);
                     tracing::warn!(?path, line = lines, "a notice is not whole; it is left out");
                 }
             }
         }
-        let journal = Journal { file: None, lines }.into();
+        let journal = Arc::new(Journal { file: None, lines }.into());
         Ok(Self { state: Some(state.to_owned()), owed: owed.into(), journal })
     }
 
@@ -99,20 +110,21 @@ impl Notices {
 
     /// Puts on disk that a resource is about to notify others.
     async fn note(&self, source: &str, targets: &[Arc<str>]) -> Result<(), BoxError> {
-        let Some(state) = self.state.as_ref().filter(|_| !targets.is_empty()) else {
+        let Some(state) = self.state.clone().filter(|_| !targets.is_empty()) else {
             return Ok(());
         };
-        let mut journal = self.journal.lock().await;
-        let fresh: Vec<_> = {
+        let mut journal = Arc::clone(&self.journal).lock_owned().await;
+        let (lines, is_new) = {
             let owed = self.owed.lock();
-            let fresh = targets.iter().filter(|target| !owed.contains_key(&***target));
-            let line = |target: &Arc<str>| Line::Owed {
-                target: target.to_string(),
-                by: source.to_owned(),
-            };
-            fresh.map(line).collect()
+            let has = |target: &str| owed.get(target).is_some_and(|it| it.contains_key(source));
+            let lines = targets.iter().filter(|target| !has(target));
+            let lines: Vec<_> = lines.map(|target| Line::owed(target, source)).collect();
+            // A line that is lost by a crash of the machine takes none before it along: where the
+            // target is owed an answer already, that is on disk.
+            (lines, targets.iter().any(|target| !owed.contains_key(&**target)))
         };
-        journal.append(state, &fresh, true).await?;
+        let work = move || journal.append(&state, &lines, is_new).map(|()| journal);
+        let _journal = blocking(work).await?;
         let mut owed = self.owed.lock();
         for target in targets {
             let sources = owed.entry(target.to_string()).or_default();
@@ -131,68 +143,33 @@ impl Notices {
         }
     }
 
-    /// Takes back that a resource is about to notify others.
-    async fn retract(&self, source: &str, targets: &[Arc<str>]) {
-        self.change(targets.iter().map(|target| &**target), |by, count| {
-            if by == source {
-                count.noted -= 1;
-            }
-        })
-        .await;
-    }
-
-    /// Says that a resource has answered what it was told.
+    /// Says that a resource has answered what it was told. That this cannot be written costs a
+    /// restart, and no more.
     pub(crate) async fn settle(&self, target: &str, due: Due) {
-        let Due(told) = due;
-        if told.is_empty() {
-            return;
-        }
-        self.change([target], |by, count| {
-            if let Some((_, told)) = told.iter().find(|(told_by, _)| told_by == by) {
-                count.answered = count.answered.max(*told);
-            }
-        })
-        .await;
-    }
-
-    /// Changes what is owed to some resources, and forgets what is answered. That this cannot be
-    /// written costs a restart, and no more.
-    async fn change<'a>(
-        &self,
-        targets: impl IntoIterator<Item = &'a str>,
-        mut change: impl FnMut(&str, &mut Count),
-    ) {
-        let Some(state) = &self.state else { return };
-        let mut journal = self.journal.lock().await;
-        let (answered, left) = {
+        let Some(state) = self.state.clone().filter(|_| !due.0.is_empty()) else { return };
+        let mut journal = Arc::clone(&self.journal).lock_owned().await;
+        let (lines, rewritten) = {
             let mut owed = self.owed.lock();
-            let mut answered = BTreeSet::new();
-            for target in targets {
-                let Some(sources) = owed.get_mut(target) else { continue };
-                sources.retain(|by, count| {
-                    change(by, count);
-                    count.noted > count.answered
-                });
-                if sources.is_empty() {
-                    owed.remove(target);
-                    answered.insert(target);
+            let Some(sources) = owed.get_mut(target) else { return };
+            let mut lines = Vec::new();
+            for (by, told) in due.0 {
+                let Some(count) = sources.get_mut(&by) else { continue };
+                count.answered = count.answered.max(told);
+                if count.noted == count.answered {
+                    sources.remove(&by);
+                    lines.push(Line::Answered { target: target.to_owned(), by });
                 }
             }
-            (answered, Line::all(&owed))
+            if sources.is_empty() {
+                owed.remove(target);
+            }
+            (lines, journal.is_stale(&owed).then(|| Line::all(&owed)))
         };
-        let lines: Vec<_> = answered
-            .into_iter()
-            .map(|target| Line::Answered { target: target.to_owned() })
-            .collect();
-        if lines.is_empty() {
-            return;
-        }
-        let written = if left.is_empty() || journal.lines > left.len() + STALE {
-            journal.rewrite(state, &left).await
-        } else {
-            journal.append(state, &lines, false).await
+        let work = move || match rewritten {
+            Some(lines) => journal.rewrite(&state, &lines),
+            None => journal.append(&state, &lines, false),
         };
-        if let Err(error) = written {
+        if let Err(error) = blocking(work).await {
             tracing::warn!(error, "cannot put on disk what was answered; it may be done again");
         }
     }
@@ -210,10 +187,20 @@ enum Line {
     Answered {
         #[serde(rename = "answered")]
         target: String,
+        by: String,
     },
 }
 
 impl Line {
+    fn owed(target: &str, by: &str) -> Self {
+        Self::Owed { target: target.to_owned(), by: by.to_owned() }
+    }
+
+    fn all(owed: &Owed) -> Vec<Self> {
+        let pairs = owed.iter().flat_map(|(target, it)| it.keys().map(move |by| (target, by)));
+        pairs.map(|(target, by)| Self::owed(target, by)).collect()
+    }
+
     fn write(lines: &[Self]) -> Result<Vec<u8>, BoxError> {
         let mut text = Vec::new();
         for line in lines {
@@ -224,17 +211,10 @@ impl Line {
         }
         Ok(text)
     }
-
-    fn all(owed: &Owed) -> Vec<Self> {
-        let lines = owed.iter().filter_map(|(target, sources)| {
-            let by = sources.keys().next()?.clone();
-            Some(Self::Owed { target: target.clone(), by })
-        });
-        lines.collect()
-    }
 }
 
-/// The file.
+/// The file. All that writes to it holds the lock while it does, also if nobody waits for it any more,
+/// so the lines have the order in which what is owed changed.
 #[derive(Debug, Default)]
 struct Journal {
     file: Option<File>,
@@ -242,41 +222,38 @@ struct Journal {
 }
 
 impl Journal {
+    /// Returns whether the file is to be written anew.
+    fn is_stale(&self, owed: &Owed) -> bool {
+        let pairs = || owed.values().map(BTreeMap::len).sum::<usize>();
+        owed.is_empty() || self.lines > STALE && self.lines > STALE + pairs()
+    }
+
     /// Adds lines; with `is_synced` they are on disk afterwards.
-    async fn append(
-        &mut self,
-        state: &Path,
-        lines: &[Line],
-        is_synced: bool,
-    ) -> Result<(), BoxError> {
+    fn append(&mut self, state: &Path, lines: &[Line], is_synced: bool) -> Result<(), BoxError> {
         if lines.is_empty() {
             return Ok(());
         }
-        let (text, state, file) = (Line::write(lines)?, state.to_owned(), self.file.take());
+        let text = Line::write(lines)?;
+        let mut file = self.file.take().map_or_else(|| open(state), Ok)?;
+        file.write_all(&text)?;
+        if is_synced {
+            file.sync_data()?;
+        }
+        self.file = Some(file);
         self.lines += lines.len();
-        let work = move || {
-            let mut file = file.map_or_else(|| open(&state), Ok)?;
-            file.write_all(&text)?;
-            if is_synced {
-                file.sync_data()?;
-            }
-            Ok::<_, BoxError>(file)
-        };
-        self.file = Some(blocking(work).await?);
         Ok(())
     }
 
     /// Writes the file anew.
-    async fn rewrite(&mut self, state: &Path, lines: &[Line]) -> Result<(), BoxError> {
-        let (text, state, file) = (Line::write(lines)?, state.to_owned(), self.file.take());
+    fn rewrite(&mut self, state: &Path, lines: &[Line]) -> Result<(), BoxError> {
         self.lines = lines.len();
-        if text.is_empty()
-            && let Some(file) = file
+        if lines.is_empty()
+            && let Some(file) = &self.file
         {
-            self.file = Some(blocking(move || file.set_len(0).map(|()| file)).await?);
-            return Ok(());
+            return Ok(file.set_len(0)?);
         }
-        blocking(move || Folder::open(&state)?.replace(NAME, &text, 0o600)).await
+        self.file = None;
+        Ok(Folder::open(state)?.replace(NAME, &Line::write(lines)?, 0o600)?)
     }
 }
 
@@ -310,21 +287,18 @@ impl<'a> Promise<'a> {
 
     /// Puts it on disk, before the resource acts for the first time.
     pub(crate) async fn make(&self) -> Result<(), BoxError> {
-        if !self.is_made.swap(true, Ordering::Relaxed)
-            && let Err(error) = self.notices.note(self.source, &self.targets).await
-        {
-            self.is_made.store(false, Ordering::Relaxed);
-            return Err(error);
+        if !self.is_made.load(Ordering::Relaxed) {
+            self.notices.note(self.source, &self.targets).await?;
+            self.is_made.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Says whether it has changed, so that the others are told, or takes the promise back.
-    pub(crate) async fn keep(self, is_changed: bool) {
-        match (self.is_made.into_inner(), is_changed) {
-            (false, _) => {}
-            (true, true) => self.notices.tell(self.source, &self.targets),
-            (true, false) => self.notices.retract(self.source, &self.targets).await,
+    /// Says that the others are told now, if the resource has acted at all. What has failed or was
+    /// interrupted may have changed something: that is told by a later run.
+    pub(crate) fn keep(self) {
+        if self.is_made.into_inner() {
+            self.notices.tell(self.source, &self.targets);
         }
     }
 }

@@ -8,6 +8,7 @@ use crankcase_workers::Watches;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use crate::caught::caught;
 use crate::error::BoxError;
 use crate::look::Opened;
 use crate::reconcile::watching::{Signal, Watching};
@@ -33,7 +34,7 @@ pub(super) struct Armed {
     since: Instant,
     /// What has failed since it was armed.
     failed: Option<String>,
-    /// How often in a row it has failed soon after it was armed.
+    /// How often in a row it has failed; a failure after a long life begins at 1.
     failures: u32,
 }
 
@@ -69,7 +70,8 @@ impl Armed {
         lasting: Duration,
         stop: &Stop,
     ) -> Result<(), Unarmed> {
-        if let Some(reason) = self.failed.take() {
+        let panicked = self.instants.iter_mut().find_map(|due| due.panicked.take());
+        if let Some(reason) = self.failed.take().or(panicked) {
             return Err(self.fail(format!("its watch has failed: {reason}"), lasting));
         }
         let folder = opened.folder();
@@ -100,6 +102,10 @@ impl Armed {
 
     /// Returns a signal for each thing that is watched.
     pub(super) fn signals(&mut self) -> Vec<Signal<'_>> {
+        if self.asked_in.is_none() {
+            // It is to be asked for anew, after the backoff.
+            return Vec::new();
+        }
         let Self { files, instants, signals, failed, .. } = self;
         let mut told = files.signals();
         told.extend(instants.iter_mut().map(|due| -> Signal<'_> { Box::pin(due.wait()) }));
@@ -131,7 +137,7 @@ fn poll(
         }
     }
     if failed.is_some() {
-        // It is told once, and asked for anew.
+        // The kind is asked for new channels; the old ones must not report twice.
         signals.clear();
     }
     if is_told || failed.is_some() { Poll::Ready(()) } else { Poll::Pending }
@@ -146,11 +152,23 @@ fn wall_clock() -> SystemTime {
 struct Due {
     next: Instants,
     at: Option<SystemTime>,
+    /// What the kind said when it panicked instead of an answer.
+    panicked: Option<String>,
 }
 
 impl Due {
     fn new(next: Instants, now: SystemTime) -> Self {
-        Self { at: next(now), next }
+        let mut due = Self { next, at: None, panicked: None };
+        due.ask(now);
+        due
+    }
+
+    /// Asks for the first instant after this one. What is not after it would be due for ever.
+    fn ask(&mut self, now: SystemTime) {
+        match caught(|| (self.next)(now)) {
+            Ok(at) => self.at = at.filter(|at| *at > now),
+            Err(panicked) => (self.at, self.panicked) = (None, Some(panicked.to_string())),
+        }
     }
 
     /// Waits for the next instant, and turns to the one after it. Cancel safe.
@@ -159,8 +177,8 @@ impl Due {
             let now = wall_clock();
             let is_due = self.at.is_some_and(|at| at <= now);
             // Asked in any case: the clock may have been set.
-            self.at = (self.next)(now);
-            if is_due {
+            self.ask(now);
+            if is_due || self.panicked.is_some() {
                 return;
             }
             let left = self.at.and_then(|at| at.duration_since(now).ok());

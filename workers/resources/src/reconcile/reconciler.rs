@@ -167,7 +167,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let converging =
             Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some(), &promise);
         let mut judgement = converging.await;
-        promise.keep(judgement.is_changed).await;
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
@@ -176,12 +175,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             if let Some(state) = &state {
                 self.seat.publish(state.clone());
             }
+            promise.keep();
             self.seat.tell(&judgement.differing);
             let (text, origin) = noted(&judgement, is_drift, told.as_ref());
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
                 self.repairs.note();
             }
+        } else {
+            promise.keep();
         }
         if let Some(failure) = judgement.failure.take() {
             return Err(failure);
@@ -316,7 +318,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             Err(Failure::HeldBack) => return Ok(self.hold_back()),
             Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),
             Err(Failure::Watch(Unarmed { reason, failures })) => {
-                self.failures = failures;
+                self.failures = self.failures.saturating_add(1).max(failures);
                 Some(self.fail(reason))
             }
             Err(Failure::Look(reason) | Failure::Again(reason)) => {

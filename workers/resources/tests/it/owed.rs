@@ -77,13 +77,64 @@ async fn a_notification_is_on_disk_before_the_action_that_causes_it() -> TestRes
 }
 
 #[tokio::test]
-async fn what_was_not_done_notifies_nobody_later() -> TestResult {
+async fn an_action_that_has_begun_and_failed_may_have_changed_something() -> TestResult {
     let (state, (kinds, journal)) = (tempdir()?, probes());
 
-    drop(apply_in(state.path(), &site("fails", "valid"), &kinds).await?);
+    for _ in 0..2 {
+        drop(apply_in(state.path(), &site("fails", "valid"), &kinds).await?);
+        assert_eq!(refreshed(&journal), 0, "not while it fails");
+    }
+    drop(apply_in(state.path(), &site("valid", "valid"), &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_not_begun_notifies_nobody_later() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    let [page, bad, server] = site("", "fails");
+    let held = [uses(page, &["before"]), bad, server];
+
+    drop(apply_in(state.path(), &held, &kinds).await?);
     drop(apply_in(state.path(), &site("valid", "valid"), &kinds).await?);
 
     assert_eq!(refreshed(&journal), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_left_alone_still_owes_its_answer() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    drop(apply_in(state.path(), &site("", "fails"), &kinds).await?);
+    let mut left_alone = site("", "valid");
+    left_alone[2].noop = true;
+
+    drop(apply_in(state.path(), &left_alone, &kinds).await?);
+    assert_eq!(refreshed(&journal), 0);
+    drop(apply_in(state.path(), &site("", "valid"), &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_who_notify_are_on_record() -> TestResult {
+    let (state, (kinds, _)) = (tempdir()?, probes());
+    let mut other = probe("other", "");
+    other.notify.push("server".to_owned());
+    let site: Vec<_> = site("", "fails").into_iter().chain([other]).collect();
+
+    drop(apply_in(state.path(), &site, &kinds).await?);
+
+    let planned = plan_in(state.path(), &site, &kinds).await?;
+    let refresh = planned.get("server").and_then(|server| server.refresh.clone());
+    let by = ["other", "page"].map(str::to_owned).to_vec();
+    assert_eq!(refresh.map(|refresh| refresh.by), Some(by));
+    let notices = fs::read_to_string(state.path().join("notices"))?;
+    for by in ["page", "other"] {
+        assert!(notices.contains(&format!(r#"{{"owed":"server","by":"{by}"}}"#)), "{notices}");
+    }
     Ok(())
 }
 
