@@ -26,6 +26,7 @@ impl Trap {
         let path = folder.path().join("page");
         let held = File::create(&path)?;
         (&held).write_all(b"right")?;
+        fs::set_permissions(&path, Permissions::from_mode(0o666))?;
         chown(&path, Some(OTHER), Some(OTHER))?;
         fs::set_permissions(folder.path(), Permissions::from_mode(mode))?;
         Ok(Self { folder, path, held })
@@ -53,6 +54,7 @@ async fn a_file_of_another_user_is_written_anew_where_others_can_write() -> Test
             assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
             let owner = config["owner"].as_u64().unwrap_or(0);
             assert_eq!(u64::from(trap.path.metadata()?.uid()), owner, "{config}");
+            assert_eq!(trap.path.metadata()?.mode() & 0o7777, 0o644, "{config}");
             assert_eq!(fs::read_to_string(&trap.path)?, "right", "{config}");
             assert_eq!(apply_builtin(&trap.with(config)).await?.changes(), 0);
         }
