@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Why(why::Args),
     /// Show the types of resources, or the parameters, the state and the JSON Schema of one
     Types(types::Args),
-    /// Show who depends on whom in a site or in the running agent, for Graphviz
+    /// Show the dependencies of a site or of the running agent, for Graphviz
     Graph(graph::Args),
     /// Follow what happens in the running agent
     Events(events::Args),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crankcase_resources::{Automatic, OnChange, Site};
 use serde::Serialize;
 
-/// Who uses whom in a site.
+/// The dependencies of the resources of a site.
 #[derive(Debug, Serialize)]
 pub(crate) struct SiteGraph {
     pub(crate) resources: Vec<SiteNode>,

@@ -147,8 +147,8 @@ impl Context {
         &self.about.notices
     }
 
-    /// Returns something that the resources of a run share. Who asks first opens it, and the others
-    /// wait for that; it is kept to the end of the run.
+    /// Returns something that the resources of a run share. The first resource that asks opens it,
+    /// and the others wait until it is open. It is kept to the end of the run.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use crate::text::{circle, nearest};
 /// How many cycles are looked for.
 const MAX_CYCLES: usize = 20;
 
-/// In which order resources come, and who depends on whom.
+/// The order of resources, and their dependencies.
 ///
 /// Resources are meant by their position in the list that the graph was made of. What is depended
 /// on comes before its dependent, and what notifies before what it notifies.
@@ -131,7 +131,7 @@ impl Graph {
         &self.notifiers[resource]
     }
 
-    /// Returns whom a resource notifies, by its own wish or theirs.
+    /// Returns the resources that a resource notifies, whichever side declares it.
     ///
     /// # Panics
     ///

@@ -17,9 +17,9 @@ use crate::watch::Watch;
 
 /// A kind of resource: what a manifest names as `type`.
 ///
-/// A kind that is written in Rust is a [`Resource`](crate::Resource), of which
-/// [`kind`](crate::kind()) makes this. Only one that is made at run time, such as a program in
-/// another language, implements it itself.
+/// A kind in Rust implements [`Resource`](crate::Resource), and [`kind`](crate::kind()) turns that
+/// into a `Kind`. Only a kind that is made at run time, such as a program in another language,
+/// implements this trait itself.
 ///
 /// # Guarantees
 ///
@@ -55,9 +55,9 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// Returns what is wrong with a config as far as it is known while its manifest is loaded, and
     /// what a resource with it keeps, makes, needs and reads.
     ///
-    /// It says nothing that [`make`](Self::make) would not say once all is known, for what it says
-    /// refuses the manifest. By default a config of which all is known is made; while one is only
-    /// partly known, unknown attributes are reported and nothing else. What is claimed is not known.
+    /// An error refuses the manifest, so each must be one that [`make`](Self::make) would return too,
+    /// whatever becomes known later. By default a known config is made for its errors; in a partly
+    /// known one, only attributes that the table lacks are errors. Nothing is said of claims.
     fn judge(&self, known: &KnownConfig<'_>) -> Judged {
         let errors = if known.unknown.is_empty() {
             self.make(known.config).err().unwrap_or_default()

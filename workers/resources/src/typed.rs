@@ -130,7 +130,7 @@ impl<R: Resource> Unit for Made<R> {
     }
 }
 
-/// Reads a config of which all is known, or says all that is wrong with it.
+/// Reads a config that is known as a whole, or returns all that is wrong with it.
 fn read<R: Resource>(config: &Config) -> Result<R, Vec<AttributeError>> {
     let unknown = BTreeSet::new();
     let (half, errors) = read_half::<R>(&KnownConfig { config, unknown: &unknown });

@@ -63,7 +63,7 @@ pub(crate) struct FileState {
 }
 
 impl FileStateHalf {
-    /// Returns the state of an entry of which nothing else is known.
+    /// Returns a state with this path and presence. The other attributes are unknown.
     pub(super) fn new(path: &EntryPath, state: Presence) -> Self {
         Self {
             path: Half::Given(path.clone()),

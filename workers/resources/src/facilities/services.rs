@@ -15,7 +15,7 @@ pub trait Shared: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// When it cannot be opened: who asks next tries again.
+    /// When it cannot be opened. The next resource that asks for it tries again.
     ///
     /// # Cancel safety
     ///

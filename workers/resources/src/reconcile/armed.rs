@@ -148,7 +148,7 @@ fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// Instants, of which one is next.
+/// The instants of a watch, and the next of them.
 struct Due {
     next: Instants,
     at: Option<SystemTime>,

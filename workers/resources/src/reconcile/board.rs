@@ -58,8 +58,8 @@ impl Activity {
 }
 
 impl Board {
-    /// Takes over which resources there are and who needs whom, and forgets all others. What an
-    /// earlier agent has left to be told, by these facilities, is told.
+    /// Takes over the resources of a site with their dependencies, and forgets all others. A resource
+    /// that is new here gets the notifications that an earlier agent has left unanswered.
     pub fn connect(&self, declarations: &[Declaration], facilities: &Facilities) {
         self.0.lock().connect(declarations, facilities.notices());
     }

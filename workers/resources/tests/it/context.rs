@@ -34,7 +34,7 @@ enum Do {
     Answer { notices: Vec<String> },
 }
 
-/// A bus, of which each test has one of its own.
+/// A bus that resources share.
 #[derive(Debug)]
 struct Bus {
     members: AtomicUsize,
