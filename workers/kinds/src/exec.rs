@@ -47,9 +47,11 @@ impl Resource for Exec {
     fn claims(half: &ExecHalf) -> Claimed {
         let words = half.command.as_ref().map(Command::listed);
         let mut claimed = command::claims(words, &half.setting);
+        claimed.is_open |= half.creates.is_unknown();
         let creates = half.creates.as_given().and_then(Option::as_ref);
-        if let Some(path) = creates.and_then(|path| path.as_ref().to_str()) {
-            let path = path.trim_end_matches('/');
+        let creates = creates.and_then(|path| path.as_ref().to_str());
+        let creates = creates.map(|path| path.trim_end_matches('/'));
+        if let Some(path) = creates.filter(|path| !path.is_empty()) {
             claimed.claims.push(Claim::makes(PATH, path));
             let above = path.rsplit_once('/').filter(|(above, _)| !above.is_empty());
             claimed.claims.extend(above.map(|(above, _)| Claim::needs(PATH, above)));

@@ -49,7 +49,10 @@ impl Unit for Nothing {
         Ok(Found::Valid(Value::Object(self.config.clone())))
     }
 
-    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+    async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
+        if action.name != NOTICE {
+            return Err(format!("there is no action \"{}\"", action.name).into());
+        }
         context.log("was notified");
         Ok(())
     }

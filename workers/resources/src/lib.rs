@@ -36,6 +36,8 @@ mod progress;
 mod reconcile;
 mod resource;
 mod site;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod text;
 mod typed;
 mod walk;

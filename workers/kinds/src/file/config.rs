@@ -160,11 +160,11 @@ impl FileHalf {
     pub(super) fn claims(&self) -> Claimed {
         let mut claimed = Claimed::default();
         let Self { path, content, source, template, owner, group, state, .. } = self;
-        claimed.is_open = path.is_unknown()
-            || state.is_unknown()
-            || content.is_unknown()
-            || source.is_unknown()
-            || template.is_unknown();
+        claimed.is_open = [path.is_unknown(), state.is_unknown(), content.is_unknown()]
+            .into_iter()
+            .chain([source.is_unknown(), template.is_unknown()])
+            .chain([owner.is_unknown(), group.is_unknown()])
+            .any(|is_unknown| is_unknown);
         claimed.may_make_any = path.is_unknown();
         claimed.renders_any = may_be_given(template);
         claimed.claims.extend(path.as_given().into_iter().flat_map(|path| self.path_claims(path)));
@@ -194,6 +194,7 @@ impl FileHalf {
         let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
         let kept = match self.state {
             Half::Given(Presence::Absent) => vec![Claim::removes(PATH, full)],
+            Half::Unknown => Vec::new(),
             _ if path.is_folder || self.may_have_content() => vec![Claim::keeps(PATH, full)],
             _ => {
                 let attributes = Claim::keeps(PATH, full.clone()).part("the attributes");

@@ -1,4 +1,5 @@
 //! Tests of the public API.
+mod conformance;
 mod exec;
 mod file;
 mod file_attacks;

@@ -2,6 +2,7 @@
 mod actions;
 mod apply;
 mod claims;
+mod conformance;
 mod context;
 mod deadlines;
 mod notify;

@@ -1,43 +1,16 @@
 //! Declarations by hand.
 use std::error::Error;
 use std::path::Path;
-use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::testing::Literal;
 use crankcase_resources::{
-    Account, ApplyOptions, Config, Context, Declaration, Dependency, DependencyState, Found,
-    Inputs, Kinds, OnChange, Place, Render, RenderError, Rendered, RenderedText, Scope, apply,
+    Account, ApplyOptions, Context, Declaration, Dependency, Found, Inputs, Kinds, OnChange, Place,
+    RenderError, Rendered, RenderedText, Scope, apply,
 };
 use serde_json::Value;
 
 pub(crate) type TestResult = Result<(), Box<dyn Error>>;
-
-/// A config whose only expressions are attributes of dependencies.
-#[derive(Debug, Default)]
-struct Literal {
-    config: Config,
-    /// The config's attribute, the alias, and the state's attribute that it is made of.
-    expressions: Vec<(String, String, String)>,
-}
-
-impl Render for Literal {
-    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
-        let mut config = self.config.clone();
-        let mut because = Vec::new();
-        for (attribute, alias, of) in &self.expressions {
-            match &inputs.deps[alias] {
-                DependencyState::Known(state) => {
-                    drop(config.insert(attribute.clone(), state[of].clone()));
-                }
-                DependencyState::Unknown => because.push(alias.clone()),
-            }
-        }
-        if because.is_empty() {
-            return Ok(Rendered::Known { config, scope: Arc::new(Greeting) });
-        }
-        Ok(Rendered::Unknown { because })
-    }
-}
 
 /// Knows one name.
 #[derive(Debug)]
@@ -60,19 +33,7 @@ pub(crate) fn declare(name: &str, kind: &str, config: Value) -> Declaration {
 
 /// Returns a declaration in the `site.yaml` of a folder.
 pub(crate) fn declare_in(folder: &Path, name: &str, kind: &str, config: Value) -> Declaration {
-    with_expressions(folder, name, kind, (config, Vec::new()))
-}
-
-fn with_expressions(
-    folder: &Path,
-    name: &str,
-    kind: &str,
-    (config, expressions): (Value, Vec<(String, String, String)>),
-) -> Declaration {
-    let Value::Object(config) = config else { panic!("{config} is not a map") };
-    let place = Place { file: folder.join("site.yaml"), line: 1, column: 1 };
-    let config = Arc::new(Literal { config, expressions });
-    Declaration::new(name.to_owned(), kind.to_owned(), folder.to_owned(), place, config)
+    Literal::new(config).scope(Greeting).declare(folder, name, kind)
 }
 
 /// Returns a declaration one attribute of which is `{{ deps.USED.state.OF }}`.
@@ -82,8 +43,8 @@ pub(crate) fn declare_with(
     config: Value,
     (attribute, used, of): (&str, &str, &str),
 ) -> Declaration {
-    let expression = (attribute.to_owned(), used.to_owned(), of.to_owned());
-    uses(with_expressions(Path::new(""), name, kind, (config, vec![expression])), &[used])
+    let config = Literal::new(config).scope(Greeting).using(attribute, used, of);
+    config.declare(Path::new(""), name, kind)
 }
 
 /// Looks at a resource alone.

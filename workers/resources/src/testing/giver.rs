@@ -1,0 +1,61 @@
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{
+    AbsPath, Actions, BoxError, Check, Claim, Claimed, Context, PATH, Params, Resource, Stale,
+    Unfinished,
+};
+
+/// keeps a value in a file, and has it in its state as soon as it is there
+#[derive(Debug, Clone, PartialEq, Params)]
+pub(super) struct Giver {
+    /// the file
+    path: AbsPath,
+    /// the value
+    value: Value,
+}
+
+/// The state of a giver.
+#[derive(Debug, Clone, PartialEq, Params)]
+pub(super) struct GiverState {
+    /// the value
+    value: Value,
+}
+
+#[derive(Debug, Actions)]
+pub(super) enum Do {
+    /// writes the value
+    Give,
+}
+
+impl Resource for Giver {
+    const NAME: &'static str = "testing-giver";
+    type State = GiverState;
+    type Action = Do;
+
+    fn claims(half: &GiverHalf) -> Claimed {
+        let path = half.path.as_given().map(|path| path.as_ref().to_string_lossy().into_owned());
+        Claimed::of(path.into_iter().map(|path| Claim::keeps(PATH, path)).collect())
+    }
+
+    async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
+        let path: &Path = self.path.as_ref();
+        if std::fs::read(path).is_ok_and(|held| held == self.text().as_bytes()) {
+            return Ok(Check::valid(GiverState { value: self.value.clone() }));
+        }
+        // The value may be a secret of the resource that it is given to.
+        Ok(Stale::absent().differs("given", false, true).act(Do::Give).into())
+    }
+
+    async fn act(&self, Do::Give: &Do, _: &Context) -> Result<(), Unfinished> {
+        let path: &Path = self.path.as_ref();
+        Ok(std::fs::write(path, self.text())?)
+    }
+}
+
+impl Giver {
+    fn text(&self) -> String {
+        self.value.to_string()
+    }
+}

@@ -1,0 +1,102 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::declaration::{
+    Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render, RenderError,
+    Rendered, RenderedText, Scope,
+};
+
+/// A config without a manifest: values, and attributes of the states of dependencies.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+///
+/// use crankcase_resources::testing::Literal;
+/// use serde_json::json;
+///
+/// let page = Literal::new(json!({"mode": "0644"})).using("path", "folder", "path");
+/// let page = page.declare(Path::new("/srv"), "page", "file");
+/// assert_eq!(page.dependencies[0].resource, "folder");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Literal {
+    config: Config,
+    /// The config's attribute, the dependency, and the state's attribute that it is made of.
+    used: Vec<(String, String, String)>,
+    scope: Arc<dyn Scope>,
+}
+
+impl Literal {
+    /// Returns a config of values.
+    ///
+    /// # Panics
+    ///
+    /// When they are no map.
+    pub fn new(config: Value) -> Self {
+        let Value::Object(config) = config else { panic!("{config} is not a map") };
+        Self { config, used: Vec::new(), scope: Arc::new(AsWritten) }
+    }
+
+    /// Makes an attribute of one of a dependency's state, as `{{ deps.DEPENDENCY.state.OF }}` would.
+    #[must_use]
+    pub fn using(mut self, attribute: &str, dependency: &str, of: &str) -> Self {
+        let used = [attribute, dependency, of].map(str::to_owned);
+        self.config.remove(attribute);
+        self.used.push(used.into());
+        self
+    }
+
+    /// Sets what renders template files. By default they are left as they are written.
+    #[must_use]
+    pub fn scope(mut self, scope: impl Scope + 'static) -> Self {
+        self.scope = Arc::new(scope);
+        self
+    }
+
+    /// Declares a resource with this config, in the `site.yaml` of a folder.
+    pub fn declare(self, folder: &Path, name: &str, kind: &str) -> Declaration {
+        let place = Place { file: folder.join("site.yaml"), line: 1, column: 1 };
+        let dependencies = self.used.iter().map(|(_, used, _)| Dependency {
+            alias: used.clone(),
+            resource: used.clone(),
+            on_change: OnChange::Check,
+        });
+        let dependencies = dependencies.collect();
+        let (name, kind) = (name.to_owned(), kind.to_owned());
+        let declaration = Declaration::new(name, kind, folder.to_owned(), place, Arc::new(self));
+        Declaration { dependencies, ..declaration }
+    }
+}
+
+impl Render for Literal {
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
+        let mut config = self.config.clone();
+        let mut because = Vec::new();
+        for (attribute, used, of) in &self.used {
+            match &inputs.deps[used] {
+                DependencyState::Known(state) => {
+                    config.insert(attribute.clone(), state[of].clone());
+                }
+                DependencyState::Unknown => because.push(used.clone()),
+            }
+        }
+        if because.is_empty() {
+            return Ok(Rendered::Known { config, scope: Arc::clone(&self.scope) });
+        }
+        Ok(Rendered::Unknown { because })
+    }
+}
+
+/// Renders nothing.
+#[derive(Debug)]
+struct AsWritten;
+
+impl Scope for AsWritten {
+    fn render_text(&self, _: &Path, text: &str) -> Result<RenderedText, RenderError> {
+        Ok(RenderedText::Known(text.to_owned()))
+    }
+}

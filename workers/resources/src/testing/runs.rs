@@ -1,0 +1,289 @@
+//! What a resource does, from what it is to what it should be.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crankcase_engine::Stop;
+
+use crate::account::{Account, Outcome};
+use crate::action::Action;
+use crate::apply::{ApplyOptions, apply};
+use crate::caught::caught_async;
+use crate::claim::{PATH, Role};
+use crate::context::Context;
+use crate::declaration::Declaration;
+use crate::found::Found;
+use crate::kind::Unit;
+use crate::kinds::Kinds;
+use crate::known::KnownConfig;
+use crate::plan::{Plan, PlanOptions, PlannedResource, Verdict, plan};
+use crate::testing::conformance::{Trial, listed, paths, run};
+use crate::testing::world::Snapshot;
+
+/// How the world is before the first action, and after each.
+pub(super) type Steps = Vec<Snapshot>;
+
+pub(super) fn check(trial: &mut Trial<'_>) -> io::Result<Steps> {
+    let steps = step_by_step(trial)?;
+    leaves_alone(trial)?;
+    converges(trial, &steps)?;
+    if let Some(last) = steps.last() {
+        sees_drift(trial, last)?;
+    }
+    Ok(steps)
+}
+
+/// Does the actions one by one, as an apply would that was saved in between.
+fn step_by_step(trial: &mut Trial<'_>) -> io::Result<Steps> {
+    let mut steps = vec![trial.begin()?];
+    let walked = match trial.unit() {
+        Ok((unit, context, _stopper)) => {
+            let walk = walk(trial, &unit, &context, &mut steps);
+            run(caught_async(walk)).map(|walked| walked.map_err(|err| err.to_string()).flatten())
+        }
+        Err(error) => Err(error),
+    };
+    trial.take("step by step", walked.flatten());
+    Ok(steps)
+}
+
+async fn walk(
+    trial: &Trial<'_>,
+    unit: &Arc<dyn Unit>,
+    context: &Context,
+    steps: &mut Steps,
+) -> Result<(), String> {
+    unit.open(context).await.map_err(|err| format!("opening it: {err}"))?;
+    let found = look_twice(unit, context).await?;
+    is_as_before(trial, &steps[0], "a check")?;
+    if let Found::Stale(amiss) = found {
+        if trial.kind.is_supervised() {
+            return Err("a check of what is supervised wants something done".to_owned());
+        }
+        if amiss.shutdown.is_some() && !trial.kind.stops_first() {
+            return Err("a shutdown-first action comes of a kind that has none".to_owned());
+        }
+        for action in amiss.shutdown.iter().chain(&amiss.actions) {
+            act(trial, unit, context, action).await?;
+            steps.push(trial.world.look().map_err(|err| err.to_string())?);
+        }
+    }
+    match look_twice(unit, context).await? {
+        Found::Valid(state) => {
+            let map = state.as_object().ok_or("the state is not a map")?;
+            let taken = trial.kind.states().accept(map);
+            taken.map_err(|wrong| format!("the table of states refuses the state: {wrong}"))?;
+        }
+        found => return Err(format!("after its actions it is not as declared: {found:?}")),
+    }
+    let last = trial.world.look().map_err(|err| err.to_string())?;
+    let strange = Action::new("there_is_no_such_action");
+    if unit.act(&strange, context).await.is_ok() {
+        return Err("it does an action that it does not have".to_owned());
+    }
+    is_as_before(trial, &last, "an action that it does not have")?;
+    if let Some(action) = unit.refresh(&[], context) {
+        act(trial, unit, context, &action).await?;
+        let found = look_twice(unit, context).await?;
+        if !matches!(found, Found::Valid(_)) {
+            return Err(format!("after a refresh it is not as declared: {found:?}"));
+        }
+    }
+    unit.close(context).await;
+    Ok(())
+}
+
+async fn look_twice(unit: &Arc<dyn Unit>, context: &Context) -> Result<Found, String> {
+    let look = async || unit.check(context).await.map_err(|err| format!("looking at it: {err}"));
+    let (first, second) = (look().await?, look().await?);
+    let (one, other) = (format!("{first:?}"), format!("{second:?}"));
+    if one == other { Ok(first) } else { Err(format!("two checks differ: {one}, then {other}")) }
+}
+
+/// Runs an action as it is after it was written and read.
+async fn act(
+    trial: &Trial<'_>,
+    unit: &Arc<dyn Unit>,
+    context: &Context,
+    action: &Action,
+) -> Result<(), String> {
+    let read = serde_json::to_value(action).and_then(serde_json::from_value::<Action>);
+    let read = read.map_err(|err| format!("{action} does not survive JSON: {err}"))?;
+    if read != *action {
+        return Err(format!("{action} does not survive JSON: it is {read} then"));
+    }
+    let types = trial.kind.actions();
+    if !types.is_empty() && types.iter().all(|ty| ty.name != action.name) {
+        return Err(format!("{action} is not in the list of actions"));
+    }
+    unit.act(&read, context).await.map_err(|err| format!("{action}: {err:?}"))
+}
+
+fn is_as_before(trial: &Trial<'_>, before: &Snapshot, what: &str) -> Result<(), String> {
+    let after = trial.world.look().map_err(|err| err.to_string())?;
+    if after == *before {
+        return Ok(());
+    }
+    Err(format!("{what} changes {}", paths(before, &after)))
+}
+
+/// Neither a plan nor an apply of what is to be left alone changes anything.
+fn leaves_alone(trial: &mut Trial<'_>) -> io::Result<()> {
+    let before = trial.begin()?;
+    let declaration = trial.declaration();
+    let plans = (planned(trial, &declaration), planned(trial, &declaration));
+    if let (Some(one), Some(other)) = plans {
+        trial.require(one == other, || format!("two plans differ: {one}, then {other}"));
+    }
+    let left = is_as_before(trial, &before, "a plan");
+    trial.take("in a plan", left);
+    let noop = Declaration { noop: true, ..declaration };
+    applied(trial, &noop);
+    let left = is_as_before(trial, &before, "an apply that is to leave it alone");
+    trial.take("as a noop", left);
+    Ok(())
+}
+
+/// What is planned is done, and then it is as declared.
+fn converges(trial: &mut Trial<'_>, steps: &Steps) -> io::Result<()> {
+    let before = trial.begin()?;
+    let declaration = trial.declaration();
+    agrees(trial, &declaration);
+    let after = trial.world.look()?;
+    trial.require(steps.last() == Some(&after), || "apply does not what its actions do".to_owned());
+    let strange = unclaimed(trial, &before, &after);
+    trial.require(strange.is_empty(), || format!("it changes what it does not claim: {strange:?}"));
+    if trial.sample.is_lasting {
+        agrees_on_nothing(trial, &declaration);
+        let left = is_as_before(trial, &after, "a second apply");
+        trial.take("applied again", left);
+    }
+    Ok(())
+}
+
+/// Returns what has changed that is neither claimed nor in something claimed.
+fn unclaimed(trial: &Trial<'_>, before: &Snapshot, after: &Snapshot) -> Vec<PathBuf> {
+    let unknown = Default::default();
+    let claimed = trial.kind.judge(&KnownConfig { config: &trial.config, unknown: &unknown });
+    let claimed = claimed.claimed;
+    if claimed.may_make_any {
+        return Vec::new();
+    }
+    let kept = claimed.claims.iter().filter(|claim| claim.space == PATH);
+    let kept: Vec<_> = kept.filter(|claim| !matches!(claim.role, Role::Needs { .. })).collect();
+    let differing = after.differing(before).into_iter();
+    let strange = differing.filter(|path| !kept.iter().any(|claim| path.starts_with(&claim.name)));
+    strange.map(Path::to_owned).collect()
+}
+
+/// What is not as declared any more is seen, and mended.
+fn sees_drift(trial: &mut Trial<'_>, last: &Snapshot) -> io::Result<()> {
+    let sample = trial.sample;
+    let declaration = trial.declaration();
+    for (name, drift) in &sample.drifts {
+        trial.begin()?;
+        applied(trial, &declaration);
+        drift(trial.world.folder())?;
+        let after = trial.world.look()?;
+        trial.require(after != *last, || format!("the drift \"{name}\" changes nothing"));
+        let planned = planned(trial, &declaration).filter(PlannedResource::is_changing);
+        trial.require(planned.is_some(), || format!("the drift \"{name}\" is not seen"));
+        is_watched(trial, name, &after.differing(last));
+        agrees(trial, &declaration);
+        let mended = trial.world.look()?;
+        let left = paths(last, &mended);
+        trial.require(mended == *last, || format!("the drift \"{name}\" is not mended: {left}"));
+    }
+    Ok(())
+}
+
+/// One of the paths that a drift has changed is watched, if nothing but paths is.
+fn is_watched(trial: &mut Trial<'_>, drift: &str, changed: &[&Path]) {
+    let watch = trial.unit().and_then(|(unit, context, _stopper)| {
+        let watching = async {
+            unit.open(&context).await?;
+            let watch = unit.watch(&context).await;
+            unit.close(&context).await;
+            watch
+        };
+        run(watching)?.map_err(|err| err.to_string())
+    });
+    let Some(watch) = trial.take("watching it", watch) else { return };
+    let is_more = watch.every.is_some() || !watch.instants.is_empty() || !watch.signals.is_empty();
+    if watch.paths.is_empty() || is_more {
+        return;
+    }
+    let is_near = |path: &Path| {
+        watch.paths.iter().any(|watched| path.starts_with(watched) || watched.starts_with(path))
+    };
+    let is_watched = changed.iter().any(|path| is_near(path));
+    trial.require(is_watched, || format!("what the drift \"{drift}\" changes is not watched"));
+}
+
+/// Plans, applies, and compares the two.
+fn agrees(trial: &mut Trial<'_>, declaration: &Declaration) {
+    let planned = planned(trial, declaration);
+    let account = applied(trial, declaration);
+    let (Some(planned), Some(account)) = (planned, account) else { return };
+    let differing = disagreement(&planned, &account);
+    trial.require(differing.is_none(), || differing.unwrap_or_default());
+}
+
+fn agrees_on_nothing(trial: &mut Trial<'_>, declaration: &Declaration) {
+    let changing = planned(trial, declaration).filter(PlannedResource::is_changing);
+    let shown = changing.as_ref().map(ToString::to_string).unwrap_or_default();
+    trial.require(changing.is_none(), || format!("after apply a plan still says: {shown}"));
+    agrees(trial, declaration);
+}
+
+fn planned(trial: &mut Trial<'_>, declaration: &Declaration) -> Option<PlannedResource> {
+    let plan = plan_all(trial.kinds, std::slice::from_ref(declaration));
+    let plan = trial.take("a plan", plan)?;
+    trial.require_no_secret("a plan", &format!("{plan} {plan:?}"));
+    plan.resources.into_iter().next()
+}
+
+fn applied(trial: &mut Trial<'_>, declaration: &Declaration) -> Option<Account> {
+    let account = apply_all(trial.kinds, std::slice::from_ref(declaration));
+    let account = trial.take("apply", account)?;
+    trial.require_no_secret("an account", &format!("{account} {account:?}"));
+    let is_good = account.failures() == 0 && account.halted() == 0;
+    trial.require(is_good, || format!("apply fails: {account}"));
+    Some(account)
+}
+
+pub(super) fn plan_all(kinds: &Kinds, declarations: &[Declaration]) -> Result<Plan, String> {
+    let options = PlanOptions::default();
+    run(plan(declarations, kinds, &options))?.map_err(|err| err.to_string())
+}
+
+pub(super) fn apply_all(kinds: &Kinds, declarations: &[Declaration]) -> Result<Account, String> {
+    let (_stopper, stop) = Stop::pair();
+    let options = ApplyOptions::default();
+    run(apply(declarations, kinds, &options, stop))?.map_err(|err| err.to_string())
+}
+
+/// Returns how an account is not as it was planned.
+pub(super) fn disagreement(planned: &PlannedResource, account: &Account) -> Option<String> {
+    let Some(accounted) = account.get(&planned.name) else {
+        return Some(format!("there is no account of {}", planned.name));
+    };
+    let wanted = match &planned.verdict {
+        Verdict::MayChange { .. } => return None,
+        Verdict::Changes(change) => {
+            change.shutdown.iter().chain(&change.actions).cloned().collect()
+        }
+        Verdict::RunOnly if accounted.outcome != Outcome::RunOnly => {
+            return Some(format!("{} is for run only, and apply said: {accounted}", planned.name));
+        }
+        _ => Vec::new(),
+    };
+    let refresh = planned.refresh.iter().map(|refresh| refresh.action.clone());
+    let wanted: Vec<_> = wanted.into_iter().chain(refresh).collect();
+    let done: Vec<_> = accounted.done.iter().map(|done| done.action.clone()).collect();
+    (wanted != done).then(|| {
+        let (wanted, done) = (listed(&wanted), listed(&done));
+        format!("planned for {} was \"{wanted}\", and done was \"{done}\"", planned.name)
+    })
+}
