@@ -157,6 +157,13 @@ pub trait Unit: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns why a run is not at its end yet although the resource is as declared; see
+    /// [`Resource::holds`](crate::Resource::holds). By default nothing holds it up.
+    fn holds(&self, context: &Context) -> Option<String> {
+        let _ = context;
+        None
+    }
+
     /// Returns how to learn that the state may have changed. By default it never does.
     ///
     /// It is asked after [`open`](Self::open), and again when the watch has failed or the manifest is

@@ -333,6 +333,13 @@ impl Opened {
         refresh.map_err(|err| err.to_string())
     }
 
+    pub(crate) fn holds(&self) -> Result<Option<String>, String> {
+        let call = self.call(&Deadline::new(None, self.context.stop()));
+        let holds = caught(|| self.unit.holds(&call));
+        call.trace();
+        holds.map_err(|err| err.to_string())
+    }
+
     pub(crate) async fn close(self) -> Result<(), String> {
         let call = self.call(&Deadline::new(None, self.context.stop()));
         let closed = caught_async(self.unit.close(&call)).await;

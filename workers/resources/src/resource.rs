@@ -156,6 +156,18 @@ pub trait Resource: Params + Clone + fmt::Debug {
         None
     }
 
+    /// Returns why a run is not at its end yet although the resource is as declared, such as a
+    /// database that still copies what it holds. By default nothing holds it up.
+    ///
+    /// `run` asks it each time the resource is as declared. A run that is to end when everything is
+    /// [settled](crate::Activity) waits for it, and the report says why. Nothing else waits: those that
+    /// depend on the resource go on, and `apply` ends. The [watch](Self::watch) is to tell when it is
+    /// over.
+    fn holds(&self, context: &Context) -> Option<String> {
+        let _ = context;
+        None
+    }
+
     /// Returns how to learn that the state may have changed. By default it never does.
     ///
     /// It is asked after [`open`](Self::open), and again when the watch has failed or the manifest is

@@ -117,6 +117,10 @@ impl<R: Resource> Unit for Made<R> {
         self.config.refresh(&done, context).map(|action| action.erase())
     }
 
+    fn holds(&self, context: &Context) -> Option<String> {
+        self.config.holds(context)
+    }
+
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
         self.config.watch(context).await
     }

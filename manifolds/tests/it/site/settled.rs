@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit};
+use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -50,5 +50,47 @@ async fn a_site_with_a_refresh_under_way_is_not_settled() -> TestResult {
     let report = machine.settled().await?;
 
     assert!(*is_done.borrow(), "{report}");
+    Ok(())
+}
+
+/// A resource that is as declared, and goes on copying.
+#[derive(Debug)]
+struct Copying {
+    is_done: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Unit for Copying {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
+    }
+
+    fn holds(&self, _: &Context) -> Option<String> {
+        (!*self.is_done.borrow()).then(|| "it still copies".to_owned())
+    }
+
+    async fn watch(&self, _: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().every(Duration::from_secs(1)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_that_holds_up_the_run_is_waited_for_and_holds_nobody_back() -> TestResult {
+    let (done, is_done) = watch::channel(false);
+    let site = "resources:\n  copy: {type: double}\n  next: {type: noop, dependencies: [copy]}\n";
+    let machine = Machine::with_kinds(site, with_double(Copying { is_done })).await?;
+    machine.running("next").await?;
+    let degraded = machine.degraded("copy").await?;
+    assert_eq!(degraded, "it still copies");
+    let mut settled = Box::pin(machine.settled());
+
+    tokio::select! {
+        biased;
+        report = &mut settled => panic!("it has settled: {}", report?),
+        () = sleep(Duration::from_secs(10)) => {}
+    }
+    done.send_replace(true);
+
+    settled.await?;
     Ok(())
 }

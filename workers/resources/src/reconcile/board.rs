@@ -30,8 +30,8 @@ mod entries;
 #[derive(Clone, Default)]
 pub struct Board(Arc<Mutex<Entries>>);
 
-/// Which resources of a site are at work: those that have a reason to look and have not looked yet.
-/// Cheap to clone.
+/// Which resources of a site are at work: those that have a reason to look and have not looked yet,
+/// and those that [hold up](crate::Resource::holds) the end of a run. Cheap to clone.
 ///
 /// A resource that has failed, or is held back by one that has, is not at work.
 #[derive(Debug, Clone)]

@@ -58,6 +58,8 @@ pub(super) struct Judgement {
     pub(super) failure: Option<Failure>,
     /// Why the resource is not as declared, though nothing failed.
     pub(super) remark: Option<String>,
+    /// Why the run is not at its end, though the resource is as declared.
+    pub(super) holds: Option<String>,
 }
 
 impl Judgement {

@@ -193,6 +193,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let amiss = held.amiss().filter(|_| !declaration.readonly);
             judgement.remark = judgement.remark.or(amiss.map(said::left_alone));
         } else {
+            judgement.holds = held.opened.holds().map_err(Failure::Again)?;
             self.supervise(is_new && was_held, told.as_ref()).await?;
             if let Some(told) = &told {
                 self.seat.answer(told);
@@ -310,10 +311,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// is to decide on ends the worker.
     fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
         let trouble = match round {
-            Ok(Judgement { remark, is_changed, .. }) => {
+            Ok(Judgement { remark, is_changed, holds, .. }) => {
                 (self.failures, self.has_asked) = (0, false);
-                self.seat.end(Ended::Well { is_changed });
-                remark.or_else(|| (self.setbacks() > 0).then(|| FOUGHT_OVER.to_owned()))
+                self.seat.end(Ended::Well { is_changed, is_holding: holds.is_some() });
+                remark.or(holds).or_else(|| (self.setbacks() > 0).then(|| FOUGHT_OVER.to_owned()))
             }
             Err(Failure::HeldBack) => return Ok(self.hold_back()),
             Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),

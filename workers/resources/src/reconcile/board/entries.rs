@@ -47,6 +47,8 @@ struct Entry {
     /// The resources whose notifications it has not answered, with what has changed in them.
     told_by: BTreeMap<Arc<str>, BTreeSet<String>>,
     state: Option<State>,
+    /// Whether it holds up the end of the run, though it is at rest.
+    is_holding: bool,
 }
 
 /// How a resource stands, as far as is known.
@@ -75,6 +77,8 @@ pub(in crate::reconcile) enum Ended {
     Well {
         /// Whether it had to be changed.
         is_changed: bool,
+        /// Whether it holds up the end of the run all the same.
+        is_holding: bool,
     },
     /// It is not as declared.
     Failed,
@@ -212,7 +216,7 @@ impl Entries {
     /// Takes the worker from its resource, which is not as declared if it owes an answer.
     pub(in crate::reconcile) fn leave(&mut self, name: &str) {
         let standing = self.edit(name, |entry| {
-            entry.worker = None;
+            (entry.worker, entry.is_holding) = (None, false);
             match entry.standing {
                 Standing::Failed => Standing::Failed,
                 _ if entry.told > entry.answered => Standing::Failed,
@@ -221,6 +225,7 @@ impl Entries {
             }
         });
         self.set(name, standing.unwrap_or_default());
+        self.show(name);
     }
 
     /// Says that a resource has a reason to look. One that has failed stays so until it has looked.
@@ -322,8 +327,9 @@ impl Entries {
 
     /// Says how a look has ended. A resource that has news stays at work, unless it has failed.
     pub(in crate::reconcile) fn end(&mut self, name: &str, ended: Ended) {
-        let Some(entry) = self.by_name.get(name) else { return };
-        let mends = ended == Ended::Well { is_changed: true }
+        let Some(entry) = self.by_name.get_mut(name) else { return };
+        entry.is_holding = matches!(ended, Ended::Well { is_holding: true, .. });
+        let mends = matches!(ended, Ended::Well { is_changed: true, .. })
             || ended != Ended::Failed && entry.standing == Standing::Failed;
         let standing = match ended {
             Ended::Failed => Standing::Failed,
@@ -331,11 +337,8 @@ impl Entries {
             Ended::Well { .. } => Standing::AtRest,
         };
         let dependents = if mends { entry.needed_by.clone() } else { Vec::new() };
-        let is_at_work = standing == Standing::AtWork;
         self.set(name, standing);
-        if !is_at_work {
-            self.at_work.send_if_modified(|names| names.remove(name));
-        }
+        self.show(name);
         for dependent in dependents {
             if self.by_name.get(&dependent).is_some_and(|it| it.standing == Standing::Failed) {
                 self.wake(&dependent);
@@ -421,8 +424,6 @@ impl Entries {
 
     /// Changes how a resource stands. If others need not wait for it any more, they are woken.
     fn set(&mut self, name: &str, standing: Standing) {
-        let Some((key, _)) = self.by_name.get_key_value(name) else { return };
-        let key = Arc::clone(key);
         let Some(entry) = self.by_name.get_mut(name) else { return };
         if entry.standing == standing {
             return;
@@ -431,17 +432,23 @@ impl Entries {
         let now = &entry.standing;
         self.unsettled -= usize::from(before != Standing::AtRest);
         self.unsettled += usize::from(*now != Standing::AtRest);
-        let is_at_work = *now == Standing::AtWork;
         let waiting = match now {
             Standing::AtWork | Standing::Waiting | Standing::New => BTreeSet::new(),
             _ => std::mem::take(&mut entry.awaited_by),
         };
-        self.at_work.send_if_modified(|names| {
-            if is_at_work { names.insert(key) } else { names.remove(&key) }
-        });
+        self.show(name);
         for name in waiting {
             self.release(&name);
         }
+    }
+
+    /// Tells those who wait for the end of the run whether a resource is at work, or holds it up.
+    fn show(&self, name: &str) {
+        let Some((key, entry)) = self.by_name.get_key_value(name) else { return };
+        let is_shown = entry.is_holding || entry.standing == Standing::AtWork;
+        self.at_work.send_if_modified(|names| {
+            if is_shown { names.insert(Arc::clone(key)) } else { names.remove(key) }
+        });
     }
 
     /// Wakes a resource that has waited, unless there is another one to wait for: it looks once, and

@@ -204,7 +204,7 @@ impl World {
         if let Some(told) = &told {
             self.entries.answer(&name, told);
         }
-        self.entries.end(&name, Ended::Well { is_changed });
+        self.entries.end(&name, Ended::Well { is_changed, is_holding: false });
     }
 
     /// Nothing acts before all that comes first has seen what it is made of, and what the resource
