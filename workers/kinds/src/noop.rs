@@ -30,7 +30,7 @@ impl Kind for Noop {
     }
 
     fn judge(&self, _: &KnownConfig<'_>) -> Judged {
-        Judged { errors: Vec::new(), claimed: Claimed::default() }
+        Judged { claimed: Claimed::default(), ..Judged::default() }
     }
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

@@ -260,14 +260,11 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
         self.left = self.left.saturating_sub(budget.spent());
         self.bounds.made(budget.made(), budget.is_overdrawn());
         let known = KnownConfig { config: &config, unknown: &unknown };
-        let Judged { errors, claimed } = (self.judge)(&declaration.kind, &known);
+        let Judged { errors, claimed, .. } = (self.judge)(&declaration.kind, &known);
         for error in errors {
             template.blame(offset, error, &mut self.problems);
         }
-        if !declaration.noop {
-            declaration.claims.clone_from(&claimed.claims);
-            declaration.is_claimed = !claimed.is_open;
-        }
+        declaration.claim(&claimed);
         template.may_use_all.set(claimed.renders_any).expect("a resource is rehearsed once");
         (declaration, Placed { template, offset, claimed })
     }

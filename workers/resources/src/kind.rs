@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::declaration::Config;
 use crate::error::{AttributeError, BoxError};
 use crate::found::Found;
-use crate::known::{Claimed, Judged, KnownConfig};
+use crate::known::{Judged, KnownConfig};
 use crate::params::{Reader, Table};
 use crate::watch::Watch;
 
@@ -64,7 +64,7 @@ pub trait Kind: fmt::Debug + Send + Sync {
         } else {
             Reader::new(self.table(), known).into_errors()
         };
-        Judged { errors, claimed: Claimed::unknown() }
+        Judged { errors, ..Judged::default() }
     }
 
     /// Makes a resource of a config.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::claim::Claim;
 use crate::declaration::Config;
 use crate::error::AttributeError;
+use crate::parts::Part;
 
 /// A config as far as it is known while its manifest is loaded.
 #[derive(Debug, Clone, Copy)]
@@ -76,11 +77,13 @@ pub struct Judged {
     pub errors: Vec<AttributeError>,
     /// What the resource keeps, makes, needs and reads.
     pub claimed: Claimed,
+    /// The resources that it is made of.
+    pub parts: Vec<Part>,
 }
 
 /// What is known where there is no kind to ask.
 impl Default for Judged {
     fn default() -> Self {
-        Self { errors: Vec::new(), claimed: Claimed::unknown() }
+        Self { errors: Vec::new(), claimed: Claimed::unknown(), parts: Vec::new() }
     }
 }

@@ -31,6 +31,7 @@ mod log;
 mod look;
 mod naming;
 mod params;
+mod parts;
 mod plan;
 mod progress;
 mod reconcile;
@@ -71,6 +72,7 @@ pub use params::absent;
 pub use params::{
     AbsPath, Field, Half, Mode, Parameter, Params, Reader, Secret, Table, Type, Writer,
 };
+pub use parts::{Part, declare_parts, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{

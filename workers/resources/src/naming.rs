@@ -25,6 +25,15 @@ pub fn item_name(resource: &str, item: &str) -> String {
     format!("{resource}[{}]", serde_json::Value::from(item))
 }
 
+/// Returns the name of a part of a resource: `web["page"]`. A part of `home["ada"]`, or of such a part,
+/// has both in its name: `home["ada/page"]`.
+pub(crate) fn part_name(owner: &str, part: &str) -> String {
+    match split(owner) {
+        Some((owner, item)) => item_name(owner, &format!("{item}/{part}")),
+        None => item_name(owner, part),
+    }
+}
+
 /// Returns the name of a resource's worker, under which its engine knows it.
 ///
 /// A plain name stays as it is. `home["ada"]` becomes `home..ada`: two dots, and then the item with
@@ -99,7 +108,7 @@ fn decode(item: &str) -> Option<String> {
 mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{item_name, resource_name, worker_name};
+    use super::{item_name, part_name, resource_name, worker_name};
 
     proptest! {
         #[test]
@@ -116,6 +125,13 @@ mod tests {
             prop_assert_eq!(worker_name(&resource), resource.clone());
             prop_assert_eq!(resource_name(&resource), resource);
         }
+    }
+
+    #[test]
+    fn parts_of_parts_are_told_apart() {
+        let page = part_name("web", "page");
+        assert_eq!(page, "web[\"page\"]");
+        assert_eq!(part_name(&page, "rights"), "web[\"page/rights\"]");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::error::{AttributeError, BoxError};
 use crate::found::{Amiss, Difference, Found};
 use crate::known::Claimed;
 use crate::params::{Params, written};
+use crate::parts::Part;
 use crate::watch::Watch;
 
 /// A kind of resource: the struct is the config of one resource, and nothing else.
@@ -107,6 +108,17 @@ pub trait Resource: Params + Clone + fmt::Debug {
     fn claims(half: &Self::Half) -> Claimed {
         let _ = half;
         Claimed::unknown()
+    }
+
+    /// Returns the resources that this one is made of; pure. By default there are none.
+    ///
+    /// They are planned, applied and kept like all others, each under the name `OWNER["PART"]`. The
+    /// resource itself comes after them, so its check finds them made, and what depends on it comes
+    /// after all. What of the config is not known yet is passed on as such; the names of the parts must
+    /// not depend on it.
+    fn parts(half: &Self::Half) -> Vec<Part> {
+        let _ = half;
+        Vec::new()
     }
 
     /// Opens what check, actions and watch share, such as a connection, and keeps it in the

@@ -67,7 +67,7 @@ impl<R: Resource> Kind for KindOf<R> {
 
     fn judge(&self, known: &KnownConfig<'_>) -> Judged {
         let (half, errors) = read_half::<R>(known);
-        Judged { errors, claimed: R::claims(&half) }
+        Judged { errors, claimed: R::claims(&half), parts: R::parts(&half) }
     }
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 #[test]
 fn the_built_in_kinds_conform() -> Result<(), Violations> {
+    // One that is new here needs a sample below.
+    assert_eq!(builtin().names().collect::<Vec<_>>(), ["exec", "file", "noop", "print", "process"]);
     let samples = [files(), commands(), others()].into_iter().flatten();
     samples.fold(Conformance::new(builtin()).graphs(60), Conformance::sample).check()
 }

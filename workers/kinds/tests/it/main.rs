@@ -1,4 +1,5 @@
 //! Tests of the public API.
+mod composite;
 mod conformance;
 mod exec;
 mod file;

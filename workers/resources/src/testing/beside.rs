@@ -16,7 +16,7 @@ use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::plan::{Plan, Verdict};
 use crate::resource::Resource;
-use crate::testing::conformance::{listed, paths, secrets};
+use crate::testing::conformance::{listed, paths, secrets, whole};
 use crate::testing::giver::Giver;
 use crate::testing::literal::Literal;
 use crate::testing::runs::{apply_all, disagreement, plan_all};
@@ -95,9 +95,9 @@ impl<'a> Graph<'a> {
             let given = Literal::new(json!({"path": path, "value": config[*late]}));
             self.declarations.push(given.declare(self.world.folder(), &giver, Giver::NAME));
         }
-        let claimed = kind.judge(&KnownConfig { config: &known, unknown: &unknown }).claimed;
+        let judged = kind.judge(&KnownConfig { config: &known, unknown: &unknown });
         let mut declaration = literal.declare(&node.folder, &node.name, &node.sample.kind);
-        (declaration.claims, declaration.is_claimed) = (claimed.claims, !claimed.is_open);
+        declaration.claim(&judged.claimed);
         for before in &self.nodes {
             if rng.random_bool(EDGE) {
                 node.is_lasting &= before.is_lasting;
@@ -106,7 +106,7 @@ impl<'a> Graph<'a> {
                 declaration.dependencies.push(Dependency { alias, resource, on_change });
             }
         }
-        self.declarations.push(declaration);
+        self.declarations.extend(whole(&self.kinds, declaration, judged.parts));
         self.nodes.push(node);
         Ok(())
     }
@@ -140,8 +140,11 @@ impl<'a> Graph<'a> {
         }
         let Some(plan) = self.plan() else { return Ok(()) };
         for (node, drift) in drifted {
-            let is_seen = plan.get(&node).is_some_and(|planned| {
-                planned.is_changing() || matches!(planned.verdict, Verdict::MayChange { .. })
+            // It may be a part of the node that has drifted.
+            let is_seen = plan.resources.iter().any(|planned| {
+                planned.name.starts_with(&node)
+                    && (planned.is_changing()
+                        || matches!(planned.verdict, Verdict::MayChange { .. }))
             });
             self.require(is_seen, || format!("the drift \"{drift}\" is not seen"));
         }

@@ -12,6 +12,7 @@ use crate::claim::{Claim, Role};
 use crate::declaration::Config;
 use crate::error::AttributeError;
 use crate::known::{Claimed, Judged, KnownConfig};
+use crate::parts::{Part, declare_parts};
 use crate::testing::conformance::{Trial, listed};
 use crate::text::cut;
 
@@ -20,6 +21,9 @@ pub(super) fn check(trial: &mut Trial<'_>) {
     let whole = judge(trial, &config, &BTreeSet::new());
     let errors = listed(&whole.errors);
     trial.require(whole.errors.is_empty(), || format!("its config is refused: {errors}"));
+    let (_, errors) = declare_parts(trial.kinds, &mut trial.declaration(), whole.parts.clone());
+    let errors = listed(&errors);
+    trial.require(errors.is_empty(), || format!("its parts are refused: {errors}"));
     survives_json(trial, "the table", trial.kind.table());
     survives_json(trial, "the table of states", trial.kind.states());
     survives_json(trial, "the list of actions", &trial.kind.actions());
@@ -84,6 +88,11 @@ fn is_confirmed(trial: &mut Trial<'_>, config: &Config, hidden: &BTreeSet<String
         let what = unconfirmed(&judged.claimed, &whole.claimed);
         trial.require(what.is_none(), || {
             format!("without {}, {}", without(), what.unwrap_or_default())
+        });
+        let names = |judged: &Judged| listed(judged.parts.iter().map(Part::name));
+        let (half, whole) = (names(&judged), names(whole));
+        trial.require(half == whole, || {
+            format!("without {} its parts are \"{half}\", with it \"{whole}\"", without())
         });
     }
 }

@@ -25,12 +25,18 @@ use crate::testing::world::Snapshot;
 pub(super) type Steps = Vec<Snapshot>;
 
 pub(super) fn check(trial: &mut Trial<'_>) -> io::Result<Steps> {
-    let steps = step_by_step(trial)?;
-    leaves_alone(trial)?;
-    converges(trial, &steps)?;
-    if let Some(last) = steps.last() {
-        sees_drift(trial, last)?;
+    let declarations = trial.declarations();
+    leaves_alone(trial, &declarations)?;
+    let (before, after) = converges(trial, &declarations)?;
+    sees_drift(trial, &declarations, &after)?;
+    // What a resource of parts does is done by them, each of which has its own checks.
+    if declarations.len() > 1 {
+        return Ok(Vec::new());
     }
+    let strange = unclaimed(trial, &before, &after);
+    trial.require(strange.is_empty(), || format!("it changes what it does not claim: {strange:?}"));
+    let steps = step_by_step(trial)?;
+    trial.require(steps.last() == Some(&after), || "apply does not what its actions do".to_owned());
     Ok(steps)
 }
 
@@ -129,37 +135,40 @@ fn is_as_before(trial: &Trial<'_>, before: &Snapshot, what: &str) -> Result<(), 
 }
 
 /// Neither a plan nor an apply of what is to be left alone changes anything.
-fn leaves_alone(trial: &mut Trial<'_>) -> io::Result<()> {
+fn leaves_alone(trial: &mut Trial<'_>, declarations: &[Declaration]) -> io::Result<()> {
     let before = trial.begin()?;
-    let declaration = trial.declaration();
-    let plans = (planned(trial, &declaration), planned(trial, &declaration));
+    let plans = (planned(trial, declarations), planned(trial, declarations));
     if let (Some(one), Some(other)) = plans {
         trial.require(one == other, || format!("two plans differ: {one}, then {other}"));
     }
     let left = is_as_before(trial, &before, "a plan");
     trial.take("in a plan", left);
-    let noop = Declaration { noop: true, ..declaration };
-    applied(trial, &noop);
+    let noop = |declaration: &Declaration| Declaration { noop: true, ..declaration.clone() };
+    // What depends on what is left alone, and is not there, may be skipped.
+    let account = apply_all(trial.kinds, &declarations.iter().map(noop).collect::<Vec<_>>());
+    trial.take("as a noop", account);
     let left = is_as_before(trial, &before, "an apply that is to leave it alone");
     trial.take("as a noop", left);
     Ok(())
 }
 
-/// What is planned is done, and then it is as declared.
-fn converges(trial: &mut Trial<'_>, steps: &Steps) -> io::Result<()> {
+/// What is planned is done, and then it is as declared. Returns the world before and after.
+fn converges(
+    trial: &mut Trial<'_>,
+    declarations: &[Declaration],
+) -> io::Result<(Snapshot, Snapshot)> {
     let before = trial.begin()?;
-    let declaration = trial.declaration();
-    agrees(trial, &declaration);
+    agrees(trial, declarations);
     let after = trial.world.look()?;
-    trial.require(steps.last() == Some(&after), || "apply does not what its actions do".to_owned());
-    let strange = unclaimed(trial, &before, &after);
-    trial.require(strange.is_empty(), || format!("it changes what it does not claim: {strange:?}"));
     if trial.sample.is_lasting {
-        agrees_on_nothing(trial, &declaration);
+        let plan = planned(trial, declarations).filter(|plan| plan.changes() > 0);
+        let shown = plan.as_ref().map(ToString::to_string).unwrap_or_default();
+        trial.require(plan.is_none(), || format!("after apply a plan still says: {shown}"));
+        agrees(trial, declarations);
         let left = is_as_before(trial, &after, "a second apply");
         trial.take("applied again", left);
     }
-    Ok(())
+    Ok((before, after))
 }
 
 /// Returns what has changed that is neither claimed nor in something claimed.
@@ -178,19 +187,22 @@ fn unclaimed(trial: &Trial<'_>, before: &Snapshot, after: &Snapshot) -> Vec<Path
 }
 
 /// What is not as declared any more is seen, and mended.
-fn sees_drift(trial: &mut Trial<'_>, last: &Snapshot) -> io::Result<()> {
+fn sees_drift(
+    trial: &mut Trial<'_>,
+    declarations: &[Declaration],
+    last: &Snapshot,
+) -> io::Result<()> {
     let sample = trial.sample;
-    let declaration = trial.declaration();
     for (name, drift) in &sample.drifts {
         trial.begin()?;
-        applied(trial, &declaration);
+        applied(trial, declarations);
         drift(trial.world.folder())?;
         let after = trial.world.look()?;
         trial.require(after != *last, || format!("the drift \"{name}\" changes nothing"));
-        let planned = planned(trial, &declaration).filter(PlannedResource::is_changing);
+        let planned = planned(trial, declarations).filter(|plan| plan.changes() > 0);
         trial.require(planned.is_some(), || format!("the drift \"{name}\" is not seen"));
         is_watched(trial, name, &after.differing(last));
-        agrees(trial, &declaration);
+        agrees(trial, declarations);
         let mended = trial.world.look()?;
         let left = paths(last, &mended);
         trial.require(mended == *last, || format!("the drift \"{name}\" is not mended: {left}"));
@@ -222,30 +234,25 @@ fn is_watched(trial: &mut Trial<'_>, drift: &str, changed: &[&Path]) {
 }
 
 /// Plans, applies, and compares the two.
-fn agrees(trial: &mut Trial<'_>, declaration: &Declaration) {
-    let planned = planned(trial, declaration);
-    let account = applied(trial, declaration);
-    let (Some(planned), Some(account)) = (planned, account) else { return };
-    let differing = disagreement(&planned, &account);
-    trial.require(differing.is_none(), || differing.unwrap_or_default());
+fn agrees(trial: &mut Trial<'_>, declarations: &[Declaration]) {
+    let planned = planned(trial, declarations);
+    let account = applied(trial, declarations);
+    let (Some(plan), Some(account)) = (planned, account) else { return };
+    for planned in &plan.resources {
+        let differing = disagreement(planned, &account);
+        trial.require(differing.is_none(), || differing.unwrap_or_default());
+    }
 }
 
-fn agrees_on_nothing(trial: &mut Trial<'_>, declaration: &Declaration) {
-    let changing = planned(trial, declaration).filter(PlannedResource::is_changing);
-    let shown = changing.as_ref().map(ToString::to_string).unwrap_or_default();
-    trial.require(changing.is_none(), || format!("after apply a plan still says: {shown}"));
-    agrees(trial, declaration);
-}
-
-fn planned(trial: &mut Trial<'_>, declaration: &Declaration) -> Option<PlannedResource> {
-    let plan = plan_all(trial.kinds, std::slice::from_ref(declaration));
+fn planned(trial: &mut Trial<'_>, declarations: &[Declaration]) -> Option<Plan> {
+    let plan = plan_all(trial.kinds, declarations);
     let plan = trial.take("a plan", plan)?;
     trial.require_no_secret("a plan", &format!("{plan} {plan:?}"));
-    plan.resources.into_iter().next()
+    Some(plan)
 }
 
-fn applied(trial: &mut Trial<'_>, declaration: &Declaration) -> Option<Account> {
-    let account = apply_all(trial.kinds, std::slice::from_ref(declaration));
+fn applied(trial: &mut Trial<'_>, declarations: &[Declaration]) -> Option<Account> {
+    let account = apply_all(trial.kinds, declarations);
     let account = trial.take("apply", account)?;
     trial.require_no_secret("an account", &format!("{account} {account:?}"));
     let is_good = account.failures() == 0 && account.halted() == 0;

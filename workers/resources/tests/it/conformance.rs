@@ -53,10 +53,10 @@ fn a_kind_without_a_fault_conforms() -> Result<(), Violations> {
 }
 
 #[test]
-fn a_kind_without_a_sample_is_an_error() {
+fn checks_without_a_sample_are_an_error() {
     let kinds = Kinds::default().with(Lamp { fault: "none", table: table(), states: states() });
     let found = Conformance::new(kinds).check().expect_err("there is no sample");
-    assert_eq!(found.iter().collect::<Vec<_>>(), ["there is no sample of lamp"]);
+    assert_eq!(found.iter().collect::<Vec<_>>(), ["there is no sample"]);
 }
 
 fn check(fault: &'static str) -> Result<(), Violations> {
@@ -145,7 +145,7 @@ impl Kind for Lamp {
         let more = more.map(|path| Claim::keeps(PATH, format!("{path}/more")));
         let mut claimed = Claimed::of(claimed.into_iter().chain(more).collect());
         claimed.is_open = !known.is_known("path") && !self.has("a half claims too little");
-        Judged { errors, claimed }
+        Judged { errors, claimed, ..Judged::default() }
     }
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

@@ -9,5 +9,6 @@ mod notify;
 mod order;
 mod owed;
 mod params;
+mod parts;
 mod probe;
 mod support;

@@ -1,0 +1,240 @@
+//! Resources that are made of others.
+//!
+//! A part is a resource like any other. Its config comes of its owner's: rendered with the owner's
+//! expressions, and then taken from what the owner's kind makes of that. So a part is known when its
+//! owner is.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::declaration::{
+    Config, Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
+};
+use crate::error::AttributeError;
+use crate::kinds::Kinds;
+use crate::known::{Claimed, KnownConfig};
+use crate::naming::part_name;
+use crate::params::Half;
+
+/// How many levels of parts of parts there may be: a kind must not be made of itself.
+const MAX_DEPTH: usize = 8;
+
+/// A resource that another one is made of; see [`Resource::parts`](crate::Resource::parts).
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_resources::Part;
+///
+/// let folder = Part::new("folder", "file").with("path", "/srv/www/");
+/// let page = Part::new("page", "file").with("path", "/srv/www/index.html");
+/// let server = Part::new("server", "process").with("command", vec!["httpd"]).told_by("page");
+/// # let _ = (folder, page, server);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    name: String,
+    kind: String,
+    config: Config,
+    unknown: BTreeSet<String>,
+    after: Vec<(String, OnChange)>,
+}
+
+impl Part {
+    /// Returns a part of this kind with an empty config. Its name is for its owner alone: the resource
+    /// goes by `OWNER["NAME"]`.
+    pub fn new(name: &str, kind: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: kind.to_owned(),
+            config: Config::new(),
+            unknown: BTreeSet::new(),
+            after: Vec::new(),
+        }
+    }
+
+    /// Sets an attribute of the config.
+    #[must_use]
+    pub fn with(self, attribute: &str, value: impl Into<Value>) -> Self {
+        self.with_half(attribute, Half::Given(value))
+    }
+
+    /// Sets an attribute of the config, as far as its value is known.
+    #[must_use]
+    pub fn with_half(mut self, attribute: &str, value: Half<impl Into<Value>>) -> Self {
+        let value = value.given().map(Into::into);
+        if value.is_none() {
+            self.unknown.insert(attribute.to_owned());
+        }
+        self.config.insert(attribute.to_owned(), value.unwrap_or_default());
+        self
+    }
+
+    /// Has it come after another part of the same owner.
+    #[must_use]
+    pub fn after(mut self, part: &str) -> Self {
+        self.after.push((part.to_owned(), OnChange::Check));
+        self
+    }
+
+    /// Has it come after another part of the same owner, and be notified when that one has changed.
+    #[must_use]
+    pub fn told_by(mut self, part: &str) -> Self {
+        self.after.push((part.to_owned(), OnChange::Notify));
+        self
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn known(&self) -> KnownConfig<'_> {
+        KnownConfig { config: &self.config, unknown: &self.unknown }
+    }
+}
+
+/// Declares the parts of a resource, and has it depend on them. Returns their declarations with what
+/// each claims, and what is wrong, as errors of the owner.
+///
+/// They are treated as their owner is (`noop`, tags and the like), and depend on whatever it depends
+/// on. The kind of the owner sees the state of the part `page` under the alias `part page`.
+pub fn declare_parts(
+    kinds: &Kinds,
+    owner: &mut Declaration,
+    parts: Vec<Part>,
+) -> (Vec<(Declaration, Claimed)>, Vec<AttributeError>) {
+    let mut declaring = Declaring { kinds, declared: Vec::new(), errors: Vec::new() };
+    declaring.parts_of(owner, parts, 1);
+    (declaring.declared, declaring.errors)
+}
+
+/// Returns whether an alias is that of a part.
+pub fn is_part_alias(alias: &str) -> bool {
+    // A space is in no alias that a person has written.
+    alias.starts_with("part ")
+}
+
+fn alias(part: &str) -> String {
+    format!("part {part}")
+}
+
+struct Declaring<'a> {
+    kinds: &'a Kinds,
+    declared: Vec<(Declaration, Claimed)>,
+    errors: Vec<AttributeError>,
+}
+
+impl Declaring<'_> {
+    fn parts_of(&mut self, owner: &mut Declaration, parts: Vec<Part>, depth: usize) {
+        let names: BTreeSet<_> = parts.iter().map(|part| part.name.clone()).collect();
+        if names.len() < parts.len() {
+            self.refuse("two of its parts have the same name".to_owned());
+        }
+        let outer = owner.clone();
+        for part in &parts {
+            owner.dependencies.push(Dependency {
+                alias: alias(&part.name),
+                resource: part_name(&owner.name, &part.name),
+                on_change: OnChange::Check,
+            });
+        }
+        for part in parts {
+            if depth > MAX_DEPTH {
+                return self.refuse(format!("parts of parts are more than {MAX_DEPTH} deep"));
+            }
+            self.declare(&outer, part, (&names, depth));
+        }
+    }
+
+    fn declare(
+        &mut self,
+        owner: &Declaration,
+        part: Part,
+        (names, depth): (&BTreeSet<String>, usize),
+    ) {
+        let Part { name, kind, after, .. } = &part;
+        let shown = |what: String| format!("its part \"{name}\" ({kind}): {what}");
+        if let Err(err) = self.kinds.get(kind) {
+            return self.refuse(shown(err.to_string()));
+        }
+        let judged = self.kinds.judge(kind, &part.known());
+        self.errors.extend(judged.errors.iter().map(|err| {
+            let error = AttributeError::new("config", shown(err.to_string()));
+            AttributeError { value: err.value.clone(), ..error }
+        }));
+        let config = PartConfig {
+            owner: Arc::clone(&owner.config),
+            kinds: self.kinds.clone(),
+            kind: owner.kind.clone(),
+            place: owner.place.clone(),
+            part: name.clone(),
+        };
+        let mut declaration = Declaration {
+            name: part_name(&owner.name, name),
+            kind: kind.clone(),
+            config: Arc::new(config),
+            notify: Vec::new(),
+            ..owner.clone()
+        };
+        declaration.claim(&judged.claimed);
+        for (before, on_change) in after {
+            if !names.contains(before) {
+                self.refuse(shown(format!("there is no part \"{before}\" to come after")));
+                continue;
+            }
+            declaration.dependencies.push(Dependency {
+                alias: alias(before),
+                resource: part_name(&owner.name, before),
+                on_change: *on_change,
+            });
+        }
+        self.parts_of(&mut declaration, judged.parts, depth + 1);
+        self.declared.push((declaration, judged.claimed));
+    }
+
+    fn refuse(&mut self, message: String) {
+        self.errors.push(AttributeError::new("config", message));
+    }
+}
+
+/// The config of a part, which comes of its owner's.
+#[derive(Debug)]
+struct PartConfig {
+    owner: Arc<dyn Render>,
+    kinds: Kinds,
+    /// The owner's kind.
+    kind: String,
+    place: Place,
+    part: String,
+}
+
+impl Render for PartConfig {
+    fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
+        let (config, scope) = match self.owner.render(inputs)? {
+            Rendered::Known { config, scope } => (config, scope),
+            unknown @ Rendered::Unknown { .. } => return Ok(unknown),
+        };
+        let wrong = |message| RenderError { place: self.place.clone(), message };
+        let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
+        let judged = self.kinds.judge(&self.kind, &known);
+        if let Some(error) = judged.errors.first() {
+            return Err(wrong(format!("the config that it is part of is not valid: {error}")));
+        }
+        let part = judged.parts.into_iter().find(|part| part.name == self.part);
+        let lost = || wrong(format!("{} has no part \"{}\" any more", self.kind, self.part));
+        let Part { config, .. } = part.ok_or_else(lost)?;
+        Ok(Rendered::Known { config, scope })
+    }
+
+    fn is_equal(&self, other: &dyn Render) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| {
+            (&self.kind, &self.part) == (&other.kind, &other.part)
+                && self.owner.is_equal(&*other.owner)
+        })
+    }
+}

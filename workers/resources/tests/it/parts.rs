@@ -1,0 +1,122 @@
+//! Resources that are made of others.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_resources::testing::Literal;
+use crankcase_resources::{
+    AttributeError, Claim, Claimed, Config, Inputs, Judged, Kind, Kinds, KnownConfig, OnChange,
+    PATH, Part, Rendered, Unit, declare_parts,
+};
+use serde_json::json;
+
+/// A kind with the parts that a test gives it.
+#[derive(Debug)]
+struct Made(&'static str, fn(&KnownConfig<'_>) -> Vec<Part>);
+
+impl Kind for Made {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn summary(&self) -> &'static str {
+        "is made of others"
+    }
+
+    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+        let is_wrong = known.config.contains_key("wrong");
+        let wrong = || AttributeError::new("wrong", "it is wrong".to_owned());
+        let claims = known.text("path").map(|path| Claim::keeps(PATH, path));
+        let claimed = Claimed::of(claims.into_iter().collect());
+        let errors = is_wrong.then(wrong).into_iter().collect();
+        Judged { errors, claimed, parts: (self.1)(known) }
+    }
+
+    fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
+        Err(Vec::new())
+    }
+}
+
+fn leaf(_: &KnownConfig<'_>) -> Vec<Part> {
+    Vec::new()
+}
+
+/// Returns what is wrong with the parts of a resource.
+fn errors(parts: fn(&KnownConfig<'_>) -> Vec<Part>) -> Vec<String> {
+    let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
+    let config = Config::new();
+    let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
+    let mut owner = Literal::new(json!({})).declare(Path::new("/"), "web", "made");
+    let judged = kinds.judge("made", &known);
+    let (_, errors) = declare_parts(&kinds, &mut owner, judged.parts);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_is_wrong_with_parts_is_an_error_of_their_owner() {
+    let twice = errors(|_| vec![Part::new("a", "leaf"), Part::new("a", "leaf")]);
+    let unknown = errors(|_| vec![Part::new("a", "leav")]);
+    let lost = errors(|_| vec![Part::new("a", "leaf").after("b")]);
+    let wrong = errors(|_| vec![Part::new("a", "leaf").with("wrong", true)]);
+    let endless = errors(|_| vec![Part::new("a", "made")]);
+
+    assert_eq!(twice, ["config: two of its parts have the same name"]);
+    let said = "config: its part \"a\" (leav): there is no type \"leav\"; did you mean \"leaf\"?";
+    assert_eq!(unknown, [said]);
+    let said = "config: its part \"a\" (leaf): there is no part \"b\" to come after";
+    assert_eq!(lost, [said]);
+    assert_eq!(wrong, ["config: its part \"a\" (leaf): wrong: it is wrong"]);
+    assert_eq!(endless, ["config: parts of parts are more than 8 deep"]);
+}
+
+#[test]
+fn parts_come_before_their_owner_and_are_known_when_it_is() -> Result<(), Box<dyn std::error::Error>>
+{
+    fn parts(known: &KnownConfig<'_>) -> Vec<Part> {
+        let path = known.config.get("path").cloned().unwrap_or_default();
+        vec![Part::new("b", "leaf").told_by("a"), Part::new("a", "leaf").with("path", path)]
+    }
+    let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
+    let config = json!({"path": "/x"});
+    let mut owner = Literal::new(config.clone()).declare(Path::new("/"), "web", "made");
+    owner.tags = vec!["front".to_owned()];
+    let known = KnownConfig { config: config.as_object().unwrap(), unknown: &BTreeSet::new() };
+    let judged = kinds.judge("made", &known);
+
+    let (declared, errors) = declare_parts(&kinds, &mut owner, judged.parts);
+
+    assert_eq!(errors, []);
+    let needs: Vec<_> = owner.needs().map(|(name, _)| name).collect();
+    assert_eq!(needs, ["web[\"b\"]", "web[\"a\"]"]);
+    let [(b, _), (a, claimed)] = &declared[..] else { panic!("{declared:?}") };
+    assert_eq!(b.needs().collect::<Vec<_>>(), [("web[\"a\"]", OnChange::Notify)]);
+    assert_eq!((&a.claims, &a.tags), (&claimed.claims, &owner.tags));
+    assert_eq!(a.claims, [Claim::keeps(PATH, "/x")]);
+    let Rendered::Known { config: rendered, .. } = a.config.render(&Inputs::default())? else {
+        panic!("it is known")
+    };
+    assert_eq!(rendered, *config.as_object().unwrap());
+    Ok(())
+}
+
+#[test]
+fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error::Error>> {
+    fn parts(_: &KnownConfig<'_>) -> Vec<Part> {
+        vec![Part::new("a", "leaf")]
+    }
+    let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
+    let config = Literal::new(json!({})).using("path", "other", "path");
+    let mut owner = config.declare(Path::new("/"), "web", "made");
+    let known = KnownConfig { config: &Config::new(), unknown: &BTreeSet::new() };
+
+    let (declared, _) = declare_parts(&kinds, &mut owner, kinds.judge("made", &known).parts);
+
+    let (part, _) = &declared[0];
+    assert_eq!(part.needs().map(|(name, _)| name).collect::<Vec<_>>(), ["other"]);
+    let unknown = crankcase_resources::DependencyState::Unknown;
+    let inputs = Inputs::new([("other".to_owned(), unknown)].into());
+    let Rendered::Unknown { because } = part.config.render(&inputs)? else { panic!("not known") };
+    assert_eq!(because, ["other"]);
+    Ok(())
+}
