@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::claim::{Claim, PATH, Role};
 use crate::declaration::{Automatic, Declaration, Dependency, OnChange};
-use crate::graph::{Edges, Graph};
+use crate::graph::components;
 
 /// Two resources that keep the same thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +80,8 @@ struct Edge {
 /// is noted in [`Declaration::left_out`].
 pub fn connect(declarations: &mut [Declaration]) {
     let edges = edges(declarations);
-    let safe = without_cycles(declarations, &edges);
+    let name = |node: usize| declarations[node].name.as_str();
+    let safe = without_cycles(&declared(declarations), &edges, name);
     for declaration in declarations.iter_mut() {
         declaration.automatic.clear();
         declaration.left_out.clear();
@@ -178,29 +179,43 @@ impl<'a> Makers<'a> {
     }
 }
 
-/// Returns of each edge whether it is to be: those that close no cycle.
-fn without_cycles(declarations: &[Declaration], edges: &[Edge]) -> Vec<bool> {
-    let mut inputs = declared(declarations);
-    let mut together = Edges::new(declarations.len());
-    for (node, inputs) in inputs.iter().enumerate() {
-        inputs.iter().for_each(|input| together.depends(node, *input, OnChange::Check));
-    }
-    edges.iter().for_each(|edge| together.depends(edge.after, edge.before, OnChange::Check));
-    if Graph::from_edges(together).is_ok() {
-        return vec![true; edges.len()];
-    }
-    let name = |node: usize| declarations[node].name.as_str();
-    let mut order: Vec<usize> = (0..edges.len()).collect();
-    order.sort_by_key(|edge| (name(edges[*edge].after), name(edges[*edge].before)));
-    let mut safe = vec![false; edges.len()];
-    for edge in order {
+/// Returns of each edge whether it is to be: those that close no cycle with the declared ones and with
+/// those that were chosen before, in the order of the names.
+fn without_cycles<'a>(
+    declared: &[Vec<usize>],
+    edges: &[Edge],
+    name: impl Fn(usize) -> &'a str,
+) -> Vec<bool> {
+    let (mut inputs, mut doubtful) = in_circles(declared, edges);
+    doubtful.sort_by_key(|edge| (name(edges[*edge].after), name(edges[*edge].before)));
+    let mut safe = vec![true; edges.len()];
+    for edge in doubtful {
         let Edge { before, after, .. } = edges[edge];
-        if !comes_after(&inputs, before, after) {
+        safe[edge] = !comes_after(&inputs, before, after);
+        if safe[edge] {
             inputs[after].push(before);
-            safe[edge] = true;
         }
     }
     safe
+}
+
+/// Returns the edges that could be part of a cycle if all edges were there: of the declared ones what
+/// comes before each node, and the positions of the others.
+///
+/// Every other edge is safe, and no search has to follow it. So a search costs as much as the circle
+/// is large, and not the manifest.
+fn in_circles(declared: &[Vec<usize>], edges: &[Edge]) -> (Vec<Vec<usize>>, Vec<usize>) {
+    let mut together = declared.to_vec();
+    edges.iter().for_each(|edge| together[edge.after].push(edge.before));
+    let components = components(&together);
+    let is_within = |node: usize, input: usize| components[node] == components[input];
+    let each = declared.iter().enumerate();
+    let declared = each.map(|(node, inputs)| {
+        inputs.iter().copied().filter(|input| is_within(node, *input)).collect()
+    });
+    let doubtful =
+        (0..edges.len()).filter(|edge| is_within(edges[*edge].after, edges[*edge].before));
+    (declared.collect(), doubtful.collect())
 }
 
 /// Returns whether a node comes after another one, or is that one.
@@ -230,3 +245,6 @@ fn declared(declarations: &[Declaration]) -> Vec<Vec<usize>> {
     }
     inputs
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,10 @@ use std::collections::HashMap;
 use crate::declaration::{Declaration, OnChange};
 use crate::text::{circle, nearest};
 
+pub(crate) use self::components::components;
+
+mod components;
+
 /// How many cycles are looked for.
 const MAX_CYCLES: usize = 20;
 
