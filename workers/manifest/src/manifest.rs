@@ -12,6 +12,7 @@ mod lines;
 mod links;
 mod node;
 mod problem;
+mod rehearsal;
 mod resource;
 mod scalar;
 mod source;
@@ -21,34 +22,31 @@ mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Claimed, Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Place, Site, Table, Wanted,
+    Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Site, Table, Wanted,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
 use beside::Placed;
-use bounds::{Bounds, Room, Share};
+use bounds::Bounds;
 use check::{Usable, Used};
 use config::Template;
 use document::{Document, Written};
 use expand::expand;
-use expression::{Budget, from_json};
+use expression::from_json;
 use globals::Globals;
-use links::{Links, connect};
+use links::connect;
 use problem::{Hint, Problems, quoted};
+use rehearsal::Rehearsal;
 use resource::Draft;
 use vars::{KnownVars, Outside};
 
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
-
-/// How much work goes into evaluating configs at load. What is beyond is found when it is rendered;
-/// the attributes without expressions are judged all the same.
-const REHEARSAL: usize = 1_000_000;
 
 /// A manifest that was found valid.
 ///
@@ -119,7 +117,7 @@ impl Manifest {
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (graph, links) = connect(&expanded, &mut bounds, &mut problems);
         let drafts = std::mem::take(&mut expanded.drafts);
-        let mut rehearsal = Rehearsal { left: REHEARSAL, bounds, judge, problems };
+        let mut rehearsal = Rehearsal::new(bounds, judge, problems);
         let (mut declarations, placed) = rehearsal.run(drafts, links, &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::check_kept(&declarations, &placed, &mut problems);
@@ -207,69 +205,6 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
     }
 }
 
-/// Evaluates configs at load, as far as they are known.
-struct Rehearsal<F> {
-    /// How many steps of work are left.
-    left: usize,
-    bounds: Bounds,
-    judge: F,
-    problems: Problems,
-}
-
-impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
-    fn run(
-        &mut self,
-        drafts: Vec<Draft>,
-        links: Vec<Links>,
-        globals: &Arc<Globals>,
-    ) -> (Vec<Declaration>, Vec<Placed>) {
-        let room = Arc::default();
-        let mut rehearsed = (Vec::with_capacity(drafts.len()), Vec::with_capacity(drafts.len()));
-        // Of the resources of one `for_each` the first that is wrong stands for all.
-        let mut last: Option<(Draft, bool)> = None;
-        for (draft, links) in drafts.into_iter().zip(links) {
-            let is_wrong = last.is_some_and(|(last, is_wrong)| is_wrong && last.is_beside(&draft));
-            let before = self.problems.count();
-            let declared = declare(&draft, links, globals, &room);
-            rehearsed.extend([self.rehearse(&draft, declared, is_wrong)]);
-            last = Some((draft, is_wrong || self.problems.count() > before));
-        }
-        rehearsed
-    }
-
-    fn rehearse(
-        &mut self,
-        draft: &Draft,
-        (mut declaration, template): (Declaration, Arc<Template>),
-        is_left_out: bool,
-    ) -> (Declaration, Placed) {
-        let (offset, has_config) = (draft.offset, draft.has_config);
-        let mut unknown = (*draft.wrong).clone();
-        if self.bounds.is_spent() {
-            unknown.extend(template.config.keys().cloned());
-        } else if self.left == 0 {
-            // What is written out is judged all the same.
-            unknown.extend(template.with_expressions());
-        }
-        if !has_config || is_left_out {
-            let claimed = Claimed::unknown();
-            return (declaration, Placed { template, offset, claimed });
-        }
-        let mut budget = Budget::of_config(self.bounds.values());
-        let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
-        self.left = self.left.saturating_sub(budget.spent());
-        self.bounds.made(budget.made(), budget.is_overdrawn());
-        let known = KnownConfig { config: &config, unknown: &unknown };
-        let Judged { errors, claimed, .. } = (self.judge)(&declaration.kind, &known);
-        for error in errors {
-            template.blame(offset, error, &mut self.problems);
-        }
-        declaration.claim(&claimed);
-        template.may_use_all.set(claimed.renders_any).expect("a resource is rehearsed once");
-        (declaration, Placed { template, offset, claimed })
-    }
-}
-
 /// Decodes the resources and checks their expressions.
 fn decode<'a>(
     resources: IndexMap<String, Written>,
@@ -333,36 +268,4 @@ fn check_expressions(
         all = all.and(used);
     }
     (draft.wrong, draft.used) = (wrong.into(), all.into());
-}
-
-/// Returns the declaration of a resource, and its config with its expressions.
-fn declare(
-    draft: &Draft,
-    links: Links,
-    globals: &Arc<Globals>,
-    room: &Arc<Room>,
-) -> (Declaration, Arc<Template>) {
-    let template = Arc::new(Template {
-        config: Arc::clone(&draft.config),
-        globals: Arc::clone(globals),
-        item: draft.item.clone(),
-        aliases: links.aliases,
-        source: Arc::clone(&draft.source),
-        used: Arc::clone(&draft.used),
-        may_use_all: OnceLock::new(),
-        share: Share::new(room),
-    });
-    let place: Place = draft.source.place(draft.offset);
-    let config = Arc::clone(&template);
-    let (name, kind) = (draft.name.clone(), draft.kind.clone());
-    let mut declaration = Declaration::new(name, kind, draft.source.folder(), place, config);
-    declaration.dependencies = links.dependencies;
-    declaration.notify = links.notify;
-    declaration.noop = draft.meta.noop || draft.readonly;
-    declaration.readonly = draft.readonly;
-    declaration.tags.clone_from(&draft.tags);
-    declaration.poll = draft.meta.poll;
-    declaration.timeout = draft.meta.timeout;
-    declaration.has_automatic_edges = draft.meta.automatic_edges;
-    (declaration, template)
 }
