@@ -72,7 +72,7 @@ pub use params::absent;
 pub use params::{
     AbsPath, Field, Half, Mode, Parameter, Params, Reader, Secret, Table, Type, Writer,
 };
-pub use parts::{Part, declare_parts, is_part_alias};
+pub use parts::{Declared, Part, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{

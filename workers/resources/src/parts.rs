@@ -15,7 +15,7 @@ use crate::declaration::{
 };
 use crate::error::AttributeError;
 use crate::kinds::Kinds;
-use crate::known::{Claimed, KnownConfig};
+use crate::known::{Claimed, Judged, KnownConfig};
 use crate::naming::part_name;
 use crate::params::Half;
 
@@ -97,19 +97,31 @@ impl Part {
     }
 }
 
-/// Declares the parts of a resource, and has it depend on them. Returns their declarations with what
-/// each claims, and what is wrong, as errors of the owner.
-///
-/// They are treated as their owner is (`noop`, tags and the like), and depend on whatever it depends
-/// on. The kind of the owner sees the state of the part `page` under the alias `part page`.
-pub fn declare_parts(
-    kinds: &Kinds,
-    owner: &mut Declaration,
-    parts: Vec<Part>,
-) -> (Vec<(Declaration, Claimed)>, Vec<AttributeError>) {
-    let mut declaring = Declaring { kinds, declared: Vec::new(), errors: Vec::new() };
-    declaring.parts_of(owner, parts, 1);
-    (declaring.declared, declaring.errors)
+/// What the kind of a declared resource says of it, and the resources that it is made of.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Declared {
+    /// What is wrong with the config or with a part, and what the resource itself claims.
+    pub judged: Judged,
+    /// The parts, and the parts of parts, each with what it claims.
+    pub parts: Vec<(Declaration, Claimed)>,
+}
+
+impl Kinds {
+    /// Has the kind of a resource judge its config as far as it is known, takes its claims over into
+    /// the declaration, and declares its parts, on which it depends from then on.
+    ///
+    /// The parts are treated as their owner is (`noop`, tags and the like), and depend on whatever it
+    /// depends on. The kind of the owner sees the state of the part `page` under the alias
+    /// `part page`.
+    pub fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
+        let mut judged = self.judge(&declaration.kind, known);
+        declaration.claim(&judged.claimed);
+        let mut declaring = Declaring { kinds: self, declared: Vec::new(), errors: Vec::new() };
+        declaring.parts_of(declaration, std::mem::take(&mut judged.parts), 1);
+        judged.errors.extend(declaring.errors);
+        Declared { judged, parts: declaring.declared }
+    }
 }
 
 /// Returns whether an alias is that of a part.

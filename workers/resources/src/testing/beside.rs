@@ -95,9 +95,7 @@ impl<'a> Graph<'a> {
             let given = Literal::new(json!({"path": path, "value": config[*late]}));
             self.declarations.push(given.declare(self.world.folder(), &giver, Giver::NAME));
         }
-        let judged = kind.judge(&KnownConfig { config: &known, unknown: &unknown });
         let mut declaration = literal.declare(&node.folder, &node.name, &node.sample.kind);
-        declaration.claim(&judged.claimed);
         for before in &self.nodes {
             if rng.random_bool(EDGE) {
                 node.is_lasting &= before.is_lasting;
@@ -106,7 +104,8 @@ impl<'a> Graph<'a> {
                 declaration.dependencies.push(Dependency { alias, resource, on_change });
             }
         }
-        self.declarations.extend(whole(&self.kinds, declaration, judged.parts));
+        let known = KnownConfig { config: &known, unknown: &unknown };
+        self.declarations.extend(whole(&self.kinds, declaration, &known));
         self.nodes.push(node);
         Ok(())
     }

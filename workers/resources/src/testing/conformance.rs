@@ -15,7 +15,6 @@ use crate::declaration::{Config, Declaration, Inputs, Rendered};
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
-use crate::parts::{Part, declare_parts};
 use crate::testing::literal::Literal;
 use crate::testing::sample::Sample;
 use crate::testing::world::{Snapshot, World};
@@ -248,10 +247,8 @@ impl<'a> Trial<'a> {
     /// Returns the declarations of the resource and of its parts.
     pub(super) fn declarations(&self) -> Vec<Declaration> {
         let unknown = BTreeSet::new();
-        let judged = self.kind.judge(&KnownConfig { config: &self.config, unknown: &unknown });
-        let mut declaration = self.declaration();
-        declaration.claim(&judged.claimed);
-        whole(self.kinds, declaration, judged.parts)
+        let known = KnownConfig { config: &self.config, unknown: &unknown };
+        whole(self.kinds, self.declaration(), &known)
     }
 
     /// Returns the resource, as apply would make it.
@@ -267,10 +264,14 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Returns the declarations of a resource and of its parts. What is wrong with the parts was said.
-pub(super) fn whole(kinds: &Kinds, mut owner: Declaration, parts: Vec<Part>) -> Vec<Declaration> {
-    let (declared, _) = declare_parts(kinds, &mut owner, parts);
-    let mut declarations: Vec<_> = declared.into_iter().map(|(part, _)| part).collect();
+/// Returns the declarations of a resource and of its parts. What is wrong with them was said.
+pub(super) fn whole(
+    kinds: &Kinds,
+    mut owner: Declaration,
+    known: &KnownConfig<'_>,
+) -> Vec<Declaration> {
+    let parts = kinds.declare(&mut owner, known).parts;
+    let mut declarations: Vec<_> = parts.into_iter().map(|(part, _)| part).collect();
     declarations.push(owner);
     connect(&mut declarations);
     declarations

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crankcase_resources::testing::Literal;
 use crankcase_resources::{
-    AttributeError, Claim, Claimed, Config, Inputs, Judged, Kind, Kinds, KnownConfig, OnChange,
-    PATH, Part, Rendered, Unit, declare_parts,
+    AttributeError, Claim, Claimed, Config, Declared, Inputs, Judged, Kind, Kinds, KnownConfig,
+    OnChange, PATH, Part, Rendered, Unit,
 };
 use serde_json::json;
 
@@ -48,9 +48,8 @@ fn errors(parts: fn(&KnownConfig<'_>) -> Vec<Part>) -> Vec<String> {
     let config = Config::new();
     let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
     let mut owner = Literal::new(json!({})).declare(Path::new("/"), "web", "made");
-    let judged = kinds.judge("made", &known);
-    let (_, errors) = declare_parts(&kinds, &mut owner, judged.parts);
-    errors.iter().map(ToString::to_string).collect()
+    let declared = kinds.declare(&mut owner, &known);
+    declared.judged.errors.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -82,14 +81,13 @@ fn parts_come_before_their_owner_and_are_known_when_it_is() -> Result<(), Box<dy
     let mut owner = Literal::new(config.clone()).declare(Path::new("/"), "web", "made");
     owner.tags = vec!["front".to_owned()];
     let known = KnownConfig { config: config.as_object().unwrap(), unknown: &BTreeSet::new() };
-    let judged = kinds.judge("made", &known);
 
-    let (declared, errors) = declare_parts(&kinds, &mut owner, judged.parts);
+    let Declared { judged, parts, .. } = kinds.declare(&mut owner, &known);
 
-    assert_eq!(errors, []);
+    assert_eq!(judged.errors, []);
     let needs: Vec<_> = owner.needs().map(|(name, _)| name).collect();
     assert_eq!(needs, ["web[\"b\"]", "web[\"a\"]"]);
-    let [(b, _), (a, claimed)] = &declared[..] else { panic!("{declared:?}") };
+    let [(b, _), (a, claimed)] = &parts[..] else { panic!("{parts:?}") };
     assert_eq!(b.needs().collect::<Vec<_>>(), [("web[\"a\"]", OnChange::Notify)]);
     assert_eq!((&a.claims, &a.tags), (&claimed.claims, &owner.tags));
     assert_eq!(a.claims, [Claim::keeps(PATH, "/x")]);
@@ -110,9 +108,9 @@ fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error:
     let mut owner = config.declare(Path::new("/"), "web", "made");
     let known = KnownConfig { config: &Config::new(), unknown: &BTreeSet::new() };
 
-    let (declared, _) = declare_parts(&kinds, &mut owner, kinds.judge("made", &known).parts);
+    let declared = kinds.declare(&mut owner, &known);
 
-    let (part, _) = &declared[0];
+    let (part, _) = &declared.parts[0];
     assert_eq!(part.needs().map(|(name, _)| name).collect::<Vec<_>>(), ["other"]);
     let unknown = crankcase_resources::DependencyState::Unknown;
     let inputs = Inputs::new([("other".to_owned(), unknown)].into());
