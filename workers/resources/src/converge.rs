@@ -6,7 +6,8 @@ use crate::action::Action;
 use crate::facilities::Promise;
 use crate::found::{Amiss, Difference, Found};
 use crate::halting::{Halting, Steps};
-use crate::look::{Opened, SeenState};
+use crate::inputs::SeenState;
+use crate::opened::Opened;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, Unfinished};
 use crate::deadline::too_late;
 use crate::facilities::Promise;
-use crate::look::{Acted, Opened};
+use crate::opened::{Acted, Opened};
 use crate::text::chain;
 
 /// Whether actions may still start.

@@ -9,7 +9,7 @@ use crate::facilities::Facilities;
 use crate::found::Difference;
 use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
-use crate::look::Setting;
+use crate::make::Setting;
 use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
 use crate::walk::walk;

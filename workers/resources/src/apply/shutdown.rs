@@ -7,7 +7,7 @@ use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::graph::Graph;
 use crate::halting::{Halting, Steps};
-use crate::look::Setting;
+use crate::make::Setting;
 use crate::plan::visit::{Purpose, Shutdown, visit};
 use crate::walk::walk;
 

@@ -6,7 +6,9 @@ use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
-use crate::look::{Changes, Inputs, Made, Opened, Seen, Setting, make};
+use crate::inputs::{Changes, Inputs, Seen};
+use crate::make::{Made, Setting, make};
+use crate::opened::Opened;
 
 /// One resource to be made as declared.
 #[derive(Debug)]

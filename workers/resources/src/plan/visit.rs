@@ -5,7 +5,9 @@ use crate::action::Action;
 use crate::declaration::Declaration;
 use crate::found::{Amiss, Found};
 use crate::graph::Graph;
-use crate::look::{Changes, Inputs, Made, Opened, Seen, SeenState, Setting, make};
+use crate::inputs::{Changes, Inputs, Seen, SeenState};
+use crate::make::{Made, Setting, make};
+use crate::opened::Opened;
 use crate::plan::{Change, PlannedResource, Refresh, Verdict};
 
 /// What a plan knows of a resource it has looked at.

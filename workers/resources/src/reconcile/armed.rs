@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::caught::caught;
 use crate::error::BoxError;
-use crate::look::Opened;
+use crate::opened::Opened;
 use crate::reconcile::watching::{Signal, Watching};
 use crate::text::chain;
 use crate::watch::{Instants, Watch};

@@ -11,8 +11,10 @@ use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
 use crate::halting::Halting;
+use crate::inputs::SeenState;
 use crate::kind::Kind;
-use crate::look::{Opened, SeenState, make_of};
+use crate::make::make_of;
+use crate::opened::Opened;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
 

@@ -13,7 +13,7 @@ use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
 use crate::facilities::Promise;
 use crate::halting::Halting;
-use crate::look::{claim, render};
+use crate::make::{claim, render};
 use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};

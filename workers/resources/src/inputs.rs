@@ -1,0 +1,139 @@
+//! What a visit of plan or apply begins with: what is known of the resources before it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::action::Action;
+use crate::context::{Notice, Used};
+use crate::declaration::{self, Declaration, DependencyState};
+use crate::facilities::{Due, Notices};
+use crate::graph::Graph;
+
+/// What a resource that was visited is to those that come after it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// The state, as far as dependents may see it.
+    pub(crate) state: SeenState,
+    /// The resource because of which dependents cannot go on: this one, or one before it.
+    pub(crate) blocked_by: Option<String>,
+    /// Whether the resource has changed or will.
+    pub(crate) changes: Changes,
+    /// The attributes in which it was not as declared.
+    pub(crate) differing: Vec<String>,
+    /// What was done to it, or would be.
+    pub(crate) actions: Arc<[Action]>,
+}
+
+/// Whether dependents can know a state.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum SeenState {
+    /// Now.
+    Known(Arc<Value>),
+    /// After apply.
+    Later,
+    /// Not in this run.
+    #[default]
+    Never,
+}
+
+/// Whether a resource has changed or will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Changes {
+    #[default]
+    No,
+    Maybe,
+    Yes,
+}
+
+/// What is known before a resource is visited.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// The failed resource because of which this one is skipped.
+    pub(crate) blocked_by: Option<String>,
+    /// What the config's expressions see.
+    pub(crate) known: declaration::Inputs,
+    /// The dependencies that change first, or may.
+    pub(crate) unsure: Vec<String>,
+    /// The dependencies whose state will not be known in this run, by alias.
+    pub(crate) never: BTreeMap<String, String>,
+    /// What is known of the dependencies, for the kind.
+    pub(crate) used: Vec<Used>,
+    /// Who notifies this resource for certain.
+    pub(crate) notices: Vec<Notice>,
+    /// Those notifications that are on disk.
+    pub(crate) due: Due,
+    /// Who perhaps does.
+    pub(crate) perhaps_by: Vec<String>,
+}
+
+impl Inputs {
+    /// Gathers what the visited resources are to `node`.
+    pub(crate) fn gather<'a>(
+        graph: &Graph,
+        declarations: &[Declaration],
+        (node, notices): (usize, &Notices),
+        seen: impl Fn(usize) -> &'a Seen,
+    ) -> Self {
+        let due = notices.due(&declarations[node].name);
+        let mut inputs = Self { due, ..Self::default() };
+        let before: BTreeMap<&str, usize> = graph
+            .inputs(node)
+            .iter()
+            .map(|node| (declarations[*node].name.as_str(), *node))
+            .collect();
+        for (name, _) in declarations[node].needs() {
+            inputs.need(name, seen(before[name]));
+        }
+        for dependency in &declarations[node].dependencies {
+            let used = seen(before[dependency.resource.as_str()]);
+            inputs.add(&dependency.alias, &dependency.resource, used);
+        }
+        for notifier in graph.notifiers(node) {
+            let (name, seen) = (&declarations[*notifier].name, seen(*notifier));
+            match seen.changes {
+                Changes::Yes => inputs.notices.push(Notice::new(name, seen.differing.clone())),
+                Changes::Maybe => inputs.perhaps_by.push(name.clone()),
+                // What it may have changed in an earlier run is answered when it is as declared.
+                Changes::No if seen.blocked_by.is_some() => inputs.due.leave_out(name),
+                Changes::No => {}
+            }
+        }
+        for by in inputs.due.by() {
+            if inputs.notices.iter().all(|notice| notice.by != by) {
+                inputs.notices.push(Notice::new(by, Vec::new()));
+            }
+        }
+        inputs
+    }
+
+    /// Returns who notifies the resource for certain.
+    pub(crate) fn notified_by(&self) -> Vec<String> {
+        self.notices.iter().map(|notice| notice.by.clone()).collect()
+    }
+
+    fn need(&mut self, name: &str, used: &Seen) {
+        if self.blocked_by.is_none() {
+            self.blocked_by.clone_from(&used.blocked_by);
+        }
+        if used.changes != Changes::No && !self.unsure.iter().any(|unsure| unsure == name) {
+            self.unsure.push(name.to_owned());
+        }
+    }
+
+    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
+        let state = match &used.state {
+            SeenState::Known(state) => DependencyState::Known(Arc::clone(state)),
+            SeenState::Later => DependencyState::Unknown,
+            SeenState::Never => {
+                self.never.insert(alias.to_owned(), name.to_owned());
+                DependencyState::Unknown
+            }
+        };
+        let (alias, actions) = (alias.to_owned(), Arc::clone(&used.actions));
+        let resource = name.to_owned();
+        self.used.push(Used { alias: alias.clone(), resource, state: state.clone(), actions });
+        self.known.deps.insert(alias, state);
+    }
+}

@@ -1,0 +1,131 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_workers::ProcessConfig;
+
+use crate::action::{Action, Unfinished};
+use crate::caught::{PanickedError, caught, caught_async};
+use crate::context::Context;
+use crate::deadline::{Deadline, too_late};
+use crate::error::BoxError;
+use crate::found::Found;
+use crate::kind::Unit;
+use crate::text::chain;
+use crate::watch::Watch;
+
+/// A resource between its open and its close; its panics are caught.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    unit: Arc<dyn Unit>,
+    context: Context,
+    /// How long a look, and each action, may take.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// How an action has ended.
+#[derive(Debug)]
+pub(crate) struct Acted {
+    pub(crate) ended: Result<Result<(), Unfinished>, PanickedError>,
+    /// Whether it was told to stop because it took too long.
+    pub(crate) is_late: bool,
+    /// What it has logged.
+    pub(crate) log: Vec<String>,
+}
+
+impl Opened {
+    pub(crate) async fn new(
+        unit: Arc<dyn Unit>,
+        context: Context,
+        timeout: Option<Duration>,
+    ) -> Result<Self, String> {
+        let this = Self { unit, context, timeout };
+        let opened = this.open().await;
+        match opened {
+            Ok(()) => Ok(this),
+            Err(err) => match this.close().await {
+                Ok(()) => Err(format!("cannot open it: {err}")),
+                Err(closing) => Err(format!("cannot open it: {err}; {closing}")),
+            },
+        }
+    }
+
+    async fn open(&self) -> Result<(), String> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (opened, is_late) = deadline.tell(caught_async(self.unit.open(&call))).await;
+        call.trace();
+        flatten(opened)
+            .map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
+    }
+
+    /// Takes over what further calls get. What the resource remembers stays.
+    pub(crate) fn see(&mut self, context: Context) {
+        self.context = context.remembering(&self.context);
+    }
+
+    pub(crate) async fn watch(&self) -> Result<Watch, String> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (watch, is_late) = deadline.tell(caught_async(self.unit.watch(&call))).await;
+        call.trace();
+        flatten(watch).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
+    }
+
+    /// Returns the folder of its manifest.
+    pub(crate) fn folder(&self) -> &Path {
+        self.context.folder()
+    }
+
+    pub(crate) fn program(&self) -> Option<&ProcessConfig> {
+        self.unit.program()
+    }
+
+    pub(crate) async fn check(&self) -> Result<Found, String> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (found, is_late) = deadline.tell(caught_async(self.unit.check(&call))).await;
+        call.trace();
+        flatten(found).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
+    }
+
+    pub(crate) async fn act(&self, action: &Action) -> Acted {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (ended, is_late) = deadline.tell(caught_async(self.unit.act(action, &call))).await;
+        Acted { ended, is_late, log: call.lines() }
+    }
+
+    pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {
+        let call = self.call(&Deadline::new(None, self.context.stop()));
+        let refresh = caught(|| self.unit.refresh(done, &call));
+        call.trace();
+        refresh.map_err(|err| err.to_string())
+    }
+
+    pub(crate) fn holds(&self) -> Result<Option<String>, String> {
+        let call = self.call(&Deadline::new(None, self.context.stop()));
+        let holds = caught(|| self.unit.holds(&call));
+        call.trace();
+        holds.map_err(|err| err.to_string())
+    }
+
+    pub(crate) async fn close(self) -> Result<(), String> {
+        let call = self.call(&Deadline::new(None, self.context.stop()));
+        let closed = caught_async(self.unit.close(&call)).await;
+        call.trace();
+        closed.map_err(|err| format!("closing it {err}"))
+    }
+
+    fn call(&self, deadline: &Deadline<'_>) -> Context {
+        self.context.of_call(deadline)
+    }
+}
+
+fn flatten<T>(result: Result<Result<T, BoxError>, PanickedError>) -> Result<T, String> {
+    match result {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(err)) => Err(chain(&*err)),
+        Err(err) => Err(chain(&err)),
+    }
+}
