@@ -14,7 +14,8 @@ use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
-use crate::walk::walk;
+use crate::together::Groups;
+use crate::walk::{Waiting, walk};
 
 mod shutdown;
 mod visit;
@@ -82,7 +83,10 @@ pub(crate) async fn apply_graph(
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
     let (nothing, notices) = (Seen::default(), options.facilities.notices());
-    let applied = walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>]| {
+    let waiting = Arc::new(Waiting::default());
+    let groups = Groups::new(graph, declarations, (kinds, &waiting));
+    let slots = (options.parallel, &*waiting);
+    let applied = walk(graph, slots, |node, applied: &[Option<visit::Applied>]| {
         let inputs = Inputs::gather(graph, declarations, (node, notices), |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
         });
@@ -93,6 +97,7 @@ pub(crate) async fn apply_graph(
             targets: targets(graph, declarations, node),
             halting: Arc::clone(&halting),
             prior: priors.get(&node).cloned().unwrap_or_default(),
+            place: groups.place(node),
         };
         options.progress.clone().count(declarations[node].name.clone(), visit.run())
     })

@@ -207,8 +207,13 @@ impl Context {
 
     /// Returns the context of one call, with a log of its own.
     pub(crate) fn of_call(&self, deadline: &Deadline<'_>) -> Self {
-        let (stop, at) = (deadline.stop().clone(), deadline.at());
-        Self { stop, deadline: at, log: Log::default(), ..self.clone() }
+        Self { log: Log::default(), ..self.within(deadline) }
+    }
+
+    /// Returns the context with another deadline.
+    pub(crate) fn within(&self, deadline: &Deadline<'_>) -> Self {
+        let (stop, deadline) = (deadline.stop().clone(), deadline.at());
+        Self { stop, deadline, ..self.clone() }
     }
 
     /// Returns the context with the memory of another one.

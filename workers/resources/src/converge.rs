@@ -69,6 +69,12 @@ impl Convergence<'_> {
 
     async fn check(&self, progress: &mut Progress) -> Result<Found, Outcome> {
         let check = self.opened.check().await;
+        let is_left_alone = self.noop || self.readonly;
+        // Only what is one action is done together with others.
+        if !matches!(&check, Ok(Found::Stale(amiss)) if amiss.actions.len() == 1 && !is_left_alone)
+        {
+            self.opened.leave();
+        }
         progress.cannot_look = check.is_err();
         check.map_err(|err| cannot_look(self.halting, err))
     }

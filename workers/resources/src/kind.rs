@@ -1,5 +1,6 @@
 //! What the core runs: kinds and their resources, whatever they are made of.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::error::{AttributeError, BoxError};
 use crate::found::Found;
 use crate::known::{Judged, KnownConfig};
 use crate::params::{Reader, Table};
+use crate::together::GroupMember;
 use crate::watch::Watch;
 
 /// A kind of resource: what a manifest names as `type`.
@@ -87,6 +89,12 @@ pub trait Kind: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether apply may act on several of its resources as one; see
+    /// [`Unit::act_together`].
+    fn is_grouping(&self) -> bool {
+        false
+    }
+
     /// Returns whether its resources are programs that `run` supervises; see [`Unit::program`].
     fn is_supervised(&self) -> bool {
         false
@@ -113,7 +121,7 @@ pub trait Kind: fmt::Debug + Send + Sync {
 /// - After the actions of a check were done, the next check is valid, unless the world moved.
 /// - Blocking work is done on the [blocking pool](crate::blocking()).
 #[async_trait]
-pub trait Unit: fmt::Debug + Send + Sync {
+pub trait Unit: Any + fmt::Debug + Send + Sync {
     /// Opens what check, actions and watch share.
     ///
     /// # Errors
@@ -145,6 +153,23 @@ pub trait Unit: fmt::Debug + Send + Sync {
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
         let _ = context;
         Err(format!("there is no action \"{}\"", action.name).into())
+    }
+
+    /// Returns with which others the resource may be acted on together: those with the same key. None
+    /// by default: it is acted on alone. Its kind says that it [groups](Kind::is_grouping).
+    fn group(&self) -> Option<String> {
+        None
+    }
+
+    /// Does to several resources, of which this one is the first, what a check of each has asked for;
+    /// see [`Grouping`](crate::Grouping).
+    ///
+    /// # Errors
+    ///
+    /// When any of it failed or was interrupted. If it failed, each is acted on alone.
+    async fn act_together(&self, members: &[GroupMember]) -> Result<(), Unfinished> {
+        let _ = members;
+        Err("its kind acts on each resource alone".into())
     }
 
     /// Returns what is to be done because a resource that notifies this one has changed.

@@ -42,6 +42,7 @@ mod site;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod together;
 mod typed;
 mod walk;
 mod watch;
@@ -81,10 +82,11 @@ pub use reconcile::{
     Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, Watching,
     reconcile,
 };
-pub use resource::{Check, Resource, Stale, StateOf, Supervised};
+pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError, UnknownTagError};
 pub use text::{circle, cut, nearest, printable, shown};
+pub use together::GroupMember;
 pub use typed::{KindOf, kind};
 pub use watch::Watch;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_workers::ProcessConfig;
+use parking_lot::Mutex;
 
 use crate::action::{Action, Unfinished};
 use crate::caught::{PanickedError, caught, caught_async};
@@ -12,6 +13,7 @@ use crate::error::BoxError;
 use crate::found::Found;
 use crate::kind::Unit;
 use crate::text::chain;
+use crate::together::{Follower, GroupMember, Place, Turn};
 use crate::watch::Watch;
 
 /// A resource between its open and its close; its panics are caught.
@@ -21,6 +23,8 @@ pub(crate) struct Opened {
     context: Context,
     /// How long a look, and each action, may take.
     pub(crate) timeout: Option<Duration>,
+    /// Where the resource waits for others that are acted on together with it, unless it has left.
+    place: Mutex<Option<Place>>,
 }
 
 /// How an action has ended.
@@ -39,7 +43,7 @@ impl Opened {
         context: Context,
         timeout: Option<Duration>,
     ) -> Result<Self, String> {
-        let this = Self { unit, context, timeout };
+        let this = Self { unit, context, timeout, place: Mutex::default() };
         let opened = this.open().await;
         match opened {
             Ok(()) => Ok(this),
@@ -89,7 +93,69 @@ impl Opened {
         flatten(found).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
     }
 
+    /// Gives the resource a place among those that are acted on together with it.
+    pub(crate) fn join(&self, place: Option<Place>) {
+        *self.place.lock() = place;
+    }
+
+    /// Has those that wait for the resource wait for it no more.
+    pub(crate) fn leave(&self) {
+        drop(self.place.lock().take());
+    }
+
+    /// Runs an action: together with those of others, if the resource has a place among some.
     pub(crate) async fn act(&self, action: &Action) -> Acted {
+        let place = self.place.lock().take();
+        let key = place.as_ref().and_then(|_| caught(|| self.unit.group()).ok().flatten());
+        let Some((place, key)) = place.zip(key) else { return self.act_alone(action).await };
+        let call = self.call(&Deadline::new(None, self.context.stop()));
+        let member = GroupMember::new(Arc::clone(&self.unit), action.clone(), call.clone());
+        let ended = match place.gather(key, member.clone()).await {
+            Turn::Lead(followers) if !followers.is_empty() => self.lead(member, followers).await,
+            Turn::Lead(_) | Turn::Alone => return self.act_alone(action).await,
+            Turn::Done => Ok(()),
+            Turn::Interrupted => Err(Unfinished::Interrupted),
+        };
+        match ended {
+            // One that is wrong does not fail the others.
+            Err(Unfinished::Failed(err)) => {
+                call.log(&format!("it is done alone, as together with others it failed: {err}"));
+                let mut acted = self.act_alone(action).await;
+                acted.log = [call.lines(), acted.log].concat();
+                acted
+            }
+            ended => Acted { ended: Ok(ended), is_late: false, log: call.lines() },
+        }
+    }
+
+    /// Acts for the resource and for others, and tells them how it has ended.
+    async fn lead(&self, own: GroupMember, followers: Vec<Follower>) -> Result<(), Unfinished> {
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let (mut members, told): (Vec<_>, Vec<_>) =
+            followers.into_iter().map(|follower| (follower.member, follower.told)).unzip();
+        members.insert(0, own);
+        for member in &mut members {
+            member.context = member.context.within(&deadline);
+        }
+        let (ended, is_late) = deadline.tell(caught_async(self.unit.act_together(&members))).await;
+        let ended = match ended {
+            Ok(Err(Unfinished::Interrupted)) if is_late => Err("it took too long".into()),
+            Ok(ended) => ended,
+            Err(panicked) => Err(panicked.into()),
+        };
+        for told in told {
+            let turn = match &ended {
+                Ok(()) => Turn::Done,
+                Err(Unfinished::Interrupted) => Turn::Interrupted,
+                Err(Unfinished::Failed(_)) => Turn::Alone,
+            };
+            // One that is gone needs to know nothing.
+            drop(told.send(turn));
+        }
+        ended
+    }
+
+    async fn act_alone(&self, action: &Action) -> Acted {
         let deadline = Deadline::new(self.timeout, self.context.stop());
         let call = self.call(&deadline);
         let (ended, is_late) = deadline.tell(caught_async(self.unit.act(action, &call))).await;

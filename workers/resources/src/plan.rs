@@ -12,7 +12,7 @@ use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
-use crate::walk::walk;
+use crate::walk::{Waiting, walk};
 
 pub(crate) mod display;
 pub(crate) mod visit;
@@ -73,7 +73,7 @@ pub(crate) async fn plan_graph(
     let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
     options.progress.begin(declarations.len());
-    let looks = walk(graph, options.parallel, |node, looks| {
+    let looks = walk(graph, (options.parallel, &Waiting::default()), |node, looks| {
         let look = visit(graph, declarations, node, looks, (setting.clone(), Purpose::Plan));
         options.progress.clone().count(declarations[node].name.clone(), look)
     })

@@ -209,6 +209,51 @@ pub trait Supervised: Resource {
     fn program(&self) -> ProcessConfig;
 }
 
+/// A kind of which apply may act on several resources as one, such as packages that one command
+/// installs; see [`KindOf::grouping`](crate::KindOf::grouping).
+///
+/// Each resource is checked alone, before and after. Those for which one action is to be done wait for
+/// the others of their kind that come equally late in the graph, and are then acted on together, key
+/// by key. What is done is accounted for with each. Under `run`, and when a notification is answered,
+/// each is acted on alone.
+pub trait Grouping: Resource {
+    /// Returns with which others the resource may be acted on together: those with the same key. If
+    /// there is none, it is acted on alone.
+    fn group(&self) -> Option<String>;
+
+    /// Does to several resources, at least two, what a check of each has asked for.
+    ///
+    /// # Errors
+    ///
+    /// When any of it failed or was interrupted. If it failed, each is acted on alone, so that one that
+    /// is wrong does not fail the others.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Resource::act`]: the stop of the contexts is told instead. It is one for all.
+    fn act_together(
+        members: &[Member<'_, Self>],
+    ) -> impl Future<Output = Result<(), Unfinished>> + Send;
+}
+
+/// One of the resources that are acted on together.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Member<'a, R: Resource> {
+    /// The resource.
+    pub config: &'a R,
+    /// What its check has asked for.
+    pub action: R::Action,
+    /// Its context; what is logged there is in its own account.
+    pub context: &'a Context,
+}
+
+impl<'a, R: Resource> Member<'a, R> {
+    pub(crate) fn new(config: &'a R, action: R::Action, context: &'a Context) -> Self {
+        Self { config, action, context }
+    }
+}
+
 /// A state as far as it is known.
 pub type StateOf<R> = <<R as Resource>::State as Params>::Half;
 

@@ -1,8 +1,10 @@
 //! What the core runs of a resource that is written in Rust.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,18 +18,57 @@ use crate::found::Found;
 use crate::kind::{Kind, Unit};
 use crate::known::{Judged, KnownConfig};
 use crate::params::{HIDDEN, Params, Reader, Table, shown_value};
-use crate::resource::{Check, Resource, Supervised};
+use crate::resource::{Check, Grouping, Member, Resource, Supervised};
+use crate::together::GroupMember;
 use crate::watch::Watch;
 
 /// Returns the kind of a resource that is written in Rust.
 pub fn kind<R: Resource>() -> KindOf<R> {
-    KindOf { program: None, kind: PhantomData }
+    KindOf { program: None, grouping: None, kind: PhantomData }
 }
 
 /// The kind of a resource that is written in Rust; [`kind`] makes it.
 pub struct KindOf<R> {
     program: Option<fn(&R) -> ProcessConfig>,
+    grouping: Option<Together<R>>,
     kind: PhantomData<fn() -> R>,
+}
+
+/// How several resources are acted on together.
+struct Together<R> {
+    group: fn(&R) -> Option<String>,
+    act: for<'a> fn(&'a [GroupMember]) -> Acting<'a>,
+}
+
+type Acting<'a> = Pin<Box<dyn Future<Output = Result<(), Unfinished>> + Send + 'a>>;
+
+// Derived, it would ask the same of the resources.
+impl<R> Clone for Together<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Together<R> {}
+
+impl<R: Grouping> KindOf<R> {
+    /// Has apply act on several of its resources as one.
+    #[must_use]
+    pub fn grouping(self) -> Self {
+        let together =
+            Together { group: R::group, act: |members| Box::pin(act_together::<R>(members)) };
+        Self { grouping: Some(together), ..self }
+    }
+}
+
+async fn act_together<R: Grouping>(members: &[GroupMember]) -> Result<(), Unfinished> {
+    let typed = members.iter().map(|GroupMember { unit, action, context, .. }| {
+        let unit: &dyn Any = &**unit;
+        let made: &Made<R> =
+            unit.downcast_ref().ok_or("a resource of another kind is among them")?;
+        Ok(Member::new(&made.config, R::Action::read(action)?, context))
+    });
+    R::act_together(&typed.collect::<Result<Vec<_>, BoxError>>()?).await
 }
 
 impl<R: Supervised> KindOf<R> {
@@ -73,7 +114,7 @@ impl<R: Resource> Kind for KindOf<R> {
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let config = read::<R>(config)?;
         let program = self.program.map(|program| program(&config));
-        Ok(Arc::new(Made { config, program }))
+        Ok(Arc::new(Made { config, program, grouping: self.grouping }))
     }
 
     fn same(&self, old: &Config, new: &Config) -> bool {
@@ -85,16 +126,26 @@ impl<R: Resource> Kind for KindOf<R> {
         R::STOPS_FIRST
     }
 
+    fn is_grouping(&self) -> bool {
+        self.grouping.is_some()
+    }
+
     fn is_supervised(&self) -> bool {
         self.program.is_some()
     }
 }
 
 /// A resource, as the core runs it.
-#[derive(Debug)]
 struct Made<R> {
     config: R,
     program: Option<ProcessConfig>,
+    grouping: Option<Together<R>>,
+}
+
+impl<R: fmt::Debug> fmt::Debug for Made<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
 }
 
 #[async_trait]
@@ -109,6 +160,17 @@ impl<R: Resource> Unit for Made<R> {
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
         self.config.act(&R::Action::read(action)?, context).await
+    }
+
+    fn group(&self) -> Option<String> {
+        (self.grouping?.group)(&self.config)
+    }
+
+    async fn act_together(&self, members: &[GroupMember]) -> Result<(), Unfinished> {
+        match self.grouping {
+            Some(grouping) => (grouping.act)(members).await,
+            None => Err("its kind acts on each resource alone".into()),
+        }
     }
 
     fn refresh(&self, done: &[Action], context: &Context) -> Option<Action> {

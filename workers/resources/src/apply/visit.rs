@@ -9,6 +9,7 @@ use crate::halting::{Halting, Steps};
 use crate::inputs::{Changes, Inputs, Seen};
 use crate::make::{Made, Setting, make};
 use crate::opened::Opened;
+use crate::together::Place;
 
 /// One resource to be made as declared.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Visit {
     pub(crate) targets: Vec<Arc<str>>,
     pub(crate) halting: Arc<Halting>,
     pub(crate) prior: Prior,
+    /// The resource's place among those that are acted on together.
+    pub(crate) place: Option<Place>,
 }
 
 /// A resource that was visited.
@@ -73,6 +76,7 @@ impl Visit {
         };
         let opened = Opened::new(unit, context, self.declaration.timeout).await;
         let opened = opened.map_err(|err| cannot_look(&self.halting, err))?;
+        opened.join(self.place.take());
         let convergence = Convergence {
             opened: &opened,
             halting: &self.halting,

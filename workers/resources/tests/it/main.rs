@@ -12,3 +12,4 @@ mod params;
 mod parts;
 mod probe;
 mod support;
+mod together;
