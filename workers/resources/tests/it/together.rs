@@ -184,8 +184,9 @@ async fn each_set_is_an_action_and_so_is_each_without_one() -> TestResult {
     declarations.extend(["c", "d"].map(|name| world.package(name, Some("pip"), "nothing")));
     declarations.extend(["e", "f"].map(|name| world.package(name, None, "nothing")));
 
-    apply_packages(&declarations).await?;
+    let account = apply_packages(&declarations).await?;
 
+    assert_eq!(account.changes(), 6, "{account}");
     assert_eq!(world.installed(), ["a b", "c d", "e", "f"]);
     Ok(())
 }
@@ -197,8 +198,9 @@ async fn those_that_come_later_are_another_action() -> TestResult {
     declarations[1] = uses(declarations[1].clone(), &["a"]);
     declarations[3] = uses(declarations[3].clone(), &["c"]);
 
-    apply_packages(&declarations).await?;
+    let account = apply_packages(&declarations).await?;
 
+    assert_eq!(account.changes(), 4, "{account}");
     assert_eq!(world.installed(), ["a c", "b d"]);
     Ok(())
 }
