@@ -49,7 +49,8 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
     let mut next = site.get();
     let mut why = "the manifest was loaded";
     loop {
-        let change = match wiring.change(&next) {
+        let whole = next.with_departed(wiring.facilities()).await;
+        let change = match wiring.change(whole.as_ref().unwrap_or(&next)) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
         };

@@ -38,6 +38,10 @@ impl Wiring {
         Self { config, facilities, watches, board, claims, installed: BTreeMap::new() }
     }
 
+    pub(super) fn facilities(&self) -> &Facilities {
+        &self.facilities
+    }
+
     /// Returns which resources are at work.
     pub(super) fn activity(&self) -> Activity {
         self.board.activity()

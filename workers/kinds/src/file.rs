@@ -5,7 +5,7 @@ use crankcase_resources::{
 use crankcase_workers::EntryPath;
 
 pub(crate) use crate::file::config::File;
-use crate::file::config::{FileHalf, FileState};
+use crate::file::config::{FileHalf, FileState, Presence};
 use crate::file::error::EntryError;
 
 mod change;
@@ -15,6 +15,7 @@ mod content;
 mod diff;
 mod error;
 mod observe;
+mod reversal;
 mod rights;
 mod wanted;
 
@@ -36,6 +37,7 @@ pub(crate) enum Do {
 
 impl Resource for File {
     const NAME: &'static str = "file";
+    const REVERSES: bool = true;
     type State = FileState;
     type Action = Do;
 
@@ -59,6 +61,15 @@ impl Resource for File {
             Some(EntryError::Stopped) => Unfinished::Interrupted,
             _ => Unfinished::Failed(err),
         })
+    }
+
+    fn absent(&self) -> Option<Self> {
+        Some(Self { state: Presence::Absent, ..Self::new(self.path.clone()) })
+    }
+
+    async fn reversal(&self, context: &Context) -> Result<Option<Self>, BoxError> {
+        let (file, context) = (self.clone(), context.clone());
+        blocking(move || reversal::reversal(&file, &context)).await
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {

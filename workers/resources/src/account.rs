@@ -68,6 +68,9 @@ pub struct Accounted {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Whether it has left its manifest, and was to be put back as it was before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_put_back: bool,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,

@@ -136,6 +136,10 @@ impl Context {
         self.about.facilities.ledger()
     }
 
+    pub(crate) fn facilities(&self) -> &Facilities {
+        &self.about.facilities
+    }
+
     /// Returns what is known of the resources that this one depends on.
     pub fn dependencies(&self) -> &[Used] {
         &self.about.used

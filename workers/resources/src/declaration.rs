@@ -58,6 +58,10 @@ pub struct Declaration {
     /// Whether only its state is read: what differs is nobody's concern. It is never changed, so
     /// `noop` is true as well.
     pub readonly: bool,
+    /// Whether it is put back as it was when it leaves the manifest.
+    pub reverse: bool,
+    /// Whether it has left, and this declares it as it was.
+    pub is_put_back: bool,
     /// The words by which it can be chosen.
     pub tags: Vec<String>,
     /// How often it is looked at under `run` when nothing says that it may have changed. None by
@@ -110,6 +114,8 @@ impl Declaration {
             notify: Vec::new(),
             noop: false,
             readonly: false,
+            reverse: false,
+            is_put_back: false,
             tags: Vec::new(),
             poll: None,
             timeout: None,
@@ -148,6 +154,7 @@ impl Declaration {
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
             == (&other.name, &other.kind, other.noop, other.readonly)
+            && (self.reverse, self.is_put_back) == (other.reverse, other.is_put_back)
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
             && self.folder == other.folder

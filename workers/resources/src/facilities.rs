@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crankcase_workers::{FileError, Folder, Ledger};
 
 pub(crate) use self::notices::{Due, Notices, Promise};
+pub(crate) use self::reversals::Reversal;
 pub(crate) use self::services::Services;
 pub use self::services::Shared;
 use crate::naming::worker_name;
 
 mod notices;
+mod reversals;
 mod services;
 
 /// What resources are given beside their configs by whoever runs them: a record of the commands that
@@ -77,6 +79,14 @@ impl Facilities {
 
     pub(crate) fn notices(&self) -> &Notices {
         &self.0.notices
+    }
+
+    fn state(&self) -> Option<&Path> {
+        self.0.state.as_deref()
+    }
+
+    fn is_plan(&self) -> bool {
+        self.0.is_plan
     }
 
     /// Returns where the private folder of a resource is, if there is a state folder.

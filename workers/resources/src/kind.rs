@@ -89,6 +89,11 @@ pub trait Kind: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether its resources can be put back as they were; see [`Unit::reversal`].
+    fn can_reverse(&self) -> bool {
+        false
+    }
+
     /// Returns whether apply may act on several of its resources as one; see
     /// [`Unit::act_together`].
     fn is_grouping(&self) -> bool {
@@ -153,6 +158,18 @@ pub trait Unit: Any + fmt::Debug + Send + Sync {
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
         let _ = context;
         Err(format!("there is no action \"{}\"", action.name).into())
+    }
+
+    /// Returns the config that declares the resource as it is now, before anything is done to it; see
+    /// [`Resource::reversal`](crate::Resource::reversal). By default nothing is known of that. Its kind
+    /// says that it [can](Kind::can_reverse).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told; nothing is done to the resource then.
+    async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
+        let _ = context;
+        Ok(None)
     }
 
     /// Returns with which others the resource may be acted on together: those with the same key. None

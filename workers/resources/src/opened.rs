@@ -6,10 +6,12 @@ use crankcase_workers::ProcessConfig;
 use parking_lot::Mutex;
 
 use crate::action::{Action, Unfinished};
+use crate::blocking::blocking;
 use crate::caught::{PanickedError, caught, caught_async};
 use crate::context::Context;
 use crate::deadline::{Deadline, too_late};
 use crate::error::BoxError;
+use crate::facilities::Reversal;
 use crate::found::Found;
 use crate::kind::Unit;
 use crate::text::chain;
@@ -91,6 +93,29 @@ impl Opened {
         let (found, is_late) = deadline.tell(caught_async(self.unit.check(&call))).await;
         call.trace();
         flatten(found).map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })
+    }
+
+    /// Puts on record how the resource is put back as it is now, unless that is on record.
+    pub(crate) async fn note_reversal(&self, kind: &str) -> Result<(), String> {
+        let facilities = self.context.facilities().clone();
+        let name = self.context.name().to_owned();
+        if facilities.reversal_file(&name).is_none_or(|file| file.exists()) {
+            return Ok(());
+        }
+        let deadline = Deadline::new(self.timeout, self.context.stop());
+        let call = self.call(&deadline);
+        let (asked, is_late) = deadline.tell(caught_async(self.unit.reversal(&call))).await;
+        call.trace();
+        let asked = flatten(asked);
+        let config =
+            asked.map_err(|error| if is_late { too_late(self.timeout, &error) } else { error })?;
+        if config.is_none() {
+            tracing::warn!(resource = name, "it cannot be put back as it is now");
+        }
+        let (kind, folder) = (kind.to_owned(), self.context.folder().to_owned());
+        let reversal = Reversal { resource: name, kind, folder, config };
+        let noted = blocking(move || facilities.note_reversal(&reversal)).await;
+        noted.map_err(|err| chain(&*err))
     }
 
     /// Gives the resource a place among those that are acted on together with it.

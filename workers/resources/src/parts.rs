@@ -116,11 +116,27 @@ impl Kinds {
     /// `part page`.
     pub fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
         let mut judged = self.judge(&declaration.kind, known);
+        if let Some(wrong) = self.cannot_reverse(declaration) {
+            judged.errors.push(AttributeError::new("reverse", wrong));
+        }
         declaration.claim(&judged.claimed);
         let mut declaring = Declaring { kinds: self, declared: Vec::new(), errors: Vec::new() };
         declaring.parts_of(declaration, std::mem::take(&mut judged.parts), 1);
         judged.errors.extend(declaring.errors);
         Declared { judged, parts: declaring.declared }
+    }
+
+    /// Returns why a resource cannot be put back as it was, if it is to be.
+    fn cannot_reverse(&self, declaration: &Declaration) -> Option<String> {
+        let Declaration { name, kind, reverse: true, .. } = declaration else { return None };
+        if declaration.noop {
+            return Some(
+                "what is left alone is never changed, so there is nothing to put back".into(),
+            );
+        }
+        let can_reverse = self.get(kind).map_or(true, |kind| kind.can_reverse());
+        let message = format!("the type {kind} of \"{name}\" does not say how to put it back");
+        (!can_reverse).then_some(message)
     }
 }
 

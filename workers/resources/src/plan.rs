@@ -147,6 +147,9 @@ pub struct PlannedResource {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Whether it has left its manifest, and is to be put back as it was before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_put_back: bool,
     /// What the check found.
     #[serde(flatten)]
     pub verdict: Verdict,

@@ -86,6 +86,10 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// its first action if a kind in use says so.
     const STOPS_FIRST: bool = false;
 
+    /// Whether resources can be put back as they were before they were changed; see
+    /// [`reversal`](Self::reversal).
+    const REVERSES: bool = false;
+
     /// What is known of a resource, for those that depend on it.
     type State: Params;
 
@@ -157,6 +161,35 @@ pub trait Resource: Params + Clone + fmt::Debug {
         action: &Self::Action,
         context: &Context,
     ) -> impl Future<Output = Result<(), Unfinished>> + Send;
+
+    /// Returns the config that declares the resource away. By default there is none.
+    fn absent(&self) -> Option<Self> {
+        None
+    }
+
+    /// Returns the config that declares the resource as it is now, before anything is done to it.
+    ///
+    /// It is asked of a resource that is declared with `reverse`, before its first action, and kept
+    /// in the state folder: when the resource leaves the manifest, it is planned and applied with that
+    /// config. It may hold what a state does not, such as a content. By default what is not there is
+    /// declared [absent](Self::absent), and of what is there nothing is known. The kind says by
+    /// [`REVERSES`](Self::REVERSES) that it has an answer.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be told; nothing is done to the resource then.
+    fn reversal(
+        &self,
+        context: &Context,
+    ) -> impl Future<Output = Result<Option<Self>, BoxError>> + Send {
+        async {
+            let is_there = match self.check(context).await? {
+                Check::Stale(stale) => stale.amiss.current.is_some(),
+                Check::Valid(_) | Check::Unknown(_) => true,
+            };
+            Ok(if is_there { None } else { self.absent() })
+        }
+    }
 
     /// Returns what is to be done because a resource that notifies this one has changed.
     ///

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crankcase_engine::Stop;
 
@@ -16,6 +17,9 @@ use crate::text::nearest;
 #[derive(Debug)]
 pub struct Site {
     declarations: Vec<Declaration>,
+    /// Of each resource that is declared, also where only some were chosen, whether it is put back
+    /// when it leaves.
+    names: Arc<HashMap<String, bool>>,
     graph: Graph,
     kinds: Kinds,
     digest: String,
@@ -35,7 +39,19 @@ impl Site {
         digest: String,
     ) -> Result<Self, GraphError> {
         let graph = Graph::new(&declarations)?;
-        Ok(Self { declarations, graph, kinds, digest, is_piped: false })
+        let names = declarations.iter().map(|it| (it.name.clone(), it.reverse)).collect();
+        Ok(Self { declarations, names: Arc::new(names), graph, kinds, digest, is_piped: false })
+    }
+
+    pub(crate) fn names(&self) -> &HashMap<String, bool> {
+        &self.names
+    }
+
+    /// Returns the site with more resources.
+    pub(crate) fn with(&self, more: Vec<Declaration>) -> Result<Self, GraphError> {
+        let declarations = self.declarations.iter().cloned().chain(more).collect();
+        let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
+        Ok(Self { names: Arc::clone(&self.names), is_piped: self.is_piped, ..site })
     }
 
     /// Says that it came from a pipe, and cannot be loaded again.
@@ -127,25 +143,31 @@ impl Site {
         }
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
         let site = site.expect("a part of a graph has no circle, and all that it uses");
-        Self { is_piped: self.is_piped, ..site }
+        Self { names: Arc::clone(&self.names), is_piped: self.is_piped, ..site }
     }
 
-    /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()).
+    /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()). What has left
+    /// the site and is to be put back as it was is planned too.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn plan(&self, options: &PlanOptions) -> Plan {
-        plan::plan_graph(&self.graph, &self.declarations, &self.kinds, options).await
+        let whole = self.with_departed(&options.facilities).await;
+        let Self { graph, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
+        plan::plan_graph(graph, declarations, kinds, options).await
     }
 
-    /// Makes every resource as declared, once; see [`apply`](crate::apply()).
+    /// Makes every resource as declared, once; see [`apply`](crate::apply()). What has left the site and
+    /// is to be put back as it was is put back.
     ///
     /// # Cancel safety
     ///
     /// Not cancel safe: tell `stop` instead.
     pub async fn apply(&self, options: &ApplyOptions, stop: Stop) -> Account {
-        apply::apply_graph(&self.graph, &self.declarations, &self.kinds, (options, stop)).await
+        let whole = self.with_departed(&options.facilities).await;
+        let Self { graph, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
+        apply::apply_graph(graph, declarations, kinds, (options, stop)).await
     }
 }
 

@@ -5,11 +5,9 @@ mod configs;
 mod conformance;
 mod cuts;
 mod giver;
-mod literal;
 mod runs;
 mod sample;
 mod world;
 
 pub use self::conformance::{Conformance, Violations};
-pub use self::literal::Literal;
 pub use self::sample::Sample;

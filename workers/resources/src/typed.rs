@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_workers::ProcessConfig;
+use serde_json::Value;
 
 use crate::action::{Action, ActionType, Actions, Unfinished};
 use crate::context::Context;
@@ -17,7 +18,7 @@ use crate::error::{AttributeError, BoxError};
 use crate::found::Found;
 use crate::kind::{Kind, Unit};
 use crate::known::{Judged, KnownConfig};
-use crate::params::{HIDDEN, Params, Reader, Table, shown_value};
+use crate::params::{HIDDEN, Params, Reader, Table, shown_value, written};
 use crate::resource::{Check, Grouping, Member, Resource, Supervised};
 use crate::together::GroupMember;
 use crate::watch::Watch;
@@ -126,6 +127,10 @@ impl<R: Resource> Kind for KindOf<R> {
         R::STOPS_FIRST
     }
 
+    fn can_reverse(&self) -> bool {
+        R::REVERSES
+    }
+
     fn is_grouping(&self) -> bool {
         self.grouping.is_some()
     }
@@ -160,6 +165,13 @@ impl<R: Resource> Unit for Made<R> {
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
         self.config.act(&R::Action::read(action)?, context).await
+    }
+
+    async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
+        let reversal = self.config.reversal(context).await?;
+        let written = reversal.map(|config| written::<R>(&config.into()));
+        let Some(Value::Object(config)) = written else { return Ok(None) };
+        Ok(Some(config))
     }
 
     fn group(&self) -> Option<String> {

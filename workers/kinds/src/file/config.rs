@@ -24,11 +24,11 @@ pub(crate) struct File {
     /// where it is; a path that ends in / is a folder
     pub(super) path: EntryPath,
     /// the file's text
-    content: Option<Arc<str>>,
+    pub(super) content: Option<Arc<str>>,
     /// a file to copy, relative to the manifest
-    source: Option<String>,
+    pub(super) source: Option<String>,
     /// a file to render, relative to the manifest
-    template: Option<String>,
+    pub(super) template: Option<String>,
     /// the permissions in octal and quoted, such as "0644"; left as they are if not given, and of a
     /// new file 0644, of a new folder 0755
     pub(super) mode: Option<Mode>,
@@ -121,6 +121,11 @@ impl Field for Principal {
 }
 
 impl File {
+    /// Returns whether what is in a file is replaced, or goes with it.
+    pub(super) fn replaces(&self) -> bool {
+        self.state == Presence::Absent || self.content().is_some()
+    }
+
     /// Returns where the content comes from, if one is declared.
     pub(super) fn content(&self) -> Option<ContentFrom> {
         let Self { content, source, template, .. } = self;

@@ -9,4 +9,5 @@ mod file_rights;
 mod kinds;
 mod needs_root;
 mod plan;
+mod reversal;
 mod support;

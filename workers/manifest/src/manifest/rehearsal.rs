@@ -111,6 +111,7 @@ fn declare(
     declaration.notify = links.notify;
     declaration.noop = draft.meta.noop || draft.readonly;
     declaration.readonly = draft.readonly;
+    declaration.reverse = draft.meta.reverse;
     declaration.tags.clone_from(&draft.tags);
     declaration.poll = draft.meta.poll;
     declaration.timeout = draft.meta.timeout;

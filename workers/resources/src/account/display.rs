@@ -36,6 +36,7 @@ impl fmt::Display for Accounted {
         let Self { name, kind, .. } = self;
         match &self.outcome {
             Outcome::Unchanged => {}
+            Outcome::Changed if self.is_put_back => writeln!(f, "~ {name} ({kind}) was put back")?,
             Outcome::Changed => writeln!(f, "~ {name} ({kind}) changed")?,
             Outcome::Noop => {
                 writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
@@ -114,6 +115,7 @@ mod tests {
     fn of_much_output_the_beginning_and_the_end_are_shown() {
         let log = (0..1_000).map(|line| format!("line {line}")).collect();
         let accounted = Accounted {
+            is_put_back: false,
             name: "loud".to_owned(),
             kind: "exec".to_owned(),
             outcome: Outcome::Changed,

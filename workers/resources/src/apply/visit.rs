@@ -48,6 +48,9 @@ impl Visit {
             let due = std::mem::take(&mut self.inputs.due);
             facilities.notices().settle(&name, due).await;
         }
+        if outcome.is_good() && self.declaration.is_put_back {
+            facilities.forget_reversal(&name);
+        }
         if matches!(outcome, Outcome::Failed { .. }) {
             self.halting.fail();
         }
@@ -82,6 +85,7 @@ impl Visit {
             halting: &self.halting,
             noop: self.declaration.noop,
             readonly: self.declaration.readonly,
+            reverse: self.declaration.reverse.then_some(&*self.declaration.kind),
             is_notified: !self.inputs.notices.is_empty(),
             promise,
         };
@@ -111,7 +115,7 @@ impl Visit {
     }
 
     fn account(self, outcome: Outcome, progress: Progress) -> Applied {
-        let Declaration { name, kind, .. } = self.declaration;
+        let Declaration { name, kind, is_put_back, .. } = self.declaration;
         let blocked_by = match &outcome {
             Outcome::Skipped { because } => Some(because.clone()),
             Outcome::Failed { .. } | Outcome::Halted { .. } | Outcome::NotAttempted { .. } => {
@@ -127,7 +131,8 @@ impl Visit {
         let differences = progress.differences;
         let differing = differences.iter().map(|it| it.attribute.clone()).collect();
         let seen = Seen { state: progress.state, blocked_by, changes, differing, actions };
-        let accounted = Accounted { name, kind, outcome, differences, done, remaining, missed };
+        let accounted =
+            Accounted { name, kind, is_put_back, outcome, differences, done, remaining, missed };
         Applied { accounted, seen }
     }
 }

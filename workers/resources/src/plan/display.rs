@@ -31,12 +31,13 @@ impl fmt::Display for Plan {
 impl fmt::Display for PlannedResource {
     /// Writes some lines, or nothing of a resource that is as declared.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, verdict, refresh } = self;
+        let Self { name, kind, is_put_back, verdict, refresh } = self;
         match verdict {
             Verdict::Unchanged if refresh.is_none() => return Ok(()),
             Verdict::Unchanged => writeln!(f, "~ {name} ({kind}) would be refreshed")?,
             Verdict::Changes(change) => {
-                writeln!(f, "~ {name} ({kind}) would change")?;
+                let what = if *is_put_back { "be put back" } else { "change" };
+                writeln!(f, "~ {name} ({kind}) would {what}")?;
                 write_change(f, change)?;
             }
             Verdict::Noop(change) => {

@@ -69,12 +69,14 @@ impl Judgement {
     pub(super) async fn converge(
         opened: &Opened,
         halting: &Halting,
-        (noop, readonly): (bool, bool),
-        is_notified: bool,
+        (declaration, is_notified): (&Declaration, bool),
         promise: &Promise<'_>,
     ) -> Self {
         let mut progress = Progress::default();
-        let convergence = Convergence { opened, halting, noop, readonly, is_notified, promise };
+        let Declaration { noop, readonly, .. } = *declaration;
+        let reverse = declaration.reverse.then_some(&*declaration.kind);
+        let convergence =
+            Convergence { opened, halting, noop, readonly, reverse, is_notified, promise };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();

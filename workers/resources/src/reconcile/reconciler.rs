@@ -161,11 +161,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let lasting = self.setting.backoff.reset_after;
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
-        let left_alone = (declaration.noop, declaration.readonly);
         let name = self.name.clone();
         let promise = Promise::new(facilities.notices(), &name, self.seat.notified());
-        let converging =
-            Judgement::converge(&held.opened, &self.halting, left_alone, told.is_some(), &promise);
+        let converging = Judgement::converge(
+            &held.opened,
+            &self.halting,
+            (&declaration, told.is_some()),
+            &promise,
+        );
         let mut judgement = converging.await;
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
@@ -199,6 +202,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.seat.answer(told);
                 facilities.notices().settle(&self.name, due).await;
             }
+        }
+        if declaration.is_put_back {
+            facilities.forget_reversal(&self.name);
         }
         if let Some(state) = state {
             self.publish(state);

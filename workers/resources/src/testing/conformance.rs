@@ -15,7 +15,7 @@ use crate::declaration::{Config, Declaration, Inputs, Rendered};
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
-use crate::testing::literal::Literal;
+use crate::literal::Literal;
 use crate::testing::sample::Sample;
 use crate::testing::world::{Snapshot, World};
 use crate::testing::{beside, configs, cuts, runs};

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::testing::Literal;
 use crankcase_resources::{
     AttributeError, Claim, Claimed, Config, Declared, Inputs, Judged, Kind, Kinds, KnownConfig,
-    OnChange, PATH, Part, Rendered, Unit,
+    Literal, OnChange, PATH, Part, Rendered, Unit,
 };
 use serde_json::json;
 

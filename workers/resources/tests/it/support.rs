@@ -3,14 +3,13 @@ use std::error::Error;
 use std::path::Path;
 
 use crankcase_engine::Stop;
-use crankcase_resources::testing::Literal;
 use crankcase_resources::{
-    Account, ApplyOptions, Context, Declaration, Dependency, Found, Inputs, Kinds, OnChange, Place,
-    RenderError, Rendered, RenderedText, Scope, apply,
+    Account, ApplyOptions, Context, Declaration, Dependency, Found, Inputs, Kinds, Literal,
+    OnChange, Place, RenderError, Rendered, RenderedText, Scope, apply,
 };
 use serde_json::Value;
 
-pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
 
 /// Knows one name.
 #[derive(Debug)]

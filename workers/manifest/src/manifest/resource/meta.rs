@@ -5,7 +5,7 @@ use crate::manifest::problem::quoted;
 use crate::manifest::resource::decoder::Decoder;
 
 /// The keys of `meta`.
-const KEYS: &[&str] = &["noop", "poll", "timeout", "automatic_edges"];
+const KEYS: &[&str] = &["noop", "poll", "timeout", "automatic_edges", "reverse"];
 /// How short and how long a `poll` and a `timeout` may be.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -18,11 +18,13 @@ pub(crate) struct Meta {
     pub(crate) timeout: Option<Duration>,
     /// Whether it comes after the resources that make what it needs.
     pub(crate) automatic_edges: bool,
+    /// Whether it is put back as it was when it leaves.
+    pub(crate) reverse: bool,
 }
 
 impl Default for Meta {
     fn default() -> Self {
-        Self { noop: false, poll: None, timeout: None, automatic_edges: true }
+        Self { noop: false, poll: None, timeout: None, automatic_edges: true, reverse: false }
     }
 }
 
@@ -35,6 +37,7 @@ impl Decoder<'_> {
                 "poll" => meta.poll = self.duration(entry, "poll"),
                 "timeout" => meta.timeout = self.duration(entry, "timeout"),
                 "automatic_edges" => meta.automatic_edges = self.boolean(&entry.value, &key),
+                "reverse" => meta.reverse = self.boolean(&entry.value, &key),
                 _ => self.unknown(&entry.key, &key, "\"meta\"", KEYS),
             }
         }

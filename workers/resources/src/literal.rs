@@ -15,7 +15,7 @@ use crate::declaration::{
 /// ```
 /// use std::path::Path;
 ///
-/// use crankcase_resources::testing::Literal;
+/// use crankcase_resources::Literal;
 /// use serde_json::json;
 ///
 /// let page = Literal::new(json!({"mode": "0644"})).using("path", "folder", "path");
