@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use crankcase_engine::EventKind;
+use crankcase_kinds::builtin;
 use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit};
 use serde_json::json;
 use tokio::sync::watch;
 
 use crate::site::double::with_double;
-use crate::site::machine::{Machine, TestResult, lines, within};
+use crate::site::machine::{Machine, TestResult, lines, quick, within};
 
 /// A resource whose refresh goes on until its worker is told to stop, and is done then.
 #[derive(Debug, Default)]
@@ -261,5 +262,25 @@ async fn a_refresh_that_an_agent_owes_is_done_by_the_next_one() -> TestResult {
     machine.restart().await?;
     let report = machine.settled().await?;
     assert_eq!(*refreshes.borrow(), 2, "{report}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_is_to_be_is_put_back_when_it_leaves_and_not_at_the_end() -> TestResult {
+    let other = "resources:\n  other: {type: noop}\n";
+    let page =
+        "  page: {type: file, config: {path: @/page, content: new}, meta: {reverse: true}}\n";
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("page"), "old")?;
+    let declared = format!("{other}{page}");
+    let machine = Machine::begin(folder, &declared, (quick(), builtin())).await?;
+    machine.until("page", |page| page == "new").await?;
+    machine.restart().await?;
+    machine.running("page").await?;
+    assert_eq!(machine.read("page").as_deref(), Some("new"));
+
+    machine.swap(other).await?;
+
+    machine.until("page", |page| page == "old").await?;
     Ok(())
 }

@@ -53,6 +53,10 @@ impl Machine {
         Ok(account)
     }
 
+    async fn applied(&self, declarations: Vec<Declaration>) -> TestResult {
+        self.apply(declarations).await.map(drop)
+    }
+
     async fn plan(&self, declarations: Vec<Declaration>) -> TestResult<Plan> {
         let facilities = Facilities::of_plan(&self.state())?;
         let site = Site::new(declarations, builtin(), String::new())?;
@@ -74,9 +78,9 @@ async fn a_file_is_put_back_with_its_first_content_and_mode() -> TestResult {
     let page = machine.path("www/page");
     fs::write(&page, "old")?;
     fs::set_permissions(&page, PermissionsExt::from_mode(0o600))?;
-    machine.apply(vec![machine.page()]).await?;
+    machine.applied(vec![machine.page()]).await?;
     let newer = json!({"path": page, "content": "newer", "mode": "0644"});
-    machine.apply(vec![machine.file("page", newer)]).await?;
+    machine.applied(vec![machine.file("page", newer)]).await?;
     assert_eq!(read(&page).as_deref(), Some("newer"));
 
     let plan = machine.plan(Vec::new()).await?;
@@ -106,7 +110,7 @@ async fn what_was_not_there_goes_again_the_files_before_their_folder() -> TestRe
         }];
         vec![page, machine.file("folder", folder)]
     };
-    machine.apply(declared()).await?;
+    machine.applied(declared()).await?;
     assert!(folder.join("page").exists());
 
     let account = machine.apply(Vec::new()).await?;
@@ -122,10 +126,10 @@ async fn a_removed_file_comes_back() -> TestResult {
     let page = machine.path("www/page");
     fs::write(&page, "old")?;
     let gone = json!({"path": page, "state": "absent"});
-    machine.apply(vec![machine.file("page", gone)]).await?;
+    machine.applied(vec![machine.file("page", gone)]).await?;
     assert!(!page.exists());
 
-    machine.apply(Vec::new()).await?;
+    machine.applied(Vec::new()).await?;
 
     assert_eq!(read(&page).as_deref(), Some("old"));
     Ok(())
@@ -136,11 +140,11 @@ async fn what_cannot_be_put_back_stays_as_it_is() -> TestResult {
     let machine = Machine::new()?;
     let page = machine.path("www/page");
     fs::write(&page, [0, 159, 146, 150])?;
-    machine.apply(vec![machine.page()]).await?;
+    machine.applied(vec![machine.page()]).await?;
     fs::write(&page, "drifted")?;
-    machine.apply(vec![machine.page()]).await?;
+    machine.applied(vec![machine.page()]).await?;
 
-    machine.apply(Vec::new()).await?;
+    machine.applied(Vec::new()).await?;
 
     assert_eq!(read(&page).as_deref(), Some("new"));
     assert_eq!(machine.records(), 0);
@@ -152,16 +156,16 @@ async fn only_what_was_declared_so_and_was_changed_is_put_back() -> TestResult {
     let machine = Machine::new()?;
     let page = machine.path("www/page");
     fs::write(&page, "new")?;
-    machine.apply(vec![machine.page()]).await?;
+    machine.applied(vec![machine.page()]).await?;
     assert_eq!(machine.records(), 0);
     fs::write(&page, "old")?;
-    machine.apply(vec![machine.page()]).await?;
+    machine.applied(vec![machine.page()]).await?;
     assert_eq!(machine.records(), 1);
     let mut kept = machine.page();
     kept.reverse = false;
-    machine.apply(vec![kept]).await?;
+    machine.applied(vec![kept]).await?;
 
-    machine.apply(Vec::new()).await?;
+    machine.applied(Vec::new()).await?;
 
     assert_eq!(read(&page).as_deref(), Some("new"));
     Ok(())
@@ -172,7 +176,7 @@ async fn what_another_resource_keeps_is_left_to_it() -> TestResult {
     let machine = Machine::new()?;
     let page = machine.path("www/page");
     fs::write(&page, "old")?;
-    machine.apply(vec![machine.page()]).await?;
+    machine.applied(vec![machine.page()]).await?;
     let mut other = machine.file("other", json!({"path": page, "content": "other"}));
     other.reverse = false;
     let known = json!({"path": page, "content": "other"});
@@ -183,7 +187,7 @@ async fn what_another_resource_keeps_is_left_to_it() -> TestResult {
     let declared = builtin().declare(&mut other, &known);
     assert_eq!(declared.judged.errors, []);
 
-    machine.apply(vec![other]).await?;
+    machine.applied(vec![other]).await?;
 
     assert_eq!(read(&page).as_deref(), Some("other"));
     assert_eq!(machine.records(), 0);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::context::{Context, Used};
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
-use crate::facilities::Promise;
+use crate::facilities::{Due, Promise};
 use crate::halting::Halting;
 use crate::make::{claim, render};
 use crate::reconcile::armed::Unarmed;
@@ -192,24 +192,39 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             return Err(failure);
         }
         self.made_by = Some(basis);
-        if declaration.noop {
-            let amiss = held.amiss().filter(|_| !declaration.readonly);
-            judgement.remark = judgement.remark.or(amiss.map(said::left_alone));
-        } else {
-            judgement.holds = held.opened.holds().map_err(Failure::Again)?;
-            self.supervise(is_new && was_held, told.as_ref()).await?;
-            if let Some(told) = &told {
-                self.seat.answer(told);
-                facilities.notices().settle(&self.name, due).await;
-            }
-        }
-        if declaration.is_put_back {
-            facilities.forget_reversal(&self.name);
-        }
+        let is_other = is_new && was_held;
+        self.settle(&declaration, (told.as_ref(), due), is_other, &mut judgement).await?;
         if let Some(state) = state {
             self.publish(state);
         }
         Ok(judgement)
+    }
+
+    /// Does what is left to do for a resource that is as declared, or left alone.
+    async fn settle(
+        &mut self,
+        declaration: &Declaration,
+        (told, due): (Option<&Told>, Due),
+        is_other: bool,
+        judgement: &mut Judgement,
+    ) -> Result<(), Failure> {
+        let Some(held) = &self.held else { return Ok(()) };
+        if declaration.noop {
+            let amiss = held.amiss().filter(|_| !declaration.readonly);
+            judgement.remark = judgement.remark.take().or(amiss.map(said::left_alone));
+            return Ok(());
+        }
+        judgement.holds = held.opened.holds().map_err(Failure::Again)?;
+        self.supervise(is_other, told).await?;
+        let facilities = self.setting.facilities.clone();
+        if let Some(told) = told {
+            self.seat.answer(told);
+            facilities.notices().settle(&self.name, due).await;
+        }
+        if declaration.is_put_back {
+            facilities.forget_reversal(&self.name);
+        }
+        Ok(())
     }
 
     /// Starts the resource's program, if it is one and is not running as declared.

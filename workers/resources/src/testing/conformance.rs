@@ -24,7 +24,7 @@ use crate::testing::{beside, configs, cuts, runs};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a resource is called that is tried alone.
-const NAME: &str = "sample";
+pub(super) const NAME: &str = "sample";
 
 /// Checks that kinds are as plan, apply and run need them, whatever they keep.
 ///
@@ -43,6 +43,7 @@ const NAME: &str = "sample";
 /// - a drift is seen, and its paths are watched, if paths are what is watched;
 /// - dropped or told to stop at any await, it leaves what was there before or after one of its
 ///   actions, and the next apply brings it to its end;
+/// - if it can be put back as it was, that is so;
 /// - the values of sensitive parameters are in no plan, no account and no error;
 /// - all of this is so in random graphs of all samples, with notifications and with attributes that
 ///   become known only after apply.

@@ -17,8 +17,9 @@ use crate::found::Found;
 use crate::kind::Unit;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
+use crate::literal::Literal;
 use crate::plan::{Plan, PlanOptions, PlannedResource, Verdict, plan};
-use crate::testing::conformance::{Trial, listed, paths, run};
+use crate::testing::conformance::{NAME, Trial, listed, paths, run};
 use crate::testing::world::Snapshot;
 
 /// How the world is before the first action, and after each.
@@ -33,6 +34,7 @@ pub(super) fn check(trial: &mut Trial<'_>) -> io::Result<Steps> {
     if declarations.len() > 1 {
         return Ok(Vec::new());
     }
+    is_put_back(trial, &before, &after)?;
     let strange = unclaimed(trial, &before, &after);
     trial.require(strange.is_empty(), || format!("it changes what it does not claim: {strange:?}"));
     let steps = step_by_step(trial)?;
@@ -207,6 +209,38 @@ fn sees_drift(
         let left = paths(last, &mended);
         trial.require(mended == *last, || format!("the drift \"{name}\" is not mended: {left}"));
     }
+    Ok(())
+}
+
+/// What a reversal declares is what there was.
+fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io::Result<()> {
+    if !trial.kind.can_reverse() {
+        return Ok(());
+    }
+    trial.begin()?;
+    let asked = trial.unit().and_then(|(unit, context, _stopper)| {
+        let asking = async {
+            unit.open(&context).await?;
+            let reversal = unit.reversal(&context).await;
+            unit.close(&context).await;
+            reversal
+        };
+        run(asking)?.map_err(|err| err.to_string())
+    });
+    let Some(Some(config)) = trial.take("asked how to put it back", asked) else { return Ok(()) };
+    let left = is_as_before(trial, before, "the question how to put it back");
+    trial.take("asked how to put it back", left);
+    let there = trial.declarations();
+    applied(trial, &there);
+    let back = Literal::new(config.into()).declare(trial.world.folder(), NAME, &trial.sample.kind);
+    let back = [back];
+    agrees(trial, &back);
+    let world = trial.world.look()?;
+    let left = paths(before, &world);
+    trial.require(world == *before, || format!("it is not put back as it was: {left}"));
+    agrees(trial, &there);
+    let world = trial.world.look()?;
+    trial.require(world == *after, || "it cannot be applied after it was put back".to_owned());
     Ok(())
 }
 

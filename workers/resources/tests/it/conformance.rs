@@ -36,6 +36,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("it does any action", "it does an action that it does not have"),
     ("its state is another one", "the table of states refuses the state"),
     ("it stops first", "a shutdown-first action comes of a kind that has none"),
+    ("it puts nothing back", "it is not put back as it was"),
     ("it plans a restart too many", "planned for node-"),
 ];
 
@@ -72,7 +73,9 @@ fn check(fault: &'static str) -> Result<(), Violations> {
 
 fn table() -> Table {
     let path = Parameter::of::<String>("path", "the file of the lamp");
-    Table::new("a lamp", vec![path, Parameter::of::<Option<Secret<String>>>("code", "its code")])
+    let wanted = Parameter::of::<Option<String>>("wanted", "\"off\" if it is to be gone");
+    let code = Parameter::of::<Option<Secret<String>>>("code", "its code");
+    Table::new("a lamp", vec![path, wanted, code])
 }
 
 fn states() -> Table {
@@ -101,6 +104,9 @@ impl Lamp {
         if let Some(code) = config.get("code").filter(|code| !code.is_string() && !code.is_null()) {
             let shown = if self.has("an error shows the secret") { code } else { &Value::Null };
             errors.push(AttributeError::new("code", format!("it is to be a text: {shown}")));
+        }
+        if config.get("wanted").is_some_and(|wanted| !wanted.is_string() && !wanted.is_null()) {
+            errors.push(AttributeError::new("wanted", "it is to be a text".to_owned()));
         }
         let names = config.keys().filter(|name| self.table.get(name).is_none());
         if !self.has("it takes any attribute") {
@@ -148,6 +154,10 @@ impl Kind for Lamp {
         Judged { errors, claimed, ..Judged::default() }
     }
 
+    fn can_reverse(&self) -> bool {
+        true
+    }
+
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let errors = self.errors(config);
         if !errors.is_empty() {
@@ -155,7 +165,9 @@ impl Kind for Lamp {
         }
         let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
         let (path, code) = (text("path").into(), text("code").to_owned());
-        Ok(Arc::new(Lit { fault: self.fault, path, code, looks: AtomicUsize::new(0) }))
+        let is_wanted = text("wanted") != "off";
+        let looks = AtomicUsize::new(0);
+        Ok(Arc::new(Lit { fault: self.fault, path, code, is_wanted, looks }))
     }
 }
 
@@ -164,6 +176,7 @@ struct Lit {
     fault: &'static str,
     path: PathBuf,
     code: String,
+    is_wanted: bool,
     looks: AtomicUsize,
 }
 
@@ -193,6 +206,14 @@ impl Unit for Lit {
         if self.has("a check writes") {
             fs::write(&self.path, "dim")?;
         }
+        if !self.is_wanted {
+            return Ok(if self.path.exists() {
+                let amiss = Amiss::new(None).differs("is_on", true, false);
+                Found::Stale(amiss.action(Action::new("flash")))
+            } else {
+                Found::Valid(json!({"is_on": false}))
+            });
+        }
         let acted = context.memory::<AtomicBool>().load(Ordering::Relaxed);
         if if self.has("it forgets") { acted } else { self.is_on() } {
             let name = if self.has("its state is another one") { "is_off" } else { "is_on" };
@@ -211,6 +232,9 @@ impl Unit for Lit {
             return if self.has("it does any action") { Ok(()) } else { Err("unknown".into()) };
         }
         context.memory::<AtomicBool>().store(true, Ordering::Relaxed);
+        if !self.is_wanted {
+            return Ok(fs::remove_file(&self.path)?);
+        }
         if self.has("nothing is done") {
             return Ok(());
         }
@@ -222,6 +246,11 @@ impl Unit for Lit {
             tokio::task::yield_now().await;
         }
         Ok(fs::write(&self.path, "on")?)
+    }
+
+    async fn reversal(&self, _: &Context) -> Result<Option<Config>, BoxError> {
+        let wanted = if self.has("it puts nothing back") { "on" } else { "off" };
+        Ok(json!({"path": self.path, "wanted": wanted}).as_object().cloned())
     }
 
     fn refresh(&self, done: &[Action], context: &Context) -> Option<Action> {
