@@ -5,6 +5,7 @@ mod drift;
 mod held_back;
 mod keys;
 mod machine;
+mod parts;
 mod process;
 mod repairs;
 mod seeds;

@@ -26,7 +26,8 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Declaration, Dependency, Graph, Judged, Kinds, KnownConfig, Site, Table, Wanted,
+    Declaration, Declared, Dependency, Graph, GraphError, Kinds, KnownConfig, Site, Table, Wanted,
+    is_part_alias,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -83,7 +84,7 @@ impl Manifest {
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
-        let judge = |_: &str, _: &KnownConfig<'_>| Judged::default();
+        let judge = |_: &mut Declaration, _: &KnownConfig<'_>| Declared::default();
         Self::load_judged(paths, (overrides, host), kinds, (judge, |_| None))
     }
 
@@ -100,7 +101,7 @@ impl Manifest {
         (overrides, host): (&Overrides, Arc<serde_json::Value>),
         kinds: &[&str],
         (judge, states): (
-            impl Fn(&str, &KnownConfig<'_>) -> Judged,
+            impl Fn(&mut Declaration, &KnownConfig<'_>) -> Declared,
             impl Fn(&str) -> Option<&'a Table>,
         ),
     ) -> Result<Self, ManifestError> {
@@ -115,17 +116,22 @@ impl Manifest {
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
         let drafts = decode(resources, (kinds, states), &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
-        let (graph, links) = connect(&expanded, &mut bounds, &mut problems);
+        let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
         let drafts = std::mem::take(&mut expanded.drafts);
         let mut rehearsal = Rehearsal::new(bounds, judge, problems);
-        let (mut declarations, placed) = rehearsal.run(drafts, links, &globals);
+        let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::check_kept(&declarations, &placed, &mut problems);
         if !overrides.no_automatic_edges {
             connect_automatically(&mut declarations);
         }
-        // What is wrong with the declared edges was told.
-        let graph = Graph::new(&declarations).unwrap_or(graph);
+        let graph = Graph::new(&declarations).unwrap_or_else(|error| {
+            if let GraphError::Duplicate { name } = error {
+                twice(&name, (&declarations, &placed), &mut problems);
+            }
+            // What else is wrong with the declared edges was told.
+            Graph::default()
+        });
         beside::check_read((&declarations, &placed), &graph, (&known, left), &mut problems);
         problems.finish()?;
         tell_wanted(&mut declarations, &placed);
@@ -162,6 +168,15 @@ impl Manifest {
     }
 }
 
+/// Says that a part has the name of another resource.
+fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), problems: &mut Problems) {
+    let second = declarations.iter().rposition(|declaration| declaration.name == name);
+    if let Some(Placed { template, offset, .. }) = second.map(|second| &placed[second]) {
+        let message = format!("{} is also the name of a part of a resource", quoted(name));
+        problems.with_hint(&template.source, *offset, message, Hint::of(name));
+    }
+}
+
 fn digest(resources: &[Placed]) -> String {
     let mut hasher = Sha256::new();
     let mut add = |text: &str| {
@@ -195,6 +210,8 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
             let more = match used.states.get(alias) {
                 _ if claimed.renders_any || used.all_states => Wanted::Whole,
                 Some(used) => used.clone(),
+                // The kind itself reads the states of the parts.
+                None if is_part_alias(alias) => Wanted::Whole,
                 None => Wanted::nothing(),
             };
             wanted.entry(resource.clone()).or_insert_with(Wanted::nothing).add(more);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
-use crankcase_resources::{Kinds, KnownConfig, Site, Value, Watching};
+use crankcase_resources::{Declaration, Kinds, KnownConfig, Site, Value, Watching};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
@@ -88,7 +88,9 @@ impl SiteFiles {
     /// Loads the site for a host as it was found.
     fn load_on(&self, host: Arc<Value>) -> Result<Site, ManifestError> {
         let names: Vec<&str> = self.kinds.names().collect();
-        let judge = |kind: &str, known: &KnownConfig<'_>| self.kinds.judge(kind, known);
+        let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
+            self.kinds.declare(declared, known)
+        };
         let states = |kind: &str| self.kinds.get(kind).ok().map(|kind| kind.states());
         let manifest =
             Manifest::load_judged(&self.paths, (&self.overrides, host), &names, (judge, states))?;

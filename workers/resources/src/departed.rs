@@ -1,6 +1,7 @@
 //! What has left a site and is put back as it was.
 
 use std::collections::{BTreeSet, HashSet};
+use std::convert::Infallible;
 
 use crate::automatic::{conflicts, connect};
 use crate::blocking::blocking;
@@ -22,9 +23,11 @@ impl Site {
     ///
     /// Cancel safe.
     pub async fn with_departed(&self, facilities: &Facilities) -> Option<Self> {
+        // Nothing is on record then: a simulation, which has no state folder, hands nothing to threads.
+        facilities.state()?;
         let read = {
             let facilities = facilities.clone();
-            blocking(move || Ok::<_, std::convert::Infallible>(facilities.reversals()))
+            blocking(move || Ok::<_, Infallible>(facilities.reversals()))
         };
         let mut departed = Vec::new();
         for reversal in read.await.unwrap_or_default() {

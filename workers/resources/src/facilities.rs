@@ -81,7 +81,7 @@ impl Facilities {
         &self.0.notices
     }
 
-    fn state(&self) -> Option<&Path> {
+    pub(crate) fn state(&self) -> Option<&Path> {
         self.0.state.as_deref()
     }
 

@@ -54,12 +54,13 @@ pub trait Kind: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Returns what is wrong with a config as far as it is known while its manifest is loaded, and
-    /// what a resource with it keeps, makes, needs and reads.
+    /// Returns what is wrong with a config as far as it is known while its manifest is loaded, what a
+    /// resource with it keeps, makes, needs and reads, and what is known of its state.
     ///
     /// An error refuses the manifest, so each must be one that [`make`](Self::make) would return too,
     /// whatever becomes known later. By default a known config is made for its errors; in a partly
-    /// known one, only attributes that the table lacks are errors. Nothing is said of claims.
+    /// known one, only attributes that the table lacks are errors. Nothing is said of claims
+    /// and of the state.
     fn judge(&self, known: &KnownConfig<'_>) -> Judged {
         let errors = if known.unknown.is_empty() {
             self.make(known.config).err().unwrap_or_default()

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use serde_json::{Map, Value};
+
 use crate::claim::Claim;
 use crate::declaration::Config;
 use crate::error::AttributeError;
@@ -77,6 +79,9 @@ pub struct Judged {
     pub errors: Vec<AttributeError>,
     /// What the resource keeps, makes, needs and reads.
     pub claimed: Claimed,
+    /// The attributes of the state that are known whatever a check finds: each is one of the config,
+    /// with the value that every check will report.
+    pub declared: Map<String, Value>,
     /// The resources that it is made of.
     pub parts: Vec<Part>,
 }
@@ -84,6 +89,7 @@ pub struct Judged {
 /// What is known where there is no kind to ask.
 impl Default for Judged {
     fn default() -> Self {
-        Self { errors: Vec::new(), claimed: Claimed::unknown(), parts: Vec::new() }
+        let claimed = Claimed::unknown();
+        Self { errors: Vec::new(), claimed, declared: Map::new(), parts: Vec::new() }
     }
 }

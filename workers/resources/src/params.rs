@@ -3,7 +3,9 @@
 //! Reading, judging what is half known, JSON Schema, the reference of a kind, redaction and the check
 //! of `deps.x.state.y` all work from the [`Table`] that comes of it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use crate::known::KnownConfig;
 
 pub(crate) use self::field::HIDDEN;
 pub use self::field::{AbsPath, Field, Mode, Secret};
@@ -22,7 +24,8 @@ mod ty;
 ///
 /// Each field is a parameter and needs a documentation comment. `#[param(default = ..)]` gives a
 /// default as a JSON literal, `unit = ".."` the unit of a number, and `name = ".."` another name. In a
-/// state, `declared` marks an attribute that is the config's attribute of the same name. With
+/// state, `declared` marks an attribute that is the config's attribute of the same name: dependents
+/// know it when the manifest is loaded, so every check must report that very value. With
 /// `compare = false`, configs that differ in it alone declare the same resource. A field that is
 /// `flatten` stands for the parameters of a struct of its own, none of which is required.
 ///
@@ -76,6 +79,25 @@ pub(crate) fn written<P: Params>(half: &P::Half) -> Value {
     let mut writer = Writer::default();
     P::write(half, &mut writer);
     Value::Object(writer.values)
+}
+
+/// Returns what is known of a state before anything is looked at: the attributes that are the config's
+/// own, as a check will report them.
+pub(crate) fn declared<P: Params, S: Params>(half: &P::Half) -> Map<String, Value> {
+    let states = S::table();
+    if !states.parameters.iter().any(|attribute| attribute.is_declared) {
+        return Map::new();
+    }
+    let writer = || Writer { declared: Some(states), ..Writer::default() };
+    let mut config = writer();
+    P::write(half, &mut config);
+    let config = config.values;
+    // The state's own type may write a value in another way than the config's.
+    let unknown = states.names().filter(|name| !config.contains_key(*name)).map(str::to_owned);
+    let known = KnownConfig { config: &config, unknown: &unknown.collect() };
+    let mut state = writer();
+    S::write(&S::read(&mut Reader::new(states, &known)), &mut state);
+    state.values
 }
 
 /// Returns what a parameter is when it is not given; for the derive.

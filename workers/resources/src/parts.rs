@@ -98,7 +98,7 @@ impl Part {
 }
 
 /// What the kind of a declared resource says of it, and the resources that it is made of.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Declared {
     /// What is wrong with the config or with a part, and what the resource itself claims.

@@ -18,7 +18,7 @@ use crate::error::{AttributeError, BoxError};
 use crate::found::Found;
 use crate::kind::{Kind, Unit};
 use crate::known::{Judged, KnownConfig};
-use crate::params::{HIDDEN, Params, Reader, Table, shown_value, written};
+use crate::params::{HIDDEN, Params, Reader, Table, declared, shown_value, written};
 use crate::resource::{Check, Grouping, Member, Resource, Supervised};
 use crate::together::GroupMember;
 use crate::watch::Watch;
@@ -109,7 +109,8 @@ impl<R: Resource> Kind for KindOf<R> {
 
     fn judge(&self, known: &KnownConfig<'_>) -> Judged {
         let (half, errors) = read_half::<R>(known);
-        Judged { errors, claimed: R::claims(&half), parts: R::parts(&half) }
+        let declared = declared::<R, R::State>(&half);
+        Judged { errors, claimed: R::claims(&half), declared, parts: R::parts(&half) }
     }
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

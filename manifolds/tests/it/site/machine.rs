@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-pub(crate) type TestResult = Result<(), Box<dyn Error>>;
+pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
 
 const SITE: Name<Arc<Site>> = Name::new("site");
 const WATCHES: Name<Watches> = Name::new("watches");

@@ -1,14 +1,15 @@
+use std::collections::BTreeSet;
 use std::fs::File;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::{ApplyOptions, Config, Halt, Outcome, apply};
+use crankcase_resources::{ApplyOptions, Config, Found, Halt, KnownConfig, Outcome, apply};
 use crankcase_workers::StopSignal;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::support::{TestResult, apply_builtin, declare, names, plan_builtin};
+use crate::support::{TestResult, apply_builtin, declare, look, names, plan_builtin};
 
 fn errors(kind: &str, config: Value) -> Vec<String> {
     let config: Config = serde_json::from_value(config).expect("a config is a map");
@@ -38,6 +39,42 @@ fn an_unknown_kind_is_answered_with_the_nearest() {
     let error = builtin().get("fiel").unwrap_err();
 
     assert_eq!(error.to_string(), r#"there is no type "fiel"; did you mean "file"?"#);
+}
+
+#[tokio::test]
+async fn what_is_declared_of_a_state_is_what_a_check_reports() -> TestResult {
+    let folder = tempdir()?;
+    std::fs::create_dir(folder.path().join("www"))?;
+    std::fs::write(folder.path().join("page"), "")?;
+    let path = folder.path().display();
+    for (kind, config, names) in [
+        ("file", json!({"path": format!("{path}//www//")}), "path"),
+        ("file", json!({"path": format!("/{path}/page"), "state": "exists"}), "path"),
+        ("file", json!({"path": format!("{path}/none"), "state": "absent"}), "path"),
+        ("process", json!({"command": ["sleep", "1"]}), "command"),
+        ("print", json!({"message": "hi"}), "message"),
+        ("exec", json!({"command": ["true"], "onlyif": ["false"]}), ""),
+        ("noop", json!({"any": 1}), ""),
+    ] {
+        let config: Config = serde_json::from_value(config)?;
+        let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
+
+        let declared = builtin().judge(kind, &known).declared;
+        let declaration = declare(kind, kind, Value::Object(config));
+        let found = look(&builtin(), &declaration).await?;
+
+        assert_eq!(declared.keys().map(String::as_str).collect::<String>(), names, "{kind}");
+        let state = match found {
+            Found::Valid(state) => state,
+            Found::Stale(amiss) => {
+                let differences = amiss.differences.into_iter();
+                differences.map(|difference| (difference.attribute, difference.new)).collect()
+            }
+            found => return Err(format!("{found:?}").into()),
+        };
+        assert!(declared.iter().all(|(name, value)| state[name] == *value), "{state}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -43,13 +43,15 @@ impl Template {
     ///
     /// Returns the config, and the names of its attributes that are not known: those that need a
     /// dependency, those that are wrong, and those of `left_out`.
+    ///
+    /// `declared` is what is known of the states of dependencies, by alias.
     pub(crate) fn rehearse(
         &self,
-        left_out: &BTreeSet<String>,
+        (left_out, declared): (&BTreeSet<String>, &HashMap<&str, minijinja::Value>),
         budget: &mut Budget,
         problems: &mut Problems,
     ) -> (Config, BTreeSet<String>) {
-        let names = self.first_names();
+        let names = Names { declared: self.declared(declared), ..self.first_names() };
         let (mut config, mut unknown) = (Config::new(), left_out.clone());
         for (attribute, entry) in &*self.config {
             let mut value = Value::Null;
@@ -119,6 +121,24 @@ impl Template {
         self.config.get(attribute).map_or(resource, |entry| entry.key.start)
     }
 
+    /// Returns what expressions see of states that are known in part, by the names that they have for
+    /// the dependencies.
+    fn declared(
+        &self,
+        known: &HashMap<&str, minijinja::Value>,
+    ) -> BTreeMap<String, minijinja::Value> {
+        if known.is_empty() {
+            return BTreeMap::new();
+        }
+        let each = self.aliases.iter().map(|alias| {
+            let states = alias.states();
+            let known = states.filter_map(|(name, alias)| Some((name, known.get(alias)?.clone())));
+            (alias.name.clone(), known.collect::<BTreeMap<_, _>>())
+        });
+        let each = each.filter(|(_, states)| !states.is_empty());
+        each.map(|(alias, states)| (alias, states.into())).collect()
+    }
+
     /// Returns what is known before any dependency is.
     fn first_names(&self) -> Names {
         self.names(&Inputs::default())
@@ -129,6 +149,7 @@ impl Template {
         Names {
             vars: Arc::clone(&self.globals.vars),
             deps: deps.collect(),
+            declared: BTreeMap::new(),
             host: self.globals.host.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
         }
@@ -137,15 +158,10 @@ impl Template {
     /// Returns the aliases of the dependencies that are not known, by the names that expressions have
     /// for them.
     fn waits(&self, inputs: &Inputs) -> Waits {
-        let is_unknown = |alias: &&String| state(alias, inputs).is_none();
         let aliases = self.aliases.iter().map(|alias| {
-            let unknown: Vec<String> = match &alias.items {
-                None => Some(&alias.name).into_iter().filter(is_unknown).cloned().collect(),
-                Some(items) => {
-                    items.iter().map(|(_, alias)| alias).filter(is_unknown).cloned().collect()
-                }
-            };
-            (alias.name.clone(), unknown)
+            let states = alias.states().map(|(_, alias)| alias);
+            let unknown = states.filter(|alias| state(alias, inputs).is_none());
+            (alias.name.clone(), unknown.map(str::to_owned).collect())
         });
         Waits(aliases.collect())
     }
@@ -178,14 +194,8 @@ impl Waits {
 
 /// Returns what expressions see of a dependency, or of all of a `for_each`, if that is known.
 fn seen(alias: &Alias, inputs: &Inputs) -> Option<minijinja::Value> {
-    match &alias.items {
-        None => Some(BTreeMap::from([("state", state(&alias.name, inputs)?)]).into()),
-        Some(items) => {
-            let known = items.iter();
-            let known = known.map(|(item, alias)| Some((item.clone(), state(alias, inputs)?)));
-            known.collect::<Option<BTreeMap<_, _>>>().map(Into::into)
-        }
-    }
+    let known = alias.states().map(|(name, alias)| Some((name, state(alias, inputs)?)));
+    known.collect::<Option<BTreeMap<_, _>>>().map(Into::into)
 }
 
 fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {

@@ -31,6 +31,14 @@ pub(crate) struct Alias {
 }
 
 impl Alias {
+    /// Returns the names by which expressions find the states in it, each with the alias under which
+    /// the state is known.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&str, &str)> {
+        let one = self.items.is_none().then_some(("state", self.name.as_str()));
+        let items = self.items.iter().flatten();
+        one.into_iter().chain(items.map(|(item, alias)| (item.as_str(), alias.as_str())))
+    }
+
     /// Returns the aliases of the single resources that it stands for, if it is for a `for_each`.
     pub(crate) fn items(&self) -> impl Iterator<Item = &str> {
         self.items.iter().flatten().map(|(_, alias)| alias.as_str())

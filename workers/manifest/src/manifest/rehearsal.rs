@@ -1,13 +1,14 @@
 //! What is wrong with configs, and what they claim, as far as that is known while a manifest is loaded.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{Claimed, Declaration, Judged, KnownConfig, Place};
+use crankcase_resources::{Claimed, Declaration, Declared, Graph, KnownConfig, Place};
 
 use crate::manifest::beside::Placed;
 use crate::manifest::bounds::{Bounds, Room, Share};
 use crate::manifest::config::Template;
-use crate::manifest::expression::Budget;
+use crate::manifest::expression::{Budget, from_json};
 use crate::manifest::globals::Globals;
 use crate::manifest::links::Links;
 use crate::manifest::problem::Problems;
@@ -26,40 +27,61 @@ pub(crate) struct Rehearsal<F> {
     pub(crate) problems: Problems,
 }
 
-impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
+impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
     /// Returns one that has done nothing yet.
     pub(crate) fn new(bounds: Bounds, judge: F, problems: Problems) -> Self {
         Self { left: REHEARSAL, bounds, judge, problems }
     }
 
-    /// Evaluates and judges the configs of all resources.
+    /// Evaluates and judges the configs of all resources, and declares what they are made of: parts stand
+    /// before the resource that they are parts of.
     pub(crate) fn run(
         &mut self,
         drafts: Vec<Draft>,
-        links: Vec<Links>,
+        (links, graph): (Vec<Links>, &Graph),
         globals: &Arc<Globals>,
     ) -> (Vec<Declaration>, Vec<Placed>) {
         let room = Arc::default();
-        let mut rehearsed = (Vec::with_capacity(drafts.len()), Vec::with_capacity(drafts.len()));
+        let declare = |(draft, links)| declare(draft, links, globals, &room);
+        let (mut declarations, mut placed): (Vec<_>, Vec<_>) =
+            drafts.iter().zip(links).map(declare).unzip();
+        // What is used comes first, so that what is known of its state is known to those that use it.
+        // Where a circle leaves no order, nothing is known of states.
+        let in_files: Vec<usize> = (0..drafts.len()).collect();
+        let has_order = graph.order().len() == drafts.len();
+        let (mut states, mut parts) = (HashMap::new(), HashMap::new());
         // Of the resources of one `for_each` the first that is wrong stands for all.
-        let mut last: Option<(Draft, bool)> = None;
-        for (draft, links) in drafts.into_iter().zip(links) {
-            let is_wrong = last.is_some_and(|(last, is_wrong)| is_wrong && last.is_beside(&draft));
+        let mut wrong = HashSet::new();
+        for node in if has_order { graph.order() } else { &in_files } {
+            let (draft, declaration) = (&drafts[*node], &mut declarations[*node]);
+            let written = (Arc::as_ptr(&draft.source), draft.offset);
+            if !draft.has_config || wrong.contains(&written) {
+                continue;
+            }
             let before = self.problems.count();
-            let declared = declare(&draft, links, globals, &room);
-            rehearsed.extend([self.rehearse(&draft, declared, is_wrong)]);
-            last = Some((draft, is_wrong || self.problems.count() > before));
+            let template = &placed[*node].template;
+            let Declared { judged, parts: made_of, .. } =
+                self.rehearse(draft, declaration, template, &states);
+            if self.problems.count() > before {
+                wrong.insert(written);
+            }
+            placed[*node].claimed = judged.claimed;
+            parts.insert(*node, made_of);
+            if has_order && !graph.dependents(*node).is_empty() && !judged.declared.is_empty() {
+                let declared = from_json(&judged.declared.into());
+                states.insert(draft.name.clone(), declared);
+            }
         }
-        rehearsed
+        with_parts(declarations.into_iter().zip(placed), parts)
     }
 
     fn rehearse(
         &mut self,
         draft: &Draft,
-        (mut declaration, template): (Declaration, Arc<Template>),
-        is_left_out: bool,
-    ) -> (Declaration, Placed) {
-        let (offset, has_config) = (draft.offset, draft.has_config);
+        declaration: &mut Declaration,
+        template: &Template,
+        states: &HashMap<String, minijinja::Value>,
+    ) -> Declared {
         let mut unknown = (*draft.wrong).clone();
         if self.bounds.is_spent() {
             unknown.extend(template.config.keys().cloned());
@@ -67,23 +89,53 @@ impl<F: Fn(&str, &KnownConfig<'_>) -> Judged> Rehearsal<F> {
             // What is written out is judged all the same.
             unknown.extend(template.with_expressions());
         }
-        if !has_config || is_left_out {
-            let claimed = Claimed::unknown();
-            return (declaration, Placed { template, offset, claimed });
-        }
         let mut budget = Budget::of_config(self.bounds.values());
-        let (config, unknown) = template.rehearse(&unknown, &mut budget, &mut self.problems);
+        let known = (&unknown, &known_states(declaration, template, states));
+        let (config, unknown) = template.rehearse(known, &mut budget, &mut self.problems);
         self.left = self.left.saturating_sub(budget.spent());
         self.bounds.made(budget.made(), budget.is_overdrawn());
         let known = KnownConfig { config: &config, unknown: &unknown };
-        let Judged { errors, claimed, .. } = (self.judge)(&declaration.kind, &known);
-        for error in errors {
-            template.blame(offset, error, &mut self.problems);
+        let mut declared = (self.judge)(declaration, &known);
+        for error in std::mem::take(&mut declared.judged.errors) {
+            template.blame(draft.offset, error, &mut self.problems);
         }
-        declaration.claim(&claimed);
-        template.may_use_all.set(claimed.renders_any).expect("a resource is rehearsed once");
-        (declaration, Placed { template, offset, claimed })
+        let parts = declared.parts.iter().map(|(_, claimed)| claimed);
+        let renders_any = parts.chain([&declared.judged.claimed]).any(|it| it.renders_any);
+        template.may_use_all.set(renders_any).expect("a resource is rehearsed once");
+        declared
     }
+}
+
+/// Puts before each resource those that it is made of.
+fn with_parts(
+    resources: impl Iterator<Item = (Declaration, Placed)>,
+    mut parts: HashMap<usize, Vec<(Declaration, Claimed)>>,
+) -> (Vec<Declaration>, Vec<Placed>) {
+    let mut whole = (Vec::new(), Vec::new());
+    for (node, (owner, placed)) in resources.enumerate() {
+        for (part, claimed) in parts.remove(&node).unwrap_or_default() {
+            let template = Arc::clone(&placed.template);
+            whole.extend([(part, Placed { template, offset: placed.offset, claimed })]);
+        }
+        whole.extend([(owner, placed)]);
+    }
+    whole
+}
+
+/// Returns what is known of the states that a config uses, by alias.
+fn known_states<'a>(
+    declaration: &'a Declaration,
+    template: &Template,
+    states: &HashMap<String, minijinja::Value>,
+) -> HashMap<&'a str, minijinja::Value> {
+    if template.used.states.is_empty() {
+        return HashMap::new();
+    }
+    let known = declaration.dependencies.iter().filter_map(|used| {
+        let state = states.get(&used.resource)?;
+        Some((used.alias.as_str(), state.clone()))
+    });
+    known.collect()
 }
 
 /// Returns the declaration of a resource, and its config with its expressions.
@@ -92,7 +144,7 @@ fn declare(
     links: Links,
     globals: &Arc<Globals>,
     room: &Arc<Room>,
-) -> (Declaration, Arc<Template>) {
+) -> (Declaration, Placed) {
     let template = Arc::new(Template {
         config: Arc::clone(&draft.config),
         globals: Arc::clone(globals),
@@ -116,5 +168,5 @@ fn declare(
     declaration.poll = draft.meta.poll;
     declaration.timeout = draft.meta.timeout;
     declaration.has_automatic_edges = draft.meta.automatic_edges;
-    (declaration, template)
+    (declaration, Placed { template, offset: draft.offset, claimed: Claimed::unknown() })
 }

@@ -54,11 +54,6 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Returns whether another resource is of the same `for_each`.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        self.offset == other.offset && Arc::ptr_eq(&self.source, &other.source)
-    }
-
     /// Returns how many bytes a copy of it takes, for another item.
     pub(crate) fn size(&self) -> usize {
         let dependencies = self.dependencies.iter();

@@ -305,7 +305,7 @@ resources:
   a: {type: file, config: {path: /a, source: none.css}}
   b: {type: file, config: {path: /b, template: none.j2}}
   c: {type: file, config: {path: /c, template: syntax.j2}}
-  d: {type: file, dependencies: [a], config: {path: "{{ a.state.path }}", template: names.j2}}
+  d: {type: file, dependencies: [a], config: {path: "{{ a.state.path }}.d", template: names.j2}}
   e: {type: file, config: {path: /e, template: binary.j2}}
   f: {type: file, config: {path: /f/, source: ., mode: 7}}
   g: {type: file, config: {path: /g, template: bad.j2}}
@@ -374,6 +374,124 @@ fn a_path_that_two_resources_keep_is_refused_with_both_places() -> Result<(), Bo
                     site.yaml:3:28";
     assert_eq!(places(&said), [expected], "{said}");
     assert!(said.ends_with("  help: make one resource of the two"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_path_in_a_folder_that_another_resource_declares_is_known_at_load() -> Result<(), Box<dyn Error>>
+{
+    let site = Site::new(
+        "resources:\n  page: {type: file, dependencies: [dir], config: {path: '{{ \
+         deps.dir.state.path }}page', content: x}}\n  dir: {type: file, config: {path: \
+         /srv//www/}}\n  other: {type: file, config: {path: /srv/www/page, content: y}}\n",
+    )?;
+
+    let said = load(&site).expect_err("two keep the path");
+
+    let expected = "site.yaml:4:32: path \"/srv/www/page\" is kept by resource \"page\" already, at \
+                    site.yaml:2:52";
+    assert_eq!(places(&said), [expected], "{said}");
+    Ok(())
+}
+
+#[test]
+fn what_is_declared_of_a_state_orders_resources_over_several_steps() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  reader: {type: exec, config: {command: [cat, /srv/www/a/b]}}\n  c: {type: \
+         file, dependencies: [b], config: {path: '{{ b.state.path }}b'}}\n  b: {type: file, \
+         dependencies: {www: a}, config: {path: '{{ www.state[\"path\"] }}a/'}}\n  a: {type: file, \
+         config: {path: /srv/www/}}\n  home: {type: file, for_each: [ada], config: {path: '/home/{{ \
+         item }}/'}}\n  note: {type: file, for_each: [ada], dependencies: [home], config: {path: \
+         '{{ home[item].path }}note'}}\n  look: {type: exec, config: {command: [cat, \
+         /home/ada/note]}}\n",
+    )?;
+
+    let loaded = load(&site)?;
+
+    let edges = loaded.declarations().iter().flat_map(|after| {
+        after.automatic.iter().map(|edge| format!("{} < {}", edge.resource, after.name))
+    });
+    assert_eq!(edges.collect::<Vec<_>>(), ["c < reader", "note[\"ada\"] < look"]);
+    Ok(())
+}
+
+#[test]
+fn what_is_not_declared_of_a_state_is_not_known_at_load() -> Result<(), Box<dyn Error>> {
+    for (expression, claimed) in [
+        ("{{ dir.state.path }}x", Some("/srv/x")),
+        ("{{ dir.state.path if dir.state.path is defined else dir.state.mode }}", Some("/srv")),
+        (
+            "{% for dir in [{'state': {'path': '/own'}}] %}{{ dir.state.path }}{% endfor %}{{ \
+             deps.dir.state.path }}",
+            Some("/own/srv"),
+        ),
+        ("{{ dir.state.path }}{{ dir.state.mode }}", None),
+        ("{{ dir.state.mode | default('/x') }}", None),
+        ("{{ dir.state | length }}", None),
+        ("{% set it = dir.state %}{{ it.path }}", None),
+        ("{{ deps | length }}", None),
+        ("{{ any.state.path | default('/x') }}", None),
+    ] {
+        let site = Site::new(&format!(
+            "resources:\n  dir: {{type: file, config: {{path: /srv/}}}}\n  any: {{type: noop, config: \
+             {{path: /y}}}}\n  page: {{type: exec, dependencies: [dir, any], config: {{command: [cat, \
+             \"{expression}\"]}}}}\n"
+        ))?;
+
+        let loaded = load(&site)?;
+
+        let page = loaded.resource("page")?;
+        let claim = page.claims.first().map(|claim| claim.name.as_str());
+        assert_eq!((claim, page.is_claimed), (claimed, claimed.is_some()), "{expression}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_declared_attribute_makes_wrong_is_told_at_load_with_its_place()
+-> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "resources:\n  dir: {type: file, config: {path: /srv/}}\n  page:\n    type: file\n    \
+         dependencies: [dir]\n    config:\n      path: '{{ dir.state.path }}/../x'\n      mode: '{{ \
+         dir.state.path / 2 }}'\n",
+    )?;
+
+    let said = load(&site).expect_err("it is refused");
+
+    assert_eq!(
+        places(&said),
+        [
+            "site.yaml:7:7: path: \"/srv//../x\" contains . or ..; write the path without",
+            "site.yaml:8:17: cannot calculate with a string and a number",
+        ],
+        "{said}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_waits_for_a_state_also_where_a_part_was_known_at_load() -> Result<(), Box<dyn Error>>
+{
+    let site = Site::new("")?;
+    let folder = site.path("dir");
+    site.write(
+        "site.yaml",
+        format!(
+            "resources:\n  dir: {{type: file, config: {{path: '{}/'}}}}\n  page: {{type: file, \
+             dependencies: [dir], config: {{path: '{{{{ dir.state.path }}}}page', content: x}}}}\n",
+            folder.display()
+        ),
+    )?;
+    let loaded = load(&site)?;
+    let (_stopper, stop) = Stop::pair();
+
+    let plan = loaded.plan(&PlanOptions::default()).await;
+    let account = loaded.apply(&ApplyOptions::default(), stop).await;
+
+    let page = plan.get("page").map(|page| &page.verdict);
+    assert!(matches!(page, Some(Verdict::MayChange { .. })), "{plan}");
+    assert_eq!((account.changes(), account.failures()), (2, 0), "{account}");
+    assert_eq!(std::fs::read_to_string(folder.join("page"))?, "x");
     Ok(())
 }
 

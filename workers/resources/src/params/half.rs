@@ -123,12 +123,17 @@ pub(crate) fn shown_value(value: &Value) -> String {
 #[derive(Debug, Default)]
 pub struct Writer {
     pub(crate) values: Map<String, Value>,
+    /// Writes only what this table of a state marks as declared.
+    pub(crate) declared: Option<&'static Table>,
 }
 
 impl Writer {
     /// Writes one parameter, if it is known.
     pub fn field<T: Field>(&mut self, name: &str, value: &Half<T>) {
-        if let Half::Given(value) = value {
+        let is_declared = |table: &Table| table.get(name).is_some_and(|it| it.is_declared);
+        if let Half::Given(value) = value
+            && self.declared.is_none_or(is_declared)
+        {
             self.values.insert(name.to_owned(), value.give());
         }
     }

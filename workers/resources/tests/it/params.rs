@@ -8,6 +8,7 @@ use crankcase_resources::{
     AbsPath, AttributeError, BoxError, Check, Choice, Config, Context, Field, Found, Kind, Kinds,
     KnownConfig, Mode, Params, Reader, Resource, Secret, Table, Type, Unfinished, kind,
 };
+use crankcase_workers::EntryPath;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -206,6 +207,79 @@ async fn a_state_is_written_as_it_was_declared() -> Result<(), Box<dyn std::erro
 
     assert_eq!(state, json!({"owner": null, "time": "1m"}));
     Ok(())
+}
+
+/// Keeps a shelf.
+#[derive(Debug, Clone, PartialEq, Params)]
+struct Shelf {
+    /// where it is
+    path: AbsPath,
+    /// how many boards it has
+    #[param(default = 3)]
+    boards: u16,
+    /// what stands on it
+    content: Option<String>,
+    /// who made it
+    maker: Option<String>,
+}
+
+/// The state of a shelf.
+#[derive(Debug, Clone, PartialEq, Params)]
+struct ShelfState {
+    /// where it is
+    #[param(declared)]
+    path: EntryPath,
+    /// how many boards it has
+    #[param(declared)]
+    boards: u16,
+    /// what stands on it
+    #[param(declared)]
+    content: Option<String>,
+    /// who made it
+    maker: Option<String>,
+}
+
+impl Resource for Shelf {
+    const NAME: &'static str = "shelf";
+    type State = ShelfState;
+    type Action = Infallible;
+
+    async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
+        Err("nobody looks".into())
+    }
+
+    async fn act(&self, action: &Infallible, _: &Context) -> Result<(), Unfinished> {
+        match *action {}
+    }
+}
+
+#[test]
+fn what_is_declared_of_a_state_is_known_as_far_as_the_config_is() {
+    for (given, unknown, expected) in [
+        (
+            json!({"path": "//srv//shelf/", "content": "books", "maker": "ada"}),
+            None,
+            json!({"path": "/srv/shelf/", "boards": 3, "content": "books"}),
+        ),
+        (
+            json!({"path": "/shelf", "boards": null, "content": null}),
+            Some("content"),
+            json!({"path": "/shelf", "boards": 3}),
+        ),
+        (json!({"path": "shelf", "boards": 5}), None, json!({"boards": 5, "content": null})),
+        // The type of the state does not take it.
+        (json!({"path": "/a/../b"}), None, json!({"boards": 3, "content": null})),
+    ] {
+        let (config, unknown) = (config(given), unknown.map(str::to_owned).into_iter().collect());
+
+        let judged = kind::<Shelf>().judge(&KnownConfig { config: &config, unknown: &unknown });
+
+        assert_eq!(Value::Object(judged.declared), expected);
+    }
+    // The state of a lamp marks nothing.
+    let (config, unknown) = (config(json!({"path": "/lamp", "owner": "ada"})), BTreeSet::new());
+    let judged = kind::<Lamp>().judge(&KnownConfig { config: &config, unknown: &unknown });
+    assert!(judged.declared.is_empty());
 }
 
 #[test]

@@ -29,7 +29,7 @@ impl Kind for Made {
         let claims = known.text("path").map(|path| Claim::keeps(PATH, path));
         let claimed = Claimed::of(claims.into_iter().collect());
         let errors = is_wrong.then(wrong).into_iter().collect();
-        Judged { errors, claimed, parts: (self.1)(known) }
+        Judged { errors, claimed, parts: (self.1)(known), ..Judged::default() }
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

@@ -22,6 +22,8 @@ pub(crate) struct Names {
     pub(crate) vars: Arc<BTreeMap<String, Value>>,
     /// What expressions see of the dependencies, by alias; none if it is not known yet.
     pub(crate) deps: BTreeMap<String, Option<Value>>,
+    /// What is known of those states that are not known as a whole, by alias.
+    pub(crate) declared: BTreeMap<String, Value>,
     /// The machine.
     pub(crate) host: Value,
     /// The item that the resource is for, if it is for one.

@@ -73,12 +73,49 @@ impl<'a> Eval<'_, '_, 'a> {
         }
     }
 
+    /// Returns an attribute of a state that is known as far as it is declared; none of any other value.
+    fn declared(&mut self, state: &'a Expr<'a>, attribute: &Value) -> Result<Option<Value>, Stop> {
+        let of = match state {
+            Expr::GetAttr(attr) => &attr.expr,
+            Expr::GetItem(item) => &item.expr,
+            _ => return Ok(None),
+        };
+        let Some((alias, states)) = self.declared_states(of) else { return Ok(None) };
+        let name = match state {
+            Expr::GetItem(item) => self.expr(&item.subscript_expr)?,
+            Expr::GetAttr(attr) => attr.name.into(),
+            _ => return Ok(None),
+        };
+        let value = states.get_item(&name).and_then(|state| state.get_item(attribute));
+        match value.ok().filter(|value| !value.is_undefined()) {
+            Some(value) => Ok(Some(value)),
+            None => Err(Stop::Unknown(BTreeSet::from([alias]))),
+        }
+    }
+
+    /// Returns what is declared of the states of an alias, if an expression is that alias.
+    fn declared_states(&self, expr: &Expr<'_>) -> Option<(String, Value)> {
+        if self.names.declared.is_empty() {
+            return None;
+        }
+        let mut path = path(expr).filter(|path| !self.is_local(&path[0]))?;
+        let alias = path.pop().filter(|_| path.is_empty() || path == ["deps"])?;
+        let states = self.names.declared.get(&alias)?.clone();
+        Some((alias, states))
+    }
+
+    fn is_local(&self, name: &str) -> bool {
+        self.locals.iter().flatten().any(|(local, _)| *local == name)
+    }
+
     pub(super) fn attribute(&mut self, of: &'a Expr<'a>, key: &Value) -> Result<Value, Stop> {
+        if let Some(value) = self.declared(of, key)? {
+            return Ok(value);
+        }
         if let (Expr::Var(var), Some(name)) = (of, key.as_str()) {
-            let is_local = self.locals.iter().flatten().any(|(local, _)| *local == var.id);
             match var.id {
-                "deps" if !is_local => return self.dependency(name),
-                "vars" if !is_local => {
+                "deps" if !self.is_local(var.id) => return self.dependency(name),
+                "vars" if !self.is_local(var.id) => {
                     return Ok(self.names.vars.get(name).cloned().unwrap_or(Value::UNDEFINED));
                 }
                 _ => {}
@@ -122,7 +159,7 @@ impl<'a> Eval<'_, '_, 'a> {
             [name] if self.names.vars.contains_key(name) => name,
             _ => return Ok(()),
         };
-        if self.locals.iter().flatten().any(|(local, _)| *local == path[0]) {
+        if self.is_local(&path[0]) {
             return Ok(());
         }
         let help = format!(

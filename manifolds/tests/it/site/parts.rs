@@ -1,0 +1,126 @@
+//! Resources that are made of others.
+
+use std::convert::Infallible;
+
+use crankcase_kinds::builtin;
+use crankcase_manifest::SiteFiles;
+use crankcase_resources::{
+    BoxError, Check, Claimed, Context, DependencyState, Kinds, Params, Part, Resource, Unfinished,
+    kind,
+};
+
+use crate::site::machine::{Machine, TestResult};
+
+/// keeps a folder with a page
+#[derive(Debug, Clone, PartialEq, Params)]
+struct Website {
+    /// the folder, without a slash at its end
+    root: String,
+    /// the page's text
+    text: String,
+}
+
+/// The state of a website.
+#[derive(Debug, Clone, PartialEq, Params)]
+struct WebsiteState {
+    /// where the page is
+    page: String,
+}
+
+impl Resource for Website {
+    const NAME: &'static str = "website";
+    type State = WebsiteState;
+    type Action = Infallible;
+
+    fn claims(_: &WebsiteHalf) -> Claimed {
+        Claimed::default()
+    }
+
+    fn parts(half: &WebsiteHalf) -> Vec<Part> {
+        let root = half.root.as_ref();
+        vec![
+            Part::new("page", "file")
+                .with_half("path", root.map(|root| format!("{root}/index.html")))
+                .with_half("content", half.text.as_ref().map(String::as_str)),
+            Part::new("folder", "file")
+                .with_half("path", half.root.as_ref().map(|it| format!("{it}/"))),
+        ]
+    }
+
+    async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
+        let page = context.dependencies().iter().find(|used| used.alias == "part page");
+        let state = &page.ok_or("it has no page")?.state;
+        let DependencyState::Known(state) = state else { return Ok(Check::Unknown(Vec::new())) };
+        let page = state["path"].as_str().ok_or("its page is nowhere")?.to_owned();
+        Ok(Check::valid(WebsiteState { page }))
+    }
+
+    async fn act(&self, action: &Infallible, _: &Context) -> Result<(), Unfinished> {
+        match *action {}
+    }
+}
+
+fn kinds() -> Kinds {
+    builtin().with(kind::<Website>())
+}
+
+/// Loads a manifest and returns what is said of it.
+fn refused(manifest: &str) -> TestResult<String> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("site.yaml");
+    std::fs::write(&path, manifest)?;
+    let error = SiteFiles::new(vec![path], kinds()).load().err().ok_or("it is loaded")?;
+    Ok(error.to_string())
+}
+
+#[tokio::test]
+async fn parts_are_kept_and_seen_through_their_owner() -> TestResult {
+    let machine = Machine::with_kinds(
+        "resources:\n  web: {type: website, config: {root: @/www, text: hello}}\n  link: {type: file, \
+         dependencies: [web], config: {path: @/link, content: '{{ deps.web.state.page }}'}}\n",
+        kinds(),
+    )
+    .await?;
+    machine.until("link", |link| link.ends_with("/www/index.html")).await?;
+    assert_eq!(machine.read("www/index.html").as_deref(), Some("hello"));
+
+    machine.write("www/index.html", "bye")?;
+
+    machine.until("www/index.html", |page| page == "hello").await?;
+    let report = machine.resources().await?.report().await;
+    let names: Vec<_> = report.workers.keys().map(ToString::to_string).collect();
+    assert_eq!(names, ["link", "web", "web..folder", "web..page"]);
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_with_a_part_is_said_where_its_owner_is_written() -> TestResult {
+    let said = refused("resources:\n  web: {type: website, config: {root: www, text: x}}\n")?;
+
+    let wanted = "its part \"page\" (file): path: \"www/index.html\" is not absolute";
+    assert!(said.contains("site.yaml:2:3") && said.contains(wanted), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_part_has_no_other_keeper() -> TestResult {
+    let said = refused(
+        "resources:\n  web: {type: website, config: {root: /srv/www, text: x}}\n  page: {type: file, \
+         config: {path: /srv/www/index.html, content: y}}\n",
+    )?;
+
+    assert!(said.contains("\"/srv/www/index.html\""), "{said}");
+    assert!(said.contains("web[\"page\"]"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn only_a_kind_that_says_how_puts_back() -> TestResult {
+    let said = refused(
+        "resources:\n  run: {type: exec, config: {command: ['true']}, meta: {reverse: true}}\n",
+    )?;
+
+    let wanted = "the type exec of \"run\" does not say how to put it back";
+    assert!(said.contains("site.yaml:2:3") && said.contains(wanted), "{said}");
+    Ok(())
+}
