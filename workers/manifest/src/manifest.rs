@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Declaration, Declared, Dependency, Graph, GraphError, Kinds, KnownConfig, Site, Table, Wanted,
+    Declaration, Declared, Dependency, Graph, GraphError, Kind, Kinds, KnownConfig, Site, Wanted,
     is_part_alias,
 };
 use indexmap::IndexMap;
@@ -95,14 +95,14 @@ impl Manifest {
 
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
     ///
-    /// `states` returns the attributes that the states of a kind have.
+    /// `kind_of` returns the kind with a name, for the attributes that configs and states have.
     pub(crate) fn load_judged<'a>(
         paths: &[PathBuf],
         (overrides, host): (&Overrides, Arc<serde_json::Value>),
         kinds: &[&str],
-        (judge, states): (
+        (judge, kind_of): (
             impl Fn(&mut Declaration, &KnownConfig<'_>) -> Declared,
-            impl Fn(&str) -> Option<&'a Table>,
+            impl Fn(&str) -> Option<&'a dyn Kind>,
         ),
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
@@ -114,7 +114,7 @@ impl Manifest {
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
-        let drafts = decode(resources, (kinds, states), &known, &mut problems);
+        let drafts = decode(resources, (kinds, kind_of), &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
         let drafts = std::mem::take(&mut expanded.drafts);
@@ -225,7 +225,7 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
 /// Decodes the resources and checks their expressions.
 fn decode<'a>(
     resources: IndexMap<String, Written>,
-    (kinds, states): (&[&str], impl Fn(&str) -> Option<&'a Table>),
+    (kinds, kind_of): (&[&str], impl Fn(&str) -> Option<&'a dyn Kind>),
     vars: &KnownVars<'_>,
     problems: &mut Problems,
 ) -> Vec<Draft> {
@@ -234,10 +234,10 @@ fn decode<'a>(
         decoded.map(|(name, written)| resource::decode(&name, written, kinds, problems)).collect();
     let groups = drafts.iter().filter(|draft| draft.for_each.is_some());
     let groups: HashSet<String> = groups.map(|draft| draft.name.clone()).collect();
-    let states = drafts.iter().filter_map(|draft| Some((draft.name.clone(), states(&draft.kind)?)));
-    let states: HashMap<String, &Table> = states.collect();
+    let kinds = drafts.iter().filter_map(|draft| Some((draft.name.clone(), kind_of(&draft.kind)?)));
+    let kinds: HashMap<String, &dyn Kind> = kinds.collect();
     for draft in &mut drafts {
-        check_expressions(draft, (vars, &groups, &states), problems);
+        check_expressions(draft, (vars, &groups, &kinds), problems);
     }
     drafts
 }
@@ -245,7 +245,7 @@ fn decode<'a>(
 /// Checks the expressions of a resource, and that each bare name has one meaning.
 fn check_expressions(
     draft: &mut Draft,
-    (vars, names_of_groups, tables): (&KnownVars<'_>, &HashSet<String>, &HashMap<String, &Table>),
+    (vars, names_of_groups, kinds): (&KnownVars<'_>, &HashSet<String>, &HashMap<String, &dyn Kind>),
     problems: &mut Problems,
 ) {
     let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
@@ -263,7 +263,7 @@ fn check_expressions(
         aliases.insert(alias);
         // Of a single item the name ends in the item.
         let name = dependency.resource.split('[').next().unwrap_or_default();
-        states.extend(tables.get(name).map(|table| (alias, *table)));
+        states.extend(kinds.get(name).map(|kind| (alias, kind.states())));
         if names_of_groups.contains(&dependency.resource) {
             groups.insert(alias);
         }
@@ -273,6 +273,7 @@ fn check_expressions(
         resources: Some(vars.resources),
         groups,
         states,
+        parameters: kinds.get(&draft.name).map(|kind| kind.table()),
         ..Usable::at_load(&vars.names, draft.for_each.is_some(), "a config")
     };
     let (mut wrong, mut all) = (BTreeSet::new(), Used::default());

@@ -91,9 +91,9 @@ impl SiteFiles {
         let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
             self.kinds.declare(declared, known)
         };
-        let states = |kind: &str| self.kinds.get(kind).ok().map(|kind| kind.states());
+        let kind_of = |kind: &str| self.kinds.get(kind).ok().map(|kind| &**kind);
         let manifest =
-            Manifest::load_judged(&self.paths, (&self.overrides, host), &names, (judge, states))?;
+            Manifest::load_judged(&self.paths, (&self.overrides, host), &names, (judge, kind_of))?;
         Ok(manifest.into_site(self.kinds.clone()))
     }
 }

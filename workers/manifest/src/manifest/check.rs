@@ -10,6 +10,8 @@ use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 
+mod fit;
+
 /// The names at the begin of an expression that are no variables.
 pub(crate) const RESERVED: &[&str] =
     &["vars", "deps", "facts", "host", "item", "loop", "self", "true", "false", "none"];
@@ -26,6 +28,8 @@ pub(crate) struct Usable<'a> {
     pub(crate) groups: BTreeSet<&'a str>,
     /// The attributes of the dependencies' states, by alias, as far as they are known.
     pub(crate) states: BTreeMap<&'a str, &'a Table>,
+    /// The attributes that the config may have, if they are known.
+    pub(crate) parameters: Option<&'a Table>,
     /// Whether there is an item.
     pub(crate) has_item: bool,
     /// What the place is, for messages.
@@ -48,6 +52,7 @@ impl<'a> Usable<'a> {
             resources: None,
             groups: BTreeSet::new(),
             states: BTreeMap::new(),
+            parameters: None,
             has_item,
             place,
             is_variable: false,
@@ -115,6 +120,7 @@ pub(crate) fn check_entry(
 ) -> Used {
     let mut checker = Checker { source, usable, problems, used: Used::default() };
     checker.entry(entry.0, entry.1);
+    checker.check_type(entry.0, &entry.1.value);
     checker.used
 }
 

@@ -19,5 +19,5 @@ pub(crate) use budget::Budget;
 pub(crate) use eval::{Names, Stop, evaluate, evaluate_text};
 pub(crate) use filters::{FILTERS, FUNCTIONS, TESTS};
 pub(crate) use parsed::{Failure, Parsed, is_template};
-pub(crate) use uses::{Use, uses};
+pub(crate) use uses::{Use, bare, uses};
 pub(crate) use value::{from_json, size, to_json};

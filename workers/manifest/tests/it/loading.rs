@@ -53,6 +53,60 @@ fn an_attribute_that_a_state_does_not_have_is_found_at_its_place() -> Result<(),
 }
 
 #[test]
+fn an_attribute_of_a_state_is_refused_where_its_type_is_never_right() -> Result<(), Box<dyn Error>>
+{
+    const REFUSED: &[(&str, &str)] = &[
+        (
+            "mode: '{{ deps.run.state.ran }}'",
+            "37: mode: deps.run.state.ran is true or false; this takes a mode in octal",
+        ),
+        (
+            "content: '{{ server.state.command }}'",
+            "40: content: server.state.command is a list of texts; this takes a text",
+        ),
+        (
+            "owner: '{{ all.a.ran }}'",
+            "38: owner: all.a.ran is true or false; this takes a text or a whole number from 0 to \
+             4294967294",
+        ),
+        // It may be null, and a path must be given.
+        (
+            "path: '{{ run.state.exit_code }}'",
+            "24: path: run.state.exit_code is a whole number from -2147483648 to 2147483647; this \
+             takes an absolute path",
+        ),
+    ];
+    const TAKEN: &[&str] = &[
+        // Null counts as not given.
+        "mode: '{{ run.state.exit_code }}'",
+        "mode: '{{ run.state.stdout }}'",
+        "mode: '{{ run.state.ran | string }}'",
+        "content: 'it {{ run.state.ran }}'",
+        "content: \"{{ run.state.ran }}\\n\"",
+        "content: '{{ any.state.x }}'",
+    ];
+    let said = |attribute: &str| {
+        let path = if attribute.starts_with("path") { "" } else { "path: /page, " };
+        let text = format!(
+            "resources:\n  run: {{type: exec, config: {{command: [a]}}}}\n  all: {{type: exec, \
+             for_each: [a], config: {{command: [a]}}}}\n  server: {{type: process, config: {{command: \
+             [a]}}}}\n  any: {{type: noop}}\n  page:\n    type: file\n    dependencies: [run, all, server, \
+             any]\n    config: {{{path}{attribute}}}\n"
+        );
+        Ok::<_, Box<dyn Error>>(load(&Site::new(&text)?).err().unwrap_or_default())
+    };
+
+    for (attribute, message) in REFUSED {
+        let said = said(attribute)?;
+        assert_eq!(places(&said), [format!("site.yaml:9:{message}")], "{said}");
+    }
+    for attribute in TAKEN {
+        assert_eq!(said(attribute)?, "", "{attribute}");
+    }
+    Ok(())
+}
+
+#[test]
 fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn Error>> {
     let site = Site::new(
         "resources:\n  build: {type: exec, config: {command: [/opt/bin/build, -o, out], cwd: \

@@ -179,9 +179,8 @@ impl Type {
         match (self, other) {
             (Either { of }, other) => of.iter().any(|of| of.can_take(other)),
             (this, Either { of }) => of.iter().any(|of| this.can_take(of)),
-            (List { of }, List { of: other }) | (Map { of }, Map { of: other }) => {
-                of.can_take(other)
-            }
+            // Without items, one of any type is right.
+            (List { .. }, List { .. }) => true,
             (Map { .. } | Object { .. }, Map { .. } | Object { .. }) => true,
             (Any, _) | (_, Any) | (Flag, Flag) | (Int { .. }, Int { .. }) => true,
             (one, other) => {

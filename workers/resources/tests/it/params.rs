@@ -309,7 +309,10 @@ fn a_value_of_another_type_can_be_taken_or_not() {
     assert!(Type::Path.can_take(&Type::Text));
     assert!(Type::Either { of: vec![Type::Flag, texts.clone()] }.can_take(&texts));
     assert!(!Type::Text.can_take(&u32::ty()));
-    assert!(!texts.can_take(&Type::list(Type::Flag)));
+    assert!(!texts.can_take(&Type::Text));
+    // One without items is right.
+    assert!(texts.can_take(&Type::list(Type::Flag)));
+    assert!(Type::map(Type::Text).can_take(&Type::map(Type::Flag)));
     assert!(Type::Flag.can_take(&Type::Any));
 }
 

@@ -23,6 +23,13 @@ pub(crate) fn uses(parsed: &Parsed<'_>) -> Result<Vec<Use>, Failure> {
     Ok(walk.uses)
 }
 
+/// Returns the name, with the attributes that are taken from it, that is a whole text: its value keeps
+/// its type.
+pub(crate) fn bare(parsed: &Parsed<'_>) -> Option<Use> {
+    let [Stmt::EmitExpr(emit)] = parsed.statements() else { return None };
+    Some(Use::Name { offset: start(&emit.expr), path: path(&emit.expr)? })
+}
+
 struct Walk<'a> {
     uses: Vec<Use>,
     locals: Vec<Vec<&'a str>>,
