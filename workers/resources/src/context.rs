@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_workers::Ledger;
@@ -30,6 +31,7 @@ struct About {
     folder: PathBuf,
     scope: Arc<dyn Scope>,
     wanted: Wanted,
+    timeout: Option<Duration>,
     facilities: Facilities,
     used: Vec<Used>,
     notices: Vec<Notice>,
@@ -75,6 +77,7 @@ impl Context {
             folder: declaration.folder.clone(),
             scope,
             wanted: declaration.wanted.clone(),
+            timeout: declaration.timeout,
             facilities: Facilities::default(),
             used: Vec::new(),
             notices: Vec::new(),
@@ -207,6 +210,11 @@ impl Context {
     pub fn memory<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let memory = self.memory.0.get_or_init(|| Arc::new(T::default()));
         Arc::clone(memory).downcast().expect("a resource remembers one type")
+    }
+
+    /// Returns how long a look, and each action, may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.about.timeout
     }
 
     /// Returns the context of one call, with a log of its own.

@@ -18,8 +18,8 @@ pub(crate) struct Convergence<'a> {
     pub(crate) noop: bool,
     /// Whether what differs is nobody's concern.
     pub(crate) readonly: bool,
-    /// The kind of a resource that is to be put back as it was when it leaves.
-    pub(crate) reverse: Option<&'a str>,
+    /// Whether it is to be put back as it was when it leaves.
+    pub(crate) reverse: bool,
     /// Whether a resource that notifies it has changed.
     pub(crate) is_notified: bool,
     /// What is put on disk before anything is done.
@@ -59,8 +59,8 @@ impl Convergence<'_> {
             Found::Stale(amiss) if self.noop => return Ok(leave_alone(amiss, progress)),
             Found::Stale(amiss) => {
                 progress.differences = amiss.differences;
-                if let Some(kind) = self.reverse {
-                    let noted = self.opened.note_reversal(kind).await;
+                if self.reverse {
+                    let noted = self.opened.note_reversal().await;
                     noted.map_err(|err| failed(format!("how to put it back: {err}")))?;
                 }
                 self.act(amiss.actions, progress).await?;

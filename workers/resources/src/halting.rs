@@ -107,11 +107,11 @@ async fn run_one(opened: &Opened, action: Action, all: &mut Vec<Done>) -> Result
             all.push(done);
             return Ok(());
         }
-        Ok(Err(Unfinished::Interrupted)) if is_late => too_late(opened.timeout, "interrupted"),
+        Ok(Err(Unfinished::Interrupted)) if is_late => too_late(opened.timeout(), "interrupted"),
         Ok(Err(Unfinished::Interrupted)) => {
             return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
         }
-        Ok(Err(Unfinished::Failed(err))) if is_late => too_late(opened.timeout, &chain(&*err)),
+        Ok(Err(Unfinished::Failed(err))) if is_late => too_late(opened.timeout(), &chain(&*err)),
         Ok(Err(Unfinished::Failed(err))) => chain(&*err),
         Err(panicked) => chain(&panicked),
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::context::{Notice, Used};
-use crate::declaration::{self, Declaration, DependencyState};
+use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Notices};
 use crate::graph::Graph;
 
@@ -52,13 +52,11 @@ pub(crate) enum Changes {
 pub(crate) struct Inputs {
     /// The failed resource because of which this one is skipped.
     pub(crate) blocked_by: Option<String>,
-    /// What the config's expressions see.
-    pub(crate) known: declaration::Inputs,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,
     /// The dependencies whose state will not be known in this run, by alias.
     pub(crate) never: BTreeMap<String, String>,
-    /// What is known of the dependencies, for the kind.
+    /// What is known of the dependencies.
     pub(crate) used: Vec<Used>,
     /// Who notifies this resource for certain.
     pub(crate) notices: Vec<Notice>,
@@ -131,9 +129,7 @@ impl Inputs {
                 DependencyState::Unknown
             }
         };
-        let (alias, actions) = (alias.to_owned(), Arc::clone(&used.actions));
-        let resource = name.to_owned();
-        self.used.push(Used { alias: alias.clone(), resource, state: state.clone(), actions });
-        self.known.deps.insert(alias, state);
+        let (alias, resource) = (alias.to_owned(), name.to_owned());
+        self.used.push(Used { alias, resource, state, actions: Arc::clone(&used.actions) });
     }
 }

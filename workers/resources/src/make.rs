@@ -7,16 +7,16 @@ use crankcase_engine::Stop;
 
 use crate::caught::caught;
 use crate::claims::Claims;
-use crate::context::Context;
-use crate::declaration::{self, Config, Declaration, Rendered};
+use crate::context::{Context, Notice, Used};
+use crate::declaration::{Config, Declaration, Inputs, Rendered};
+use crate::error::AttributeError;
 use crate::facilities::Facilities;
-use crate::inputs::Inputs;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::text::chain;
 
-/// What every visit of one run shares.
+/// What all resources of a run are made with.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) kinds: Kinds,
@@ -26,7 +26,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// Returns what the visits of some declarations share.
+    /// Returns what the resources of some declarations are made with.
     pub(crate) fn new(
         kinds: &Kinds,
         stop: Stop,
@@ -38,72 +38,64 @@ impl Setting {
         Self { kinds: kinds.clone(), stop, claims, facilities: facilities.clone() }
     }
 }
-/// A declaration whose config was rendered.
+
+/// A resource that was made of its declaration and is not open yet.
 #[derive(Debug)]
-pub(crate) enum Made {
-    /// It has become a resource.
-    Unit(Arc<dyn Unit>, Context),
-    /// It needs the states of the dependencies with these aliases.
-    Unknown(Vec<String>),
+pub(crate) struct Made {
+    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) config: Config,
+    pub(crate) unit: Arc<dyn Unit>,
+    pub(crate) context: Context,
 }
 
-/// Renders a config and validates it.
+/// Why a declaration has not become a resource.
+#[derive(Debug)]
+pub(crate) enum Unmade {
+    /// Its config needs the states of the dependencies with these aliases.
+    Unknown(Vec<String>),
+    /// It is wrong, as this says.
+    Wrong(String),
+}
+
+impl From<String> for Unmade {
+    fn from(error: String) -> Self {
+        Self::Wrong(error)
+    }
+}
+
+/// Makes the resource of a declaration: renders the config, has the kind validate it, and claims what
+/// the resource keeps.
 pub(crate) fn make(
     declaration: &Declaration,
     setting: &Setting,
-    inputs: &Inputs,
-) -> Result<Made, String> {
+    (used, notices): (Vec<Used>, Vec<Notice>),
+) -> Result<Made, Unmade> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let (config, scope) = match render(declaration, &inputs.known)? {
+    let deps = used.iter().map(|used| (used.alias.clone(), used.state.clone()));
+    let inputs = Inputs::new(deps.collect());
+    let rendered = caught(|| declaration.config.render(&inputs)).map_err(|err| err.to_string())?;
+    let (config, scope) = match rendered.map_err(|err| chain(&err))? {
         Rendered::Known { config, scope } => (config, scope),
-        Rendered::Unknown { because } => return Ok(Made::Unknown(because)),
+        Rendered::Unknown { because } => return Err(Unmade::Unknown(because)),
     };
-    let unit = make_of(declaration, kind, &config)?;
-    claim(declaration, kind, &config, &setting.claims)?;
-    let context = Context::new(declaration, scope, setting.stop.clone());
-    let context = context.with(&setting.facilities);
-    Ok(Made::Unit(unit, context.knowing(inputs.used.clone(), inputs.notices.clone())))
-}
-
-/// Renders a config.
-pub(crate) fn render(
-    declaration: &Declaration,
-    inputs: &declaration::Inputs,
-) -> Result<Rendered, String> {
-    let rendered = caught(|| declaration.config.render(inputs)).map_err(|err| err.to_string())?;
-    rendered.map_err(|err| chain(&err))
-}
-
-/// Makes a resource of a config; the error names each attribute with its place.
-pub(crate) fn make_of(
-    declaration: &Declaration,
-    kind: &Arc<dyn Kind>,
-    config: &Config,
-) -> Result<Arc<dyn Unit>, String> {
-    let made = caught(|| kind.make(config)).map_err(|err| err.to_string())?;
-    made.map_err(|errors| {
-        let errors: Vec<_> = errors
-            .iter()
-            .map(|error| match declaration.config.place_of(&error.attribute) {
-                Some(place) => format!("{place}: {error}"),
-                None => error.to_string(),
-            })
-            .collect();
-        format!("the config is not valid: {}", errors.join("; "))
-    })
-}
-
-/// Claims what a resource keeps, which no other may.
-pub(crate) fn claim(
-    declaration: &Declaration,
-    kind: &Arc<dyn Kind>,
-    config: &Config,
-    claims: &Claims,
-) -> Result<(), String> {
-    if !declaration.may_find() {
-        return Ok(());
+    let made = caught(|| kind.make(&config)).map_err(|err| err.to_string())?;
+    let unit = made.map_err(|errors| invalid(declaration, &errors))?;
+    if declaration.may_find() {
+        let unknown = BTreeSet::new();
+        let known = KnownConfig { config: &config, unknown: &unknown };
+        let judged = caught(|| kind.judge(&known)).map_err(|err| err.to_string())?;
+        setting.claims.claim(declaration, judged.claimed.claims)?;
     }
-    let unknown = BTreeSet::new();
-    let judged = caught(|| kind.judge(&KnownConfig { config, unknown: &unknown }));
-    claims.claim(declaration, judged.map_err(|err| err.to_string())?.claimed.claims)
+    let context = Context::new(declaration, scope, setting.stop.clone());
+    let context = context.with(&setting.facilities).knowing(used, notices);
+    Ok(Made { kind: Arc::clone(kind), config, unit, context })
+}
+
+/// Says what is wrong with a config: each attribute with its place.
+fn invalid(declaration: &Declaration, errors: &[AttributeError]) -> String {
+    let errors = errors.iter().map(|error| match declaration.config.place_of(&error.attribute) {
+        Some(place) => format!("{place}: {error}"),
+        None => error.to_string(),
+    });
+    format!("the config is not valid: {}", errors.collect::<Vec<_>>().join("; "))
 }

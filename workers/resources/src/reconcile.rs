@@ -12,8 +12,9 @@
 //!    failing action may set off the watches itself.
 //! 5. Nothing is done to a resource while one before it is at work, or one that it depends on has
 //!    failed. It may be looked at.
-//! 6. A look that fails counts only when those that the resource depends on have looked again and are
-//!    as declared: what one of them has not mended yet is no failure of its dependents.
+//! 6. A look that fails, or a config that is wrong, counts only when those that the resource depends on
+//!    have looked again and are as declared: what one of them has not mended yet is no failure of its
+//!    dependents.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;

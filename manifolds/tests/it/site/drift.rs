@@ -316,6 +316,31 @@ async fn a_path_that_becomes_known_is_left_to_the_resource_that_keeps_it() -> Te
 }
 
 #[tokio::test]
+async fn a_resource_whose_new_config_is_wrong_goes_on_keeping_its_path() -> TestResult {
+    let manifest = |name: &str| {
+        format!(
+            "resources:\n  name: {{type: noop, config: {{{name}}}}}\n  found: {{type: file, \
+             dependencies: [name], config: {{path: '{{{{ name.state.path }}}}', mode: '{{{{ \
+             name.state.mode }}}}', content: found}}}}\n"
+        )
+    };
+    let machine = Machine::new(&manifest("path: '@/page', mode: '0600'")).await?;
+    machine.running("found").await?;
+
+    let wrong = manifest("path: '@/other', mode: 7, page: '@/page'");
+    machine.swap(&wrong).await?;
+    machine.degraded_by("found", "mode: 7 is a number").await?;
+    let other = "  other: {type: file, dependencies: [name], config: {path: '{{ name.state.page }}', \
+                 content: other}}\n";
+    machine.swap(&format!("{wrong}{other}")).await?;
+
+    let reason = machine.degraded("other").await?;
+    assert!(reason.contains("is kept by resource \"found\" already"), "{reason}");
+    assert_eq!(machine.read("page").as_deref(), Some("found"));
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_path_that_became_known_is_free_when_its_resource_is_left_alone() -> TestResult {
     let name = "resources:\n  name: {type: noop, config: {path: '@/page'}}\n";
     let found = "  found: {type: file, dependencies: [name], config: {path: '{{ name.state.path }}', \

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind, Events, Notice};
 use crankcase_kinds::builtin;
 use crankcase_resources::{BoxError, Context, Found, Unit, Watch};
+use serde_json::json;
 
 use crate::site::double::with_double;
 use crate::site::machine::{Machine, TestResult, lines};
@@ -258,6 +259,44 @@ async fn a_resource_that_is_left_alone_holds_nobody_back() -> TestResult {
 
     machine.until("page", |text| text == "right").await?;
     machine.stop().await
+}
+
+/// A resource whose state is wrong at one look, once its file was written.
+#[derive(Debug, Default)]
+struct Wavering(AtomicUsize);
+
+#[async_trait]
+impl Unit for Wavering {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
+        if !context.folder().join("watched").exists() {
+            return Ok(Found::Valid(json!({"mode": "0600", "text": "old"})));
+        }
+        let is_wrong = self.0.fetch_add(1, Ordering::Relaxed) == 0;
+        let mode = if is_wrong { json!(7) } else { json!("0600") };
+        Ok(Found::Valid(json!({"mode": mode, "text": "new"})))
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().path(context.folder().join("watched")))
+    }
+}
+
+#[tokio::test]
+async fn a_config_that_is_wrong_until_its_dependency_looks_again_is_no_failure() -> TestResult {
+    let setting = (long(), with_double(Wavering::default()));
+    let manifest = "resources:\n  source: {type: double}\n  page: {type: file, dependencies: \
+                    [source], config: {path: '@/page', mode: '{{ source.state.mode }}', content: \
+                    '{{ source.state.text }}'}}\n";
+    let machine = Machine::begin(tempfile::tempdir()?, manifest, setting).await?;
+    machine.running("page").await?;
+    let mut events = machine.resources().await?.events();
+
+    machine.write("watched", "x")?;
+    machine.until("page", |text| text == "new").await?;
+
+    machine.stop().await?;
+    assert_eq!(degraded(&mut events), Vec::<String>::new());
+    Ok(())
 }
 
 /// A resource whose looks fail; they are counted.

@@ -7,7 +7,7 @@ use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
 use crate::inputs::{Changes, Inputs, Seen};
-use crate::make::{Made, Setting, make};
+use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
 use crate::together::Place;
 
@@ -72,12 +72,13 @@ impl Visit {
         if let Some(by) = self.halting.halt() {
             return Err(Outcome::NotAttempted { by });
         }
-        let made = make(&self.declaration, &self.setting, &self.inputs);
-        let (unit, context) = match made.map_err(failed)? {
-            Made::Unit(unit, context) => (unit, context),
-            Made::Unknown(aliases) => return Err(self.never_known(&aliases)),
-        };
-        let opened = Opened::new(unit, context, self.declaration.timeout).await;
+        let known = (self.inputs.used.clone(), self.inputs.notices.clone());
+        let made =
+            make(&self.declaration, &self.setting, known).map_err(|unmade| match unmade {
+                Unmade::Unknown(aliases) => self.never_known(&aliases),
+                Unmade::Wrong(error) => failed(error),
+            })?;
+        let opened = Opened::new(made).await;
         let opened = opened.map_err(|err| cannot_look(&self.halting, err))?;
         opened.join(self.place.take());
         let convergence = Convergence {
@@ -85,7 +86,7 @@ impl Visit {
             halting: &self.halting,
             noop: self.declaration.noop,
             readonly: self.declaration.readonly,
-            reverse: self.declaration.reverse.then_some(&*self.declaration.kind),
+            reverse: self.declaration.reverse,
             is_notified: !self.inputs.notices.is_empty(),
             promise,
         };

@@ -6,7 +6,7 @@ use crate::declaration::Declaration;
 use crate::found::{Amiss, Found};
 use crate::graph::Graph;
 use crate::inputs::{Changes, Inputs, Seen, SeenState};
-use crate::make::{Made, Setting, make};
+use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
 use crate::plan::{Change, PlannedResource, Refresh, Verdict};
 
@@ -111,12 +111,13 @@ async fn find(
     if let Some(because) = &inputs.blocked_by {
         return Verdict::Skipped { because: because.clone() }.into();
     }
-    let (unit, context) = match make(declaration, setting, inputs) {
-        Ok(Made::Unit(unit, context)) => (unit, context),
-        Ok(Made::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
-        Err(error) => return Verdict::Failed { error }.into(),
+    let known = (inputs.used.clone(), inputs.notices.clone());
+    let made = match make(declaration, setting, known) {
+        Ok(made) => made,
+        Err(Unmade::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
+        Err(Unmade::Wrong(error)) => return Verdict::Failed { error }.into(),
     };
-    let opened = match Opened::new(unit, context, declaration.timeout).await {
+    let opened = match Opened::new(made).await {
         Ok(opened) => opened,
         Err(error) => return cannot_look(inputs, error).into(),
     };

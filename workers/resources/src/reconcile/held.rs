@@ -5,15 +5,12 @@ use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
 use serde_json::Value;
 
 use crate::account::Outcome;
-use crate::caught::caught;
-use crate::context::Context;
 use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
 use crate::halting::Halting;
 use crate::inputs::SeenState;
-use crate::kind::Kind;
-use crate::make::make_of;
+use crate::make::Made;
 use crate::opened::Opened;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
@@ -21,7 +18,6 @@ use crate::reconcile::supervised::Supervised;
 /// A resource from its open to its close.
 #[derive(Debug)]
 pub(super) struct Held {
-    config: Config,
     pub(super) opened: Opened,
     pub(super) armed: Armed,
     pub(super) program: Option<Supervised>,
@@ -35,7 +31,7 @@ pub(super) struct Held {
 pub(super) enum Failure {
     /// It is not watched.
     Watch(Unarmed),
-    /// The resource could not be looked at.
+    /// The resource could not be made or looked at.
     Look(String),
     /// It is tried again.
     Again(String),
@@ -73,8 +69,7 @@ impl Judgement {
         promise: &Promise<'_>,
     ) -> Self {
         let mut progress = Progress::default();
-        let Declaration { noop, readonly, .. } = *declaration;
-        let reverse = declaration.reverse.then_some(&*declaration.kind);
+        let Declaration { noop, readonly, reverse, .. } = *declaration;
         let convergence =
             Convergence { opened, halting, noop, readonly, reverse, is_notified, promise };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
@@ -118,43 +113,29 @@ impl Judgement {
 }
 
 impl Held {
-    /// Returns whether a config declares this very resource.
-    pub(super) fn is_same(&self, kind: &Arc<dyn Kind>, config: &Config) -> bool {
-        caught(|| kind.same(&self.config, config)).unwrap_or(false)
-    }
-
-    /// Makes the resource of a config and closes the old one. A program that is to be left alone
-    /// goes on.
-    ///
-    /// A config that is not valid leaves the old one as it is. Returns what is held afterwards, and
-    /// what went wrong.
-    pub(super) async fn make(
+    /// Closes the old resource and opens the one that was made. A program that is to be left alone goes
+    /// on.
+    pub(super) async fn open(
         old: Option<Self>,
-        declaration: &Declaration,
-        kind: &Arc<dyn Kind>,
-        (config, context): (Config, Context),
+        made: Made,
+        noop: bool,
         watches: &Live<Watches>,
-    ) -> (Option<Self>, Option<String>) {
-        let unit = match make_of(declaration, kind, &config) {
-            Ok(unit) => unit,
-            Err(failure) => return (old, Some(failure)),
-        };
+    ) -> Result<Self, String> {
         let (mut program, mut started_by) = (None, None);
         if let Some(mut old) = old {
-            if declaration.noop {
+            if noop {
                 program = old.program.take();
                 started_by = old.started_by.take();
             }
             old.close().await;
         }
-        match Opened::new(unit, context, declaration.timeout).await {
+        match Opened::new(made).await {
             Ok(opened) => {
-                let armed = Armed::new(watches.clone());
-                (Some(Self { config, opened, armed, program, started_by }), None)
+                Ok(Self { opened, armed: Armed::new(watches.clone()), program, started_by })
             }
             Err(failure) => {
                 end(program).await;
-                (None, Some(failure))
+                Err(failure)
             }
         }
     }
@@ -166,7 +147,7 @@ impl Held {
     }
 
     fn is_started_by_config(&self) -> bool {
-        self.started_by.as_ref() == Some(&self.config)
+        self.started_by.as_ref() == Some(self.opened.config())
     }
 
     /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
@@ -189,7 +170,7 @@ impl Held {
         if worker.is_stopped() {
             return Ok(None);
         }
-        self.started_by = Some(self.config.clone());
+        self.started_by = Some(self.opened.config().clone());
         let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
         Ok(Some(program.handle()))
     }

@@ -8,12 +8,12 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::{Context, Used};
+use crate::context::Used;
 use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState, Inputs, Rendered};
+use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Promise};
 use crate::halting::Halting;
-use crate::make::{claim, render};
+use crate::make::{Setting, Unmade, make};
 use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
@@ -263,44 +263,36 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.failures.max(self.repairs.excess())
     }
 
-    /// Renders the config, and makes the resource anew if it is another one. Returns whether it is.
+    /// Makes the resource, and opens it if it is another one than before. Returns whether it is.
     async fn hold(
         &mut self,
         declaration: &Declaration,
         told: Option<&Told>,
     ) -> Result<bool, Failure> {
-        let known = self.known.iter();
-        let deps =
-            known.map(|(alias, state)| (alias.clone(), DependencyState::Known(state.share())));
-        let inputs = Inputs::new(deps.collect());
-        let (config, scope) = match render(declaration, &inputs).map_err(Failure::Look)? {
-            Rendered::Known { config, scope } => (config, scope),
-            Rendered::Unknown { because } => {
-                return Err(Failure::Again(not_known(&because)));
-            }
+        let setting = Setting {
+            kinds: self.setting.kinds.clone(),
+            stop: self.stop.clone(),
+            claims: self.links.claims.clone(),
+            facilities: self.setting.facilities.clone(),
         };
-        let kind = self.setting.kinds.get(&declaration.kind);
-        let kind = kind.map_err(|err| Failure::Again(err.to_string()))?;
-        claim(declaration, kind, &config, &self.links.claims).map_err(Failure::Look)?;
-        let context = Context::new(declaration, scope, self.stop.clone());
         let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
-        let context =
-            context.with(&self.setting.facilities).knowing(self.used(declaration), notices);
+        let made = make(declaration, &setting, (self.used(declaration), notices));
+        let made = made.map_err(|unmade| match unmade {
+            Unmade::Unknown(aliases) => Failure::Look(not_known(&aliases)),
+            Unmade::Wrong(error) => Failure::Look(error),
+        })?;
         if let Some(held) = &mut self.held
-            && held.is_same(kind, &config)
+            && held.opened.is_same(&made)
         {
-            held.opened.see(context);
-            held.opened.timeout = declaration.timeout;
+            held.opened.see(made.context);
             return Ok(false);
         }
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
-        let old = self.held.take();
-        let made = Held::make(old, declaration, kind, (config, context), &self.links.watches).await;
-        let failure;
-        (self.held, failure) = made;
-        failure.map_or(Ok(true), |failure| Err(Failure::Again(failure)))
+        let opening = Held::open(self.held.take(), made, declaration.noop, &self.links.watches);
+        self.held = Some(opening.await.map_err(Failure::Again)?);
+        Ok(true)
     }
 
     /// Returns what is known of the dependencies, for the kind.
