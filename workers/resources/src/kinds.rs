@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use crate::caught::caught;
 use crate::error::AttributeError;
+use crate::judged::Judged;
 use crate::kind::Kind;
-use crate::known::{Judged, KnownConfig};
+use crate::known::KnownConfig;
 use crate::text::nearest;
 
 /// The kinds that a manifest may use, by name. Without any at first. Cheap to clone.

@@ -3,12 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
-
 use crate::claim::Claim;
 use crate::declaration::Config;
-use crate::error::AttributeError;
-use crate::parts::Part;
 
 /// A config as far as it is known while its manifest is loaded.
 #[derive(Debug, Clone, Copy)]
@@ -69,27 +65,4 @@ pub struct FileRead {
     pub path: PathBuf,
     /// Whether its text is rendered.
     pub is_template: bool,
-}
-
-/// What a kind says of a config before anything is looked at; see
-/// [`Kinds::judge`](crate::Kinds::judge).
-#[derive(Debug)]
-pub struct Judged {
-    /// What is wrong with the config.
-    pub errors: Vec<AttributeError>,
-    /// What the resource keeps, makes, needs and reads.
-    pub claimed: Claimed,
-    /// The attributes of the state that are known whatever a check finds: each is one of the config,
-    /// with the value that every check will report.
-    pub declared: Map<String, Value>,
-    /// The resources that it is made of.
-    pub parts: Vec<Part>,
-}
-
-/// What is known where there is no kind to ask.
-impl Default for Judged {
-    fn default() -> Self {
-        let claimed = Claimed::unknown();
-        Self { errors: Vec::new(), claimed, declared: Map::new(), parts: Vec::new() }
-    }
 }

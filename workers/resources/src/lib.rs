@@ -26,6 +26,7 @@ mod found;
 mod graph;
 mod halting;
 mod inputs;
+mod judged;
 mod kind;
 mod kinds;
 mod known;
@@ -35,6 +36,7 @@ mod make;
 mod naming;
 mod opened;
 mod params;
+mod part;
 mod parts;
 mod plan;
 mod progress;
@@ -68,9 +70,10 @@ pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};
 pub use found::{Amiss, Difference, Found};
 pub use graph::{Edges, Graph, GraphError};
+pub use judged::Judged;
 pub use kind::{Kind, Unit};
 pub use kinds::{Kinds, UnknownKindError};
-pub use known::{Claimed, FileRead, Judged, KnownConfig};
+pub use known::{Claimed, FileRead, KnownConfig};
 pub use literal::Literal;
 pub use naming::{item_name, resource_name, worker_name};
 #[doc(hidden)]
@@ -78,7 +81,8 @@ pub use params::absent;
 pub use params::{
     AbsPath, Field, Half, Mode, Parameter, Params, Reader, Secret, Table, Type, Writer,
 };
-pub use parts::{Declared, Part, is_part_alias};
+pub use part::Part;
+pub use parts::{Declared, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{

@@ -113,7 +113,7 @@ impl Opened {
     }
 
     pub(crate) fn holds(&self) -> Result<Option<String>, String> {
-        self.told(|unit, context| unit.holds(context))
+        self.told(Unit::holds)
     }
 
     pub(crate) async fn close(self) -> Result<(), String> {

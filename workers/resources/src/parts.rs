@@ -8,94 +8,18 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::declaration::{
-    Config, Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
+    Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
 };
 use crate::error::AttributeError;
+use crate::judged::Judged;
 use crate::kinds::Kinds;
-use crate::known::{Claimed, Judged, KnownConfig};
+use crate::known::{Claimed, KnownConfig};
 use crate::naming::part_name;
-use crate::params::Half;
+use crate::part::Part;
 
 /// How many levels of parts of parts there may be: a kind must not be made of itself.
 const MAX_DEPTH: usize = 8;
-
-/// A resource that another one is made of; see [`Resource::parts`](crate::Resource::parts).
-///
-/// # Examples
-///
-/// ```
-/// use crankcase_resources::Part;
-///
-/// let folder = Part::new("folder", "file").with("path", "/srv/www/");
-/// let page = Part::new("page", "file").with("path", "/srv/www/index.html");
-/// let server = Part::new("server", "process").with("command", vec!["httpd"]).told_by("page");
-/// # let _ = (folder, page, server);
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct Part {
-    name: String,
-    kind: String,
-    config: Config,
-    unknown: BTreeSet<String>,
-    after: Vec<(String, OnChange)>,
-}
-
-impl Part {
-    /// Returns a part of this kind with an empty config. Its name is for its owner alone: the resource
-    /// goes by `OWNER["NAME"]`.
-    pub fn new(name: &str, kind: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind: kind.to_owned(),
-            config: Config::new(),
-            unknown: BTreeSet::new(),
-            after: Vec::new(),
-        }
-    }
-
-    /// Sets an attribute of the config.
-    #[must_use]
-    pub fn with(self, attribute: &str, value: impl Into<Value>) -> Self {
-        self.with_half(attribute, Half::Given(value))
-    }
-
-    /// Sets an attribute of the config, as far as its value is known.
-    #[must_use]
-    pub fn with_half(mut self, attribute: &str, value: Half<impl Into<Value>>) -> Self {
-        let value = value.given().map(Into::into);
-        if value.is_none() {
-            self.unknown.insert(attribute.to_owned());
-        }
-        self.config.insert(attribute.to_owned(), value.unwrap_or_default());
-        self
-    }
-
-    /// Has it come after another part of the same owner.
-    #[must_use]
-    pub fn after(mut self, part: &str) -> Self {
-        self.after.push((part.to_owned(), OnChange::Check));
-        self
-    }
-
-    /// Has it come after another part of the same owner, and be notified when that one has changed.
-    #[must_use]
-    pub fn told_by(mut self, part: &str) -> Self {
-        self.after.push((part.to_owned(), OnChange::Notify));
-        self
-    }
-
-    /// Returns the name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn known(&self) -> KnownConfig<'_> {
-        KnownConfig { config: &self.config, unknown: &self.unknown }
-    }
-}
 
 /// What the kind of a declared resource says of it, and the resources that it is made of.
 #[derive(Debug, Default)]

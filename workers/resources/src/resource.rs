@@ -13,7 +13,7 @@ use crate::error::{AttributeError, BoxError};
 use crate::found::{Amiss, Difference, Found};
 use crate::known::Claimed;
 use crate::params::{Params, written};
-use crate::parts::Part;
+use crate::part::Part;
 use crate::watch::Watch;
 
 /// A kind of resource: the struct is the config of one resource, and nothing else.

@@ -11,8 +11,9 @@ use crate::caught::caught;
 use crate::claim::{Claim, Role};
 use crate::declaration::Config;
 use crate::error::AttributeError;
-use crate::known::{Claimed, Judged, KnownConfig};
-use crate::parts::Part;
+use crate::judged::Judged;
+use crate::known::{Claimed, KnownConfig};
+use crate::part::Part;
 use crate::testing::conformance::{Trial, listed};
 use crate::text::cut;
 

@@ -1,0 +1,28 @@
+use serde_json::{Map, Value};
+
+use crate::error::AttributeError;
+use crate::known::Claimed;
+use crate::part::Part;
+
+/// What a kind says of a config before anything is looked at; see
+/// [`Kinds::judge`](crate::Kinds::judge).
+#[derive(Debug)]
+pub struct Judged {
+    /// What is wrong with the config.
+    pub errors: Vec<AttributeError>,
+    /// What the resource keeps, makes, needs and reads.
+    pub claimed: Claimed,
+    /// The attributes of the state that are known whatever a check finds: each is one of the config,
+    /// with the value that every check will report.
+    pub declared: Map<String, Value>,
+    /// The resources that it is made of.
+    pub parts: Vec<Part>,
+}
+
+/// What is known where there is no kind to ask.
+impl Default for Judged {
+    fn default() -> Self {
+        let claimed = Claimed::unknown();
+        Self { errors: Vec::new(), claimed, declared: Map::new(), parts: Vec::new() }
+    }
+}
