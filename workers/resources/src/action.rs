@@ -9,7 +9,7 @@ use crate::text::nearest;
 
 /// Something that a check wants done, as data: it is shown, saved, and run by
 /// [`Unit::act`](crate::Unit::act).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Action {
     /// What is done, as a verb.

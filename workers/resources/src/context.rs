@@ -47,8 +47,9 @@ pub struct Used {
     pub resource: String,
     /// Its state: as it is, or in a plan as it is if it does not change.
     pub state: DependencyState,
-    /// What was done to it in this run, or in a plan would be. Always empty under `run`; see
-    /// [`Context::notices`].
+    /// What was done to it in this run, or in a plan would be. Under `run`: what its
+    /// [notice](Notice::actions) says, if there is one, so nothing of a resource that does not notify
+    /// this one.
     pub actions: Arc<[Action]>,
 }
 
@@ -61,11 +62,25 @@ pub struct Notice {
     pub by: String,
     /// The attributes in which it was not as declared; none if that is not known any more.
     pub attributes: Vec<String>,
+    /// What was done to it, or in a plan would be, since this one has answered it last; none if that is
+    /// not known any more. Of what was done several times under `run` only the last time is here.
+    pub actions: Arc<[Action]>,
 }
 
 impl Notice {
-    pub(crate) fn new(by: &str, attributes: Vec<String>) -> Self {
-        Self { by: by.to_owned(), attributes }
+    pub(crate) fn new(by: &str, attributes: Vec<String>, actions: Arc<[Action]>) -> Self {
+        Self { by: by.to_owned(), attributes, actions }
+    }
+
+    /// Adds what has changed since. Of actions of one name only the later ones stay: a notice that is
+    /// not answered must not grow for ever.
+    pub(crate) fn add(&mut self, later: &Self) {
+        let is_new = |attribute: &&String| !self.attributes.contains(attribute);
+        let attributes: Vec<_> = later.attributes.iter().filter(is_new).cloned().collect();
+        self.attributes.extend(attributes);
+        let is_done_again = |action: &Action| later.actions.iter().any(|it| it.name == action.name);
+        let before = self.actions.iter().filter(|action| !is_done_again(action));
+        self.actions = before.chain(&*later.actions).cloned().collect();
     }
 }
 

@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::claim::Claim;
-use crate::known::Claimed;
 
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
@@ -134,14 +133,6 @@ impl Declaration {
         let declared =
             self.dependencies.iter().map(|used| (used.resource.as_str(), used.on_change));
         declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
-    }
-
-    /// Takes over what its kind says that it claims. What is only looked at claims nothing.
-    pub fn claim(&mut self, claimed: &Claimed) {
-        if !self.noop {
-            self.claims.clone_from(&claimed.claims);
-            self.is_claimed = !claimed.is_open;
-        }
     }
 
     /// Returns whether it may keep something that becomes known only when its config is.

@@ -91,7 +91,10 @@ impl Inputs {
         for notifier in graph.notifiers(node) {
             let (name, seen) = (&declarations[*notifier].name, seen(*notifier));
             match seen.changes {
-                Changes::Yes => inputs.notices.push(Notice::new(name, seen.differing.clone())),
+                Changes::Yes => {
+                    let (attributes, actions) = (seen.differing.clone(), Arc::clone(&seen.actions));
+                    inputs.notices.push(Notice::new(name, attributes, actions));
+                }
                 Changes::Maybe => inputs.perhaps_by.push(name.clone()),
                 // What it may have changed in an earlier run is answered when it is as declared.
                 Changes::No if seen.blocked_by.is_some() => inputs.due.leave_out(name),
@@ -100,7 +103,7 @@ impl Inputs {
         }
         for by in inputs.due.by() {
             if inputs.notices.iter().all(|notice| notice.by != by) {
-                inputs.notices.push(Notice::new(by, Vec::new()));
+                inputs.notices.push(Notice::new(by, Vec::new(), Arc::default()));
             }
         }
         inputs

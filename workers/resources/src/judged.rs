@@ -1,5 +1,6 @@
 use serde_json::{Map, Value};
 
+use crate::declaration::Declaration;
 use crate::error::AttributeError;
 use crate::known::Claimed;
 use crate::part::Part;
@@ -24,5 +25,15 @@ impl Default for Judged {
     fn default() -> Self {
         let claimed = Claimed::unknown();
         Self { errors: Vec::new(), claimed, declared: Map::new(), parts: Vec::new() }
+    }
+}
+
+impl Declaration {
+    /// Takes over what its kind says that it claims. What is only looked at claims nothing.
+    pub fn claim(&mut self, claimed: &Claimed) {
+        if !self.noop {
+            self.claims.clone_from(&claimed.claims);
+            self.is_claimed = !claimed.is_open;
+        }
     }
 }

@@ -15,7 +15,6 @@ use crate::found::Found;
 use crate::judged::Judged;
 use crate::known::KnownConfig;
 use crate::params::{Reader, Table};
-use crate::together::GroupMember;
 use crate::watch::Watch;
 
 /// A kind of resource: what a manifest names as `type`.
@@ -232,5 +231,23 @@ pub trait Unit: Any + fmt::Debug + Send + Sync {
     /// Closes what [`open`](Self::open) has opened.
     async fn close(&self, context: &Context) {
         let _ = context;
+    }
+}
+
+/// A resource that is acted on together with others.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GroupMember {
+    /// The resource.
+    pub unit: Arc<dyn Unit>,
+    /// What its check has asked for.
+    pub action: Action,
+    /// Its context.
+    pub context: Context,
+}
+
+impl GroupMember {
+    pub(crate) fn new(unit: Arc<dyn Unit>, action: Action, context: Context) -> Self {
+        Self { unit, action, context }
     }
 }

@@ -71,7 +71,7 @@ pub use facilities::{Facilities, Shared};
 pub use found::{Amiss, Difference, Found};
 pub use graph::{Edges, Graph, GraphError};
 pub use judged::Judged;
-pub use kind::{Kind, Unit};
+pub use kind::{GroupMember, Kind, Unit};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{Claimed, FileRead, KnownConfig};
 pub use literal::Literal;
@@ -94,6 +94,5 @@ pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError, UnknownTagError};
 pub use text::{circle, cut, nearest, printable, shown};
-pub use together::GroupMember;
 pub use typed::{KindOf, kind};
 pub use watch::Watch;

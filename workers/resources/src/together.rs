@@ -12,31 +12,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::action::Action;
-use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::graph::Graph;
-use crate::kind::Unit;
+use crate::kind::GroupMember;
 use crate::kinds::Kinds;
 use crate::walk::Waiting;
-
-/// A resource that is acted on together with others.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct GroupMember {
-    /// The resource.
-    pub unit: Arc<dyn Unit>,
-    /// What its check has asked for.
-    pub action: Action,
-    /// Its context.
-    pub context: Context,
-}
-
-impl GroupMember {
-    pub(crate) fn new(unit: Arc<dyn Unit>, action: Action, context: Context) -> Self {
-        Self { unit, action, context }
-    }
-}
 
 /// The groups of the resources of one apply, by their positions.
 #[derive(Debug)]

@@ -17,11 +17,10 @@ use crate::declaration::Config;
 use crate::error::{AttributeError, BoxError};
 use crate::found::Found;
 use crate::judged::Judged;
-use crate::kind::{Kind, Unit};
+use crate::kind::{GroupMember, Kind, Unit};
 use crate::known::KnownConfig;
 use crate::params::{HIDDEN, Params, Reader, Table, declared, shown_value, written};
 use crate::resource::{Check, Grouping, Member, Resource, Supervised};
-use crate::together::GroupMember;
 use crate::watch::Watch;
 
 /// Returns the kind of a resource that is written in Rust.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::action::{Action, Unfinished};
 use crate::caught::caught_async;
 use crate::deadline::Deadline;
+use crate::kind::GroupMember;
 use crate::opened::{Acted, Opened};
-use crate::together::{Follower, GroupMember, Place, Turn};
+use crate::together::{Follower, Place, Turn};
 
 impl Opened {
     /// Gives the resource a place among those that are acted on together with it.

@@ -5,6 +5,7 @@ use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
 use serde_json::Value;
 
 use crate::account::Outcome;
+use crate::action::Action;
 use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
@@ -50,7 +51,7 @@ pub(super) struct Judgement {
     /// The attributes that were not as declared.
     pub(super) differing: Vec<String>,
     /// The actions that were done.
-    pub(super) actions: Vec<String>,
+    pub(super) actions: Arc<[Action]>,
     /// What the actions said, the failed one included.
     pub(super) output: Vec<String>,
     pub(super) failure: Option<Failure>,
@@ -73,7 +74,7 @@ impl Judgement {
         let convergence =
             Convergence { opened, halting, noop, readonly, reverse, is_notified, promise };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
-        let actions: Vec<_> = progress.done().iter().map(ToString::to_string).collect();
+        let actions: Arc<[_]> = progress.done().into();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
         let is_changed = !actions.is_empty();
         let differing = progress.differences.iter().map(|it| it.attribute.clone()).collect();

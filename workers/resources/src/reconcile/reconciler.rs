@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::Used;
+use crate::context::{Notice, Used};
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Promise};
@@ -173,14 +173,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
-            tracing::info!(resource = self.name, actions = ?judgement.actions, "resource changed");
+            let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
+            tracing::info!(resource = self.name, ?actions, "resource changed");
             // A dependent that is notified sees the new state with the notification.
             if let Some(state) = &state {
                 self.seat.publish(state.clone());
             }
             promise.keep();
-            self.seat.tell(&judgement.differing);
-            let (text, origin) = noted(&judgement, is_drift, told.as_ref());
+            self.seat.tell(&judgement.differing, &judgement.actions);
+            let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
+            let text = format!("{what}: {}", actions.join("; "));
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
                 self.repairs.note();
@@ -276,7 +278,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             facilities: self.setting.facilities.clone(),
         };
         let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
-        let made = make(declaration, &setting, (self.used(declaration), notices));
+        let made = make(declaration, &setting, (self.used(declaration, &notices), notices));
         let made = made.map_err(|unmade| match unmade {
             Unmade::Unknown(aliases) => Failure::Look(not_known(&aliases)),
             Unmade::Wrong(error) => Failure::Look(error),
@@ -296,11 +298,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Returns what is known of the dependencies, for the kind.
-    fn used(&self, declaration: &Declaration) -> Vec<Used> {
+    fn used(&self, declaration: &Declaration, notices: &[Notice]) -> Vec<Used> {
         let used = declaration.dependencies.iter().filter_map(|used| {
             let state = DependencyState::Known(self.known.get(&used.alias)?.share());
             let (alias, resource) = (used.alias.clone(), used.resource.clone());
-            Some(Used { alias, resource, state, actions: Arc::default() })
+            let notice = notices.iter().find(|notice| notice.by == resource);
+            let actions = notice.map(|notice| Arc::clone(&notice.actions)).unwrap_or_default();
+            Some(Used { alias, resource, state, actions })
         });
         used.collect()
     }
@@ -465,16 +469,14 @@ impl PartialEq for Basis {
     }
 }
 
-/// Says what was changed, and at whose wish.
-fn noted(judgement: &Judgement, is_drift: bool, told: Option<&Told>) -> (String, Origin) {
-    let actions = judgement.actions.join("; ");
-    let differing = judgement.differing.join(", ");
-    let (what, origin) = match told {
+/// Says how a resource was changed, and at whose wish.
+fn noted(differing: &[String], is_drift: bool, told: Option<&Told>) -> (&'static str, Origin) {
+    let differing = differing.join(", ");
+    match told {
         Some(told) if differing.is_empty() => ("refreshed", told.origin()),
         _ if is_drift => ("repaired", by_agent(&format!("not as declared any more: {differing}"))),
         _ => ("changed", by_agent(&format!("not as declared: {differing}"))),
-    };
-    (format!("{what}: {actions}"), origin)
+    }
 }
 
 /// What the agent does of its own.

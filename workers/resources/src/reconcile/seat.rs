@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
+use crate::action::Action;
+use crate::context::Notice;
 use crate::reconcile::board::{Blocker, Board, Ended, Entries, Told};
 use crate::reconcile::state::State;
 
@@ -61,9 +63,10 @@ impl Seat {
         self.step(Entries::notified).unwrap_or_default()
     }
 
-    /// Notifies them, for these attributes of the resource have changed.
-    pub(super) fn tell(&self, attributes: &[String]) {
-        self.step(|entries, name| entries.tell(name, attributes));
+    /// Notifies them, for these attributes of the resource have changed by these actions.
+    pub(super) fn tell(&self, attributes: &[String], actions: &Arc<[Action]>) {
+        let notice = Notice::new(&self.name, attributes.to_vec(), Arc::clone(actions));
+        self.step(|entries, _| entries.tell(&notice));
     }
 
     /// Offers a new state to those that depend on the resource.

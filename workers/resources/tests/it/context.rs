@@ -102,8 +102,11 @@ impl Resource for Seer {
     }
 
     fn refresh(&self, _: &[Do], context: &Context) -> Option<Do> {
-        let notices = context.notices().iter();
-        let notices = notices.map(|it| format!("{}: {}", it.by, it.attributes.join(" "))).collect();
+        let notices = context.notices().iter().map(|notice| {
+            let actions: Vec<_> = notice.actions.iter().map(ToString::to_string).collect();
+            format!("{}: {} by {}", notice.by, notice.attributes.join(" "), actions.join(", "))
+        });
+        let notices = notices.collect();
         Some(Do::Answer { notices })
     }
 }
@@ -136,7 +139,7 @@ async fn a_resource_sees_what_those_before_it_did_and_who_notifies_it() -> TestR
 
     let second = account.get("second").ok_or("it was declared")?;
     assert_eq!(second.done[0].log, ["first did tell"]);
-    assert_eq!(second.done[1].log, ["first: told"]);
+    assert_eq!(second.done[1].log, ["first: told by tell"]);
     let refresh = planned.get("second").and_then(|it| it.refresh.clone()).ok_or("no refresh")?;
     assert_eq!(refresh.action, second.done[1].action);
     Ok(())

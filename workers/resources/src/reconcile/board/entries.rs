@@ -44,8 +44,8 @@ struct Entry {
     told: u64,
     /// How many of these notifications it has answered.
     answered: u64,
-    /// The resources whose notifications it has not answered, with what has changed in them.
-    told_by: BTreeMap<Arc<str>, BTreeSet<String>>,
+    /// The notifications that it has not answered, by the resources that gave them.
+    told_by: BTreeMap<Arc<str>, Notice>,
     state: Option<State>,
     /// Whether it holds up the end of the run, though it is at rest.
     is_holding: bool,
@@ -118,11 +118,9 @@ impl Entries {
         for declaration in declarations {
             let known = before.remove_entry(declaration.name.as_str());
             let (name, mut entry) = known.unwrap_or_else(|| {
-                let told_by: BTreeMap<_, _> = notices
-                    .due(&declaration.name)
-                    .by()
-                    .map(|by| (by.into(), BTreeSet::new()))
-                    .collect();
+                let notice = |by: &str| Notice::new(by, Vec::new(), Arc::default());
+                let due = notices.due(&declaration.name);
+                let told_by: BTreeMap<_, _> = due.by().map(|by| (by.into(), notice(by))).collect();
                 let told = told_by.len() as u64;
                 (declaration.name.as_str().into(), Entry { told, told_by, ..Entry::default() })
             });
@@ -268,10 +266,7 @@ impl Entries {
     pub(in crate::reconcile) fn look(&mut self, name: &str) -> Option<Told> {
         let told = self.edit(name, |entry| {
             entry.has_news = false;
-            let notice = |(by, attributes): (&Arc<str>, &BTreeSet<String>)| {
-                Notice::new(by, attributes.iter().cloned().collect())
-            };
-            let notices = || entry.told_by.iter().map(notice).collect();
+            let notices = || entry.told_by.values().cloned().collect();
             (entry.told > entry.answered).then(|| Told { count: entry.told, notices: notices() })
         });
         told.flatten()
@@ -292,15 +287,15 @@ impl Entries {
         self.edit(name, |entry| entry.notifies.clone()).unwrap_or_default()
     }
 
-    /// Notifies all that a resource notifies in which these attributes have changed.
-    pub(in crate::reconcile) fn tell(&mut self, source: &str, attributes: &[String]) {
-        let Some((source, entry)) = self.by_name.get_key_value(source) else { return };
+    /// Notifies all that a resource which has changed notifies.
+    pub(in crate::reconcile) fn tell(&mut self, notice: &Notice) {
+        let Some((source, entry)) = self.by_name.get_key_value(&*notice.by) else { return };
         let (source, targets) = (Arc::clone(source), entry.notifies.clone());
         for target in targets {
             let has_worker = self.edit(&target, |entry| {
                 entry.told += 1;
-                let told_by = entry.told_by.entry(Arc::clone(&source)).or_default();
-                told_by.extend(attributes.iter().cloned());
+                let told_by = entry.told_by.entry(Arc::clone(&source));
+                told_by.and_modify(|before| before.add(notice)).or_insert_with(|| notice.clone());
                 entry.worker.is_some()
             });
             if has_worker == Some(false) {

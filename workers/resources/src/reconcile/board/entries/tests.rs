@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Blocker, Ended, Entries, Standing, Told};
+use crate::action::Action;
+use crate::context::Notice;
 use crate::declaration::{
     Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
 };
@@ -100,6 +102,12 @@ fn site(links: &[Links]) -> Vec<Declaration> {
         }
     }
     site
+}
+
+fn notice(by: &str, attributes: &[&str], actions: &[(&str, &str)]) -> Notice {
+    let attributes = attributes.iter().map(|attribute| (*attribute).to_owned()).collect();
+    let actions = actions.iter().map(|(name, to)| Action::new(name).with("to", *to)).collect();
+    Notice::new(by, attributes, actions)
 }
 
 /// A resource of a site, and its worker.
@@ -199,7 +207,7 @@ impl World {
             self.requires_rest_before(node);
             self.changes += 1;
             self.entries.publish(&name, State::new(json!(self.changes).into()));
-            self.entries.tell(&name, &[]);
+            self.entries.tell(&notice(&name, &[], &[]));
         }
         if let Some(told) = &told {
             self.entries.answer(&name, told);
@@ -276,6 +284,24 @@ proptest! {
         prop_assert_eq!(world.entries.unsettled, 0);
         prop_assert!(world.entries.at_work.borrow().is_empty());
     }
+}
+
+#[test]
+fn notifications_before_the_first_was_answered_are_one_of_all_that_was_done() {
+    let mut world = World::new(&[(0, 0, 0), (0, 1, 0)]);
+    world.settle();
+
+    world.entries.tell(&notice("r0", &["mode"], &[("chmod", "0600")]));
+    world.entries.tell(&notice("r0", &["content"], &[("write", "a")]));
+    world.entries.tell(&notice("r0", &["mode"], &[("chmod", "0644"), ("chmod", "0640")]));
+    let told = world.entries.look("r1").expect("it was notified");
+    world.entries.answer("r1", &told);
+    world.entries.tell(&notice("r0", &["mode"], &[("chmod", "0600")]));
+    let later = world.entries.look("r1").expect("it was notified");
+
+    let all = [("write", "a"), ("chmod", "0644"), ("chmod", "0640")];
+    assert_eq!(told.notices, [notice("r0", &["mode", "content"], &all)]);
+    assert_eq!(later.notices, [notice("r0", &["mode"], &[("chmod", "0600")])]);
 }
 
 #[test]
