@@ -256,7 +256,7 @@ async fn a_notified_resource_sees_what_was_done_until_it_has_answered() -> TestR
     within(refreshes.wait_for(|refreshes| refreshes.len() > before)).await?;
     within(looks.wait_for(|done| *done == ["conf: write"])).await?;
     machine.write("watched", "x")?;
-    within(looks.wait_for(|done| done.is_empty())).await?;
+    within(looks.wait_for(Vec::is_empty)).await?;
 
     assert_eq!(refreshes.borrow()[before..], [["conf: write"]]);
     machine.stop().await
