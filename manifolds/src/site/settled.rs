@@ -116,6 +116,11 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
 
 /// Whether every resource of the site is there, and has nothing more to say until something changes.
 fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<Arc<str>>) -> bool {
+    let is_of_site = |name: &Arc<str>| site.resource(name).is_ok();
+    // What has left the site may still be put back.
+    if !at_work.iter().all(is_of_site) {
+        return false;
+    }
     let mut names = site.declarations().iter().map(|declaration| &declaration.name);
     names.all(|name| {
         let worker = report.workers.get(&*worker_name(name));

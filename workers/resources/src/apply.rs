@@ -15,7 +15,7 @@ use crate::make::Setting;
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
 use crate::together::Groups;
-use crate::walk::{Waiting, walk};
+use crate::walk::walk;
 
 mod shutdown;
 mod visit;
@@ -83,25 +83,25 @@ pub(crate) async fn apply_graph(
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
     let (nothing, notices) = (Seen::default(), options.facilities.notices());
-    let waiting = Arc::new(Waiting::default());
-    let groups = Groups::new(graph, declarations, (kinds, &waiting));
-    let slots = (options.parallel, &*waiting);
-    let applied = walk(graph, slots, |node, applied: &[Option<visit::Applied>]| {
-        let inputs = Inputs::gather(graph, declarations, (node, notices), |node| {
-            applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
-        });
-        let visit = Visit {
-            declaration: declarations[node].clone(),
-            setting: setting.clone(),
-            inputs,
-            targets: targets(graph, declarations, node),
-            halting: Arc::clone(&halting),
-            prior: priors.get(&node).cloned().unwrap_or_default(),
-            place: groups.place(node),
-        };
-        options.progress.clone().count(declarations[node].name.clone(), visit.run())
-    })
-    .await;
+    let groups = Groups::new(graph, declarations, kinds);
+    let applied =
+        walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>], slot| {
+            let inputs = Inputs::gather(graph, declarations, (node, notices), |node| {
+                applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
+            });
+            let visit = Visit {
+                declaration: declarations[node].clone(),
+                setting: setting.clone(),
+                inputs,
+                targets: targets(graph, declarations, node),
+                halting: Arc::clone(&halting),
+                prior: priors.get(&node).cloned().unwrap_or_default(),
+                place: groups.place(node),
+                slot: Some(slot),
+            };
+            options.progress.clone().count(declarations[node].name.clone(), visit.run())
+        })
+        .await;
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
     let resources = graph.order().iter().filter_map(|node| accounted[*node].take()).collect();
     Account { resources }

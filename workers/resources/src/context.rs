@@ -31,6 +31,7 @@ struct About {
     folder: PathBuf,
     scope: Arc<dyn Scope>,
     wanted: Wanted,
+    is_reversed: bool,
     timeout: Option<Duration>,
     facilities: Facilities,
     used: Vec<Used>,
@@ -92,6 +93,7 @@ impl Context {
             folder: declaration.folder.clone(),
             scope,
             wanted: declaration.wanted.clone(),
+            is_reversed: declaration.reverse,
             timeout: declaration.timeout,
             facilities: Facilities::default(),
             used: Vec::new(),
@@ -152,6 +154,11 @@ impl Context {
     /// Returns where commands are put on record while they run.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.about.facilities.ledger()
+    }
+
+    /// Returns whether the resource is put back as it was when it leaves its manifest.
+    pub(crate) fn is_reversed(&self) -> bool {
+        self.about.is_reversed
     }
 
     pub(crate) fn facilities(&self) -> &Facilities {

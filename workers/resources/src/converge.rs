@@ -18,8 +18,6 @@ pub(crate) struct Convergence<'a> {
     pub(crate) noop: bool,
     /// Whether what differs is nobody's concern.
     pub(crate) readonly: bool,
-    /// Whether it is to be put back as it was when it leaves.
-    pub(crate) reverse: bool,
     /// Whether a resource that notifies it has changed.
     pub(crate) is_notified: bool,
     /// What is put on disk before anything is done.
@@ -59,10 +57,6 @@ impl Convergence<'_> {
             Found::Stale(amiss) if self.noop => return Ok(leave_alone(amiss, progress)),
             Found::Stale(amiss) => {
                 progress.differences = amiss.differences;
-                if self.reverse {
-                    let noted = self.opened.note_reversal().await;
-                    noted.map_err(|err| failed(format!("how to put it back: {err}")))?;
-                }
                 self.act(amiss.actions, progress).await?;
                 self.verify(progress).await?
             }

@@ -47,7 +47,7 @@ impl Halting {
     }
 
     /// Returns the outcome of a resource whose next action may not start, if it may not.
-    fn refuse(&self) -> Option<Outcome> {
+    pub(crate) fn refuse(&self) -> Option<Outcome> {
         if let Some(by) = self.halt() {
             return Some(Outcome::Halted { at: None, by });
         }
@@ -80,12 +80,10 @@ impl Halting {
                     steps.remaining.push(action);
                     Err(outcome)
                 }
-                None => match promise.make().await {
-                    Ok(()) => run_one(opened, action, &mut steps.done).await,
-                    Err(err) => {
+                None => match on_record(opened, promise).await {
+                    Ok(()) => run_one(opened, action, (self, &mut *steps)).await,
+                    Err(error) => {
                         steps.remaining.push(action);
-                        let error = chain(&*err);
-                        let error = format!("cannot put on record whom it notifies: {error}");
                         Err(Outcome::Failed { at: None, error })
                     }
                 },
@@ -99,12 +97,31 @@ impl Halting {
     }
 }
 
-async fn run_one(opened: &Opened, action: Action, all: &mut Vec<Done>) -> Result<(), Outcome> {
-    let Acted { ended, is_late, log } = opened.act(&action).await;
+/// Puts on record what has to be there before the resource acts.
+async fn on_record(opened: &Opened, promise: &Promise<'_>) -> Result<(), String> {
+    let noted = opened.note_reversal().await;
+    noted.map_err(|error| format!("cannot put on record how to put it back: {error}"))?;
+    let made = promise.make().await;
+    made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&*err)))
+}
+
+async fn run_one(
+    opened: &Opened,
+    action: Action,
+    (halting, steps): (&Halting, &mut Steps),
+) -> Result<(), Outcome> {
+    let acted = opened.act(&action, halting).await;
+    let Acted { ended, is_late, log } = match acted {
+        Ok(acted) => acted,
+        Err(refused) => {
+            steps.remaining.push(action);
+            return Err(refused);
+        }
+    };
     let done = Done { action, log };
     let error = match ended {
         Ok(Ok(())) => {
-            all.push(done);
+            steps.done.push(done);
             return Ok(());
         }
         Ok(Err(Unfinished::Interrupted)) if is_late => too_late(opened.timeout(), "interrupted"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 
 use crate::caught::caught;
+use crate::claim::{Claim, Role};
 use crate::claims::Claims;
 use crate::context::{Context, Notice, Used};
 use crate::declaration::{Config, Declaration, Inputs, Rendered};
@@ -46,6 +47,21 @@ pub(crate) struct Made {
     pub(crate) config: Config,
     pub(crate) unit: Arc<dyn Unit>,
     pub(crate) context: Context,
+}
+
+impl Made {
+    /// Returns what the resource keeps, each with its space and its name.
+    pub(crate) fn kept(&self) -> Vec<(String, String)> {
+        let known = KnownConfig { config: &self.config, unknown: &BTreeSet::new() };
+        let judged = caught(|| self.kind.judge(&known));
+        judged.map_or_else(|_| Vec::new(), |judged| kept(&judged.claimed.claims))
+    }
+}
+
+/// Returns what is kept by these claims, each with its space and its name.
+pub(crate) fn kept(claims: &[Claim]) -> Vec<(String, String)> {
+    let kept = claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
+    kept.map(|claim| (claim.space.to_string(), claim.name.clone())).collect()
 }
 
 /// Why a declaration has not become a resource.

@@ -18,6 +18,7 @@ use crate::kind::Unit;
 use crate::make::Made;
 use crate::text::chain;
 use crate::together::Place;
+use crate::walk::Slot;
 use crate::watch::Watch;
 
 mod acting;
@@ -28,6 +29,8 @@ pub(crate) struct Opened {
     made: Made,
     /// Where the resource waits for others that are acted on together with it, unless it has left.
     place: Mutex<Option<Place>>,
+    /// What it holds while it works, under apply.
+    slot: Mutex<Option<Slot>>,
 }
 
 /// What a resource answers.
@@ -45,7 +48,7 @@ pub(crate) struct Acted {
 
 impl Opened {
     pub(crate) async fn new(made: Made) -> Result<Self, String> {
-        let this = Self { made, place: Mutex::default() };
+        let this = Self { made, place: Mutex::default(), slot: Mutex::default() };
         let Err(err) = this.timed(|unit, context| unit.open(context)).await else {
             return Ok(this);
         };
@@ -95,7 +98,7 @@ impl Opened {
     pub(crate) async fn note_reversal(&self) -> Result<(), String> {
         let Made { kind, context, .. } = &self.made;
         let (facilities, name) = (context.facilities().clone(), context.name());
-        if facilities.reversal_file(name).is_none_or(|file| file.exists()) {
+        if !context.is_reversed() || facilities.has_reversal(name).await {
             return Ok(());
         }
         let config = self.timed(|unit, context| unit.reversal(context)).await?;
@@ -103,7 +106,8 @@ impl Opened {
             tracing::warn!(resource = name, "it cannot be put back as it is now");
         }
         let (resource, kind) = (name.to_owned(), kind.name().to_owned());
-        let reversal = Reversal { resource, kind, folder: context.folder().to_owned(), config };
+        let (folder, kept) = (context.folder().to_owned(), self.made.kept());
+        let reversal = Reversal { resource, kind, folder, kept, config };
         let noted = blocking(move || facilities.note_reversal(&reversal)).await;
         noted.map_err(|err| chain(&*err))
     }

@@ -12,11 +12,13 @@ use crate::declaration::{
     Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
 };
 use crate::error::AttributeError;
+use crate::graph::{Edges, Graph};
 use crate::judged::Judged;
 use crate::kinds::Kinds;
 use crate::known::{Claimed, KnownConfig};
 use crate::naming::part_name;
 use crate::part::Part;
+use crate::text::circle;
 
 /// How many levels of parts of parts there may be: a kind must not be made of itself.
 const MAX_DEPTH: usize = 8;
@@ -40,7 +42,7 @@ impl Kinds {
     /// `part page`.
     pub fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
         let mut judged = self.judge(&declaration.kind, known);
-        if let Some(wrong) = self.cannot_reverse(declaration) {
+        if let Some(wrong) = self.cannot_reverse(declaration, !judged.parts.is_empty()) {
             judged.errors.push(AttributeError::new("reverse", wrong));
         }
         declaration.claim(&judged.claimed);
@@ -51,14 +53,15 @@ impl Kinds {
     }
 
     /// Returns why a resource cannot be put back as it was, if it is to be.
-    fn cannot_reverse(&self, declaration: &Declaration) -> Option<String> {
+    fn cannot_reverse(&self, declaration: &Declaration, has_parts: bool) -> Option<String> {
         let Declaration { name, kind, reverse: true, .. } = declaration else { return None };
         if declaration.noop {
             return Some(
                 "what is left alone is never changed, so there is nothing to put back".into(),
             );
         }
-        let can_reverse = self.get(kind).map_or(true, |kind| kind.can_reverse());
+        // Of what is made of parts, each part is put back.
+        let can_reverse = has_parts || self.get(kind).map_or(true, |kind| kind.can_reverse());
         let message = format!("the type {kind} of \"{name}\" does not say how to put it back");
         (!can_reverse).then_some(message)
     }
@@ -85,6 +88,10 @@ impl Declaring<'_> {
         let names: BTreeSet<_> = parts.iter().map(|part| part.name.clone()).collect();
         if names.len() < parts.len() {
             self.refuse("two of its parts have the same name".to_owned());
+        }
+        if let Some(circle) = circle_of(&parts) {
+            self.refuse(format!("its parts come after each other: {circle}"));
+            return;
         }
         let outer = owner.clone();
         for part in &parts {
@@ -132,6 +139,8 @@ impl Declaring<'_> {
             notify: Vec::new(),
             ..owner.clone()
         };
+        let wrong = self.kinds.cannot_reverse(&declaration, !judged.parts.is_empty());
+        self.errors.extend(wrong.map(|wrong| AttributeError::new("reverse", wrong)));
         declaration.claim(&judged.claimed);
         for (before, on_change) in after {
             if !names.contains(before) {
@@ -151,6 +160,20 @@ impl Declaring<'_> {
     fn refuse(&mut self, message: String) {
         self.errors.push(AttributeError::new("config", message));
     }
+}
+
+/// Returns parts that come after each other in a circle, if there are any.
+fn circle_of(parts: &[Part]) -> Option<String> {
+    let position = |name: &String| parts.iter().position(|part| part.name == *name);
+    let mut edges = Edges::new(parts.len());
+    for (node, part) in parts.iter().enumerate() {
+        for before in part.after.iter().filter_map(|(before, _)| position(before)) {
+            edges.depends(node, before, OnChange::Check);
+        }
+    }
+    let circles = Graph::from_edges(edges).err()?;
+    let names = circles.first()?.iter().map(|node| parts[*node].name.as_str());
+    Some(circle(&names.collect::<Vec<_>>()))
 }
 
 /// The config of a part, which comes of its owner's.

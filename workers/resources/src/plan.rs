@@ -12,7 +12,7 @@ use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
-use crate::walk::{Waiting, walk};
+use crate::walk::{holding, walk};
 
 pub(crate) mod display;
 pub(crate) mod visit;
@@ -73,8 +73,9 @@ pub(crate) async fn plan_graph(
     let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
     options.progress.begin(declarations.len());
-    let looks = walk(graph, (options.parallel, &Waiting::default()), |node, looks| {
+    let looks = walk(graph, options.parallel, |node, looks, slot| {
         let look = visit(graph, declarations, node, looks, (setting.clone(), Purpose::Plan));
+        let look = holding(slot, look);
         options.progress.clone().count(declarations[node].name.clone(), look)
     })
     .await;

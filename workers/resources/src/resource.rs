@@ -116,7 +116,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
 
     /// Returns the resources that this one is made of; pure. By default there are none.
     ///
-    /// They are planned, applied and kept like all others, each under the name `OWNER["PART"]`. The
+    /// When the resource is declared, by a manifest or by [`Kinds::declare`](crate::Kinds::declare), they
+    /// are too, each under the name `OWNER["PART"]`; they are planned, applied and kept like others. The
     /// resource itself comes after them, so its check finds them made, and what depends on it comes
     /// after all. What of the config is not known yet is passed on as such; the names of the parts must
     /// not depend on it.
@@ -247,7 +248,7 @@ pub trait Supervised: Resource {
 ///
 /// Each resource is checked alone, before and after. Those for which one action is to be done wait for
 /// the others of their kind that come equally late in the graph, and are then acted on together, key
-/// by key. What is done is accounted for with each. Under `run`, and when a notification is answered,
+/// by key, with the timeout of the one that was declared first. What is done is accounted for with each. Under `run`, and when a notification is answered,
 /// each is acted on alone.
 pub trait Grouping: Resource {
     /// Returns with which others the resource may be acted on together: those with the same key. If

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use crankcase_engine::Stop;
 
@@ -17,9 +16,8 @@ use crate::text::nearest;
 #[derive(Debug)]
 pub struct Site {
     declarations: Vec<Declaration>,
-    /// Of each resource that is declared, also where only some were chosen, whether it is put back
-    /// when it leaves.
-    names: Arc<HashMap<String, bool>>,
+    /// Whether these are only some of the resources that are declared.
+    is_cut: bool,
     graph: Graph,
     kinds: Kinds,
     digest: String,
@@ -39,19 +37,18 @@ impl Site {
         digest: String,
     ) -> Result<Self, GraphError> {
         let graph = Graph::new(&declarations)?;
-        let names = declarations.iter().map(|it| (it.name.clone(), it.reverse)).collect();
-        Ok(Self { declarations, names: Arc::new(names), graph, kinds, digest, is_piped: false })
+        Ok(Self { declarations, is_cut: false, graph, kinds, digest, is_piped: false })
     }
 
-    pub(crate) fn names(&self) -> &HashMap<String, bool> {
-        &self.names
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Returns the site with more resources.
     pub(crate) fn with(&self, more: Vec<Declaration>) -> Result<Self, GraphError> {
         let declarations = self.declarations.iter().cloned().chain(more).collect();
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
-        Ok(Self { names: Arc::clone(&self.names), is_piped: self.is_piped, ..site })
+        Ok(Self { is_piped: self.is_piped, ..site })
     }
 
     /// Says that it came from a pipe, and cannot be loaded again.
@@ -143,7 +140,7 @@ impl Site {
         }
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
         let site = site.expect("a part of a graph has no circle, and all that it uses");
-        Self { names: Arc::clone(&self.names), is_piped: self.is_piped, ..site }
+        Self { is_cut: true, is_piped: self.is_piped, ..site }
     }
 
     /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()). What has left
@@ -153,7 +150,7 @@ impl Site {
     ///
     /// Cancel safe.
     pub async fn plan(&self, options: &PlanOptions) -> Plan {
-        let whole = self.with_departed(&options.facilities).await;
+        let whole = self.departed(&options.facilities).await.join(self);
         let Self { graph, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         plan::plan_graph(graph, declarations, kinds, options).await
     }

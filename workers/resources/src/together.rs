@@ -1,10 +1,11 @@
 //! Resources that are acted on together: one action for many.
 //!
 //! Invariants:
-//! 1. Those of one kind that are equally deep in the graph wait for each other. No path joins two of
-//!    them, and who is waited for waits only for some that are less deep: so none waits for ever.
-//! 2. A place is left by acting, or when it is dropped, so those that wait go on however others end.
-//! 3. Who waits takes no slot of the walk: there may be more members than slots.
+//! 1. Those that wait for each other are of one kind and equally deep in the graph. So no path joins
+//!    two of them, and whatever one of them waits for is less deep than all: none waits for ever.
+//! 2. A resource leaves its place when it acts, or when the place is dropped. So the others go on,
+//!    however it ends.
+//! 3. A resource that waits holds no slot of the walk, so there may be more of them than slots.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,18 +17,14 @@ use crate::declaration::Declaration;
 use crate::graph::Graph;
 use crate::kind::GroupMember;
 use crate::kinds::Kinds;
-use crate::walk::Waiting;
+use crate::walk::Slot;
 
 /// The groups of the resources of one apply, by their positions.
 #[derive(Debug)]
 pub(crate) struct Groups(Vec<Option<Arc<Group>>>);
 
 impl Groups {
-    pub(crate) fn new(
-        graph: &Graph,
-        declarations: &[Declaration],
-        (kinds, waiting): (&Kinds, &Arc<Waiting>),
-    ) -> Self {
+    pub(crate) fn new(graph: &Graph, declarations: &[Declaration], kinds: &Kinds) -> Self {
         let mut depths = vec![0_usize; declarations.len()];
         for node in graph.order() {
             let inputs = graph.inputs(*node).iter();
@@ -36,32 +33,29 @@ impl Groups {
         let mut groups: HashMap<(&str, usize), Arc<Group>> = HashMap::new();
         let group = |(declaration, depth): (&'_ Declaration, usize)| {
             let kind = kinds.get(&declaration.kind).ok().filter(|kind| kind.is_grouping())?;
-            let group = groups.entry((kind.name(), depth)).or_insert_with(|| Group::new(waiting));
-            group.gathering.lock().missing += 1;
+            let group = groups.entry((kind.name(), depth)).or_default();
+            group.0.lock().missing += 1;
             Some(Arc::clone(group))
         };
         Self(declarations.iter().zip(depths).map(group).collect())
     }
 
-    /// Returns the place of a resource, if it has one; to be asked once for each.
+    /// Returns the place of a resource, if it has one. It has one place, so this is called once.
     pub(crate) fn place(&self, node: usize) -> Option<Place> {
-        self.0[node].clone().map(|group| Place { group, is_left: false })
+        self.0[node].clone().map(|group| Place { group, node, is_left: false })
     }
 }
 
 /// Resources that may be acted on together.
-#[derive(Debug)]
-struct Group {
-    gathering: Mutex<Gathering>,
-    waiting: Arc<Waiting>,
-}
+#[derive(Debug, Default)]
+struct Group(Mutex<Gathering>);
 
 #[derive(Debug, Default)]
 struct Gathering {
     /// How many may still come.
     missing: usize,
-    /// Those that have come, by the key of their group.
-    come: BTreeMap<String, Vec<Follower>>,
+    /// Those that have come, by the key of their group, and by their positions.
+    come: BTreeMap<String, BTreeMap<usize, Follower>>,
 }
 
 /// One that has come, and how it is told what to do.
@@ -78,29 +72,23 @@ pub(crate) enum Turn {
     Lead(Vec<Follower>),
     /// It was acted for.
     Done,
-    /// It acts for itself: acting together has failed.
-    Alone,
+    /// It acts for itself: acting together has failed, for this reason.
+    Alone(String),
     /// Acting together was interrupted.
     Interrupted,
 }
 
-impl Group {
-    fn new(waiting: &Arc<Waiting>) -> Arc<Self> {
-        Arc::new(Self { gathering: Mutex::default(), waiting: Arc::clone(waiting) })
-    }
-}
-
 impl Gathering {
-    /// Notes that one less may come. When none may any more, the first of each key leads the others.
+    /// Notes that one less may come. When none may any more, the first of each key acts for all of it.
     fn leave(&mut self) {
         self.missing -= 1;
         if self.missing > 0 {
             return;
         }
         for (_, come) in std::mem::take(&mut self.come) {
-            let mut come = come.into_iter();
+            let mut come = come.into_values();
             if let Some(leader) = come.next() {
-                // One that is gone leads nobody: those that it would lead are told so by that.
+                // If its apply was dropped, the channels of the others are dropped here, which tells them.
                 drop(leader.told.send(Turn::Lead(come.collect())));
             }
         }
@@ -111,29 +99,39 @@ impl Gathering {
 #[derive(Debug)]
 pub(crate) struct Place {
     group: Arc<Group>,
+    /// The position of the resource.
+    node: usize,
     is_left: bool,
 }
 
 impl Place {
     /// Waits for the others, and returns what to do.
-    pub(crate) async fn gather(mut self, key: String, member: GroupMember) -> Turn {
+    pub(crate) async fn gather(
+        mut self,
+        slot: Option<&mut Slot>,
+        (key, member): (String, GroupMember),
+    ) -> Turn {
         let (told, turn) = oneshot::channel();
         {
-            let mut gathering = self.group.gathering.lock();
-            gathering.come.entry(key).or_default().push(Follower { member, told });
+            let mut gathering = self.group.0.lock();
+            let come = gathering.come.entry(key).or_default();
+            come.insert(self.node, Follower { member, told });
             gathering.leave();
         }
         self.is_left = true;
-        let _waiting = self.group.waiting.begin();
-        // Who leads is dropped only together with the whole apply.
-        turn.await.unwrap_or(Turn::Interrupted)
+        // The channel closes only if the whole apply is dropped.
+        let turn = match slot {
+            Some(slot) => slot.without(turn).await,
+            None => turn.await,
+        };
+        turn.unwrap_or(Turn::Interrupted)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.is_left {
-            self.group.gathering.lock().leave();
+            self.group.0.lock().leave();
         }
     }
 }

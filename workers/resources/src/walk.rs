@@ -2,50 +2,45 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
-use tokio::sync::Notify;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::graph::Graph;
 
-/// How many visits of a walk wait for others of it.
-#[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    count: AtomicUsize,
-    changed: Notify,
+/// What each visit of a walk holds while it works: there are as many as may work at a time.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    slots: Arc<Semaphore>,
+    held: Option<OwnedSemaphorePermit>,
 }
 
-impl Waiting {
-    /// Counts one that waits, until what is returned is dropped.
-    pub(crate) fn begin(&self) -> impl Drop + '_ {
-        self.count.fetch_add(1, Ordering::AcqRel);
-        self.changed.notify_one();
-        StillWaiting(self)
+impl Slot {
+    /// Waits for something without holding the slot, and for the slot again.
+    pub(crate) async fn without<F: Future>(&mut self, wait: F) -> F::Output {
+        self.held = None;
+        let output = wait.await;
+        self.held = Arc::clone(&self.slots).acquire_owned().await.ok();
+        output
     }
 }
 
-struct StillWaiting<'a>(&'a Waiting);
-
-impl Drop for StillWaiting<'_> {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::AcqRel);
-    }
+/// Does some work, which holds a slot to its end.
+pub(crate) async fn holding<F: Future>(slot: Slot, work: F) -> F::Output {
+    let output = work.await;
+    drop(slot);
+    output
 }
 
-/// Visits every node after all that come before it, at most `parallel` at a time, those that wait
-/// for others not counted.
+/// Visits every node after all that come before it, as many at a time as there are slots.
 ///
-/// `visit` is given a node and the results so far, and returns the work; those that could begin at
-/// the same moment begin in the graph's order. Dropping the walk drops the work.
-pub(crate) async fn walk<T, F, Fut>(
-    graph: &Graph,
-    (parallel, waiting): (NonZeroUsize, &Waiting),
-    visit: F,
-) -> Vec<T>
+/// `visit` is given a node, the results so far and a slot, and returns the work; those that could
+/// begin at the same moment begin in the graph's order. Dropping the walk drops the work.
+pub(crate) async fn walk<T, F, Fut>(graph: &Graph, parallel: NonZeroUsize, visit: F) -> Vec<T>
 where
     T: Send + 'static,
-    F: Fn(usize, &[Option<T>]) -> Fut,
+    F: Fn(usize, &[Option<T>], Slot) -> Fut,
     Fut: Future<Output = T> + Send + 'static,
 {
     let count = graph.order().len();
@@ -57,21 +52,22 @@ where
     let mut ready: BTreeSet<usize> =
         graph.order().iter().filter(|node| waits[**node] == 0).map(|node| rank[*node]).collect();
     let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    let slots = Arc::new(Semaphore::new(parallel.get().min(Semaphore::MAX_PERMITS)));
     let mut running = JoinSet::new();
     loop {
-        while running.len() < parallel.get() + waiting.count.load(Ordering::Acquire)
-            && let Some(place) = ready.pop_first()
-        {
-            let node = graph.order()[place];
-            let work = visit(node, &results);
-            running.spawn(async move { (node, work.await) });
-        }
         let ended = tokio::select! {
             biased;
-            ended = running.join_next() => ended,
-            () = waiting.changed.notified() => continue,
+            Some(ended) = running.join_next() => ended,
+            slot = Arc::clone(&slots).acquire_owned(), if !ready.is_empty() => {
+                let Some(place) = ready.pop_first() else { continue };
+                let node = graph.order()[place];
+                let slot = Slot { slots: Arc::clone(&slots), held: slot.ok() };
+                let work = visit(node, &results, slot);
+                running.spawn(async move { (node, work.await) });
+                continue;
+            }
+            else => break,
         };
-        let Some(ended) = ended else { break };
         // The code of kinds is caught where it is called, so a panic here is a bug of this crate.
         let (node, result) = ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
         results[node] = Some(result);

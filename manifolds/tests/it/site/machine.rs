@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::future::IntoFuture;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -171,6 +171,18 @@ impl Machine {
                     .into())
             }
         }
+    }
+
+    /// Waits until a file is not there.
+    pub(crate) async fn until_gone(&self, path: &Path) -> TestResult {
+        let mut subscription = self.watches.watch(path)?;
+        within(async {
+            while path.exists() {
+                subscription.changed().await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Waits until a resource says that it is degraded, and returns why.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Facilities, Plan, PlanOptions, Site,
+    Account, ApplyOptions, Declaration, Facilities, KnownConfig, Plan, PlanOptions, Site,
 };
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
@@ -40,7 +40,7 @@ impl Machine {
     }
 
     fn page(&self) -> Declaration {
-        self.file("page", json!({"path": self.path("www/page"), "content": "new"}))
+        self.page_at("page", "www/page")
     }
 
     async fn apply(&self, declarations: Vec<Declaration>) -> TestResult<Account> {
@@ -80,7 +80,7 @@ async fn a_file_is_put_back_with_its_first_content_and_mode() -> TestResult {
     fs::set_permissions(&page, PermissionsExt::from_mode(0o600))?;
     machine.applied(vec![machine.page()]).await?;
     let newer = json!({"path": page, "content": "newer", "mode": "0644"});
-    machine.applied(vec![machine.file("page", newer)]).await?;
+    machine.applied(vec![claimed(machine.file("page", newer.clone()), &newer)]).await?;
     assert_eq!(read(&page).as_deref(), Some("newer"));
 
     let plan = machine.plan(Vec::new()).await?;
@@ -177,20 +177,113 @@ async fn what_another_resource_keeps_is_left_to_it() -> TestResult {
     let page = machine.path("www/page");
     fs::write(&page, "old")?;
     machine.applied(vec![machine.page()]).await?;
-    let mut other = machine.file("other", json!({"path": page, "content": "other"}));
+    let config = json!({"path": page, "content": "other"});
+    let mut other = claimed(machine.file("other", config.clone()), &config);
     other.reverse = false;
-    let known = json!({"path": page, "content": "other"});
-    let known = crankcase_resources::KnownConfig {
-        config: known.as_object().expect("a map"),
-        unknown: &Default::default(),
-    };
-    let declared = builtin().declare(&mut other, &known);
-    assert_eq!(declared.judged.errors, []);
 
     machine.applied(vec![other]).await?;
 
     assert_eq!(read(&page).as_deref(), Some("other"));
     assert_eq!(machine.records(), 0);
+    Ok(())
+}
+
+/// Has the kind of each resource say what it claims, as a manifest does.
+fn claimed(mut declaration: Declaration, config: &Value) -> Declaration {
+    let (config, unknown) = (config.as_object().expect("a map"), Default::default());
+    let declared = builtin().declare(&mut declaration, &KnownConfig { config, unknown: &unknown });
+    assert_eq!(declared.judged.errors, []);
+    declaration
+}
+
+impl Machine {
+    fn page_at(&self, name: &str, path: &str) -> Declaration {
+        let config = json!({"path": self.path(path), "content": "new"});
+        claimed(self.file(name, config.clone()), &config)
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_stands_for_another_file_puts_the_first_one_back() -> TestResult {
+    let machine = Machine::new()?;
+    let (first, second) = (machine.path("www/first"), machine.path("www/second"));
+    fs::write(&first, "old first")?;
+    fs::write(&second, "old second")?;
+    machine.applied(vec![machine.page_at("page", "www/first")]).await?;
+
+    machine.applied(vec![machine.page_at("page", "www/second")]).await?;
+
+    assert_eq!(
+        (read(&first).as_deref(), read(&second).as_deref()),
+        (Some("old first"), Some("new"))
+    );
+    machine.applied(Vec::new()).await?;
+    assert_eq!(read(&second).as_deref(), Some("old second"));
+    assert_eq!(machine.records(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_name_for_a_file_takes_over_what_there_was() -> TestResult {
+    let machine = Machine::new()?;
+    let page = machine.path("www/page");
+    fs::write(&page, "old")?;
+    machine.applied(vec![machine.page_at("page", "www/page")]).await?;
+
+    machine.applied(vec![machine.page_at("index", "www/page")]).await?;
+
+    assert_eq!(read(&page).as_deref(), Some("new"));
+    machine.applied(Vec::new()).await?;
+    assert_eq!(read(&page).as_deref(), Some("old"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn some_resources_of_a_site_put_nothing_back() -> TestResult {
+    let machine = Machine::new()?;
+    let page = machine.path("www/page");
+    fs::write(&page, "old")?;
+    machine.applied(vec![machine.page_at("page", "www/page")]).await?;
+    let mut tagged = machine.page_at("other", "www/other");
+    tagged.tags = vec!["some".to_owned()];
+    let site = Site::new(vec![tagged], builtin(), String::new())?.select(&["some".to_owned()])?;
+    let facilities = Facilities::open(&machine.state())?;
+    let (_stopper, stop) = Stop::pair();
+
+    let account = site.apply(&ApplyOptions { facilities, ..ApplyOptions::default() }, stop).await;
+
+    assert_eq!(account.resources.len(), 1, "{account}");
+    assert_eq!(read(&page).as_deref(), Some("new"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_folder_that_another_resource_uses_stays() -> TestResult {
+    let machine = Machine::new()?;
+    let folder = json!({"path": format!("{}/", machine.path("www/sub").display())});
+    machine.applied(vec![claimed(machine.file("folder", folder.clone()), &folder)]).await?;
+    let mut page = machine.page_at("page", "www/sub/page");
+    page.reverse = false;
+
+    machine.applied(vec![page]).await?;
+
+    assert_eq!(read(&machine.path("www/sub/page")).as_deref(), Some("new"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_forgets_nothing() -> TestResult {
+    let machine = Machine::new()?;
+    fs::write(machine.path("www/page"), "old")?;
+    machine.applied(vec![machine.page_at("page", "www/page")]).await?;
+    let mut kept = machine.page_at("page", "www/page");
+    kept.reverse = false;
+    let site = Site::new(vec![kept], builtin(), String::new())?;
+    let facilities = Facilities::open(&machine.state())?;
+
+    let plan = site.plan(&PlanOptions { facilities, ..PlanOptions::default() }).await;
+
+    assert_eq!((plan.changes(), machine.records()), (0, 1), "{plan}");
     Ok(())
 }
 
@@ -201,7 +294,7 @@ async fn a_kind_that_cannot_put_back_refuses_to() {
     let config = json!({"command": ["true"]});
     let config = config.as_object().expect("a map");
     let unknown = Default::default();
-    let known = crankcase_resources::KnownConfig { config, unknown: &unknown };
+    let known = KnownConfig { config, unknown: &unknown };
 
     let errors = builtin().declare(&mut declared, &known).judged.errors;
 

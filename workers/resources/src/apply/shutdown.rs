@@ -9,7 +9,7 @@ use crate::graph::Graph;
 use crate::halting::{Halting, Steps};
 use crate::make::Setting;
 use crate::plan::visit::{Purpose, Shutdown, visit};
-use crate::walk::{Waiting, walk};
+use crate::walk::{holding, walk};
 
 /// What the shutdown-first pass did to one resource.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +36,8 @@ pub(crate) async fn shut_down(
     if !is_needed {
         return priors;
     }
-    let mut looks = walk(graph, (options.parallel, &Waiting::default()), |node, looks| {
-        visit(graph, declarations, node, looks, (setting.clone(), Purpose::ShutDown))
+    let mut looks = walk(graph, options.parallel, |node, looks, slot| {
+        holding(slot, visit(graph, declarations, node, looks, (setting.clone(), Purpose::ShutDown)))
     })
     .await;
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];

@@ -10,6 +10,7 @@ use crate::inputs::{Changes, Inputs, Seen};
 use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
 use crate::together::Place;
+use crate::walk::Slot;
 
 /// One resource to be made as declared.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Visit {
     pub(crate) prior: Prior,
     /// The resource's place among those that are acted on together.
     pub(crate) place: Option<Place>,
+    /// What it holds while it works.
+    pub(crate) slot: Option<Slot>,
 }
 
 /// A resource that was visited.
@@ -49,7 +52,7 @@ impl Visit {
             facilities.notices().settle(&name, due).await;
         }
         if outcome.is_good() && self.declaration.is_put_back {
-            facilities.forget_reversal(&name);
+            facilities.forget_reversal(&name).await;
         }
         if matches!(outcome, Outcome::Failed { .. }) {
             self.halting.fail();
@@ -80,13 +83,12 @@ impl Visit {
             })?;
         let opened = Opened::new(made).await;
         let opened = opened.map_err(|err| cannot_look(&self.halting, err))?;
-        opened.join(self.place.take());
+        opened.join(self.slot.take(), self.place.take());
         let convergence = Convergence {
             opened: &opened,
             halting: &self.halting,
             noop: self.declaration.noop,
             readonly: self.declaration.readonly,
-            reverse: self.declaration.reverse,
             is_notified: !self.inputs.notices.is_empty(),
             promise,
         };

@@ -2,51 +2,75 @@
 
 use std::sync::Arc;
 
+use crate::account::Outcome;
 use crate::action::{Action, Unfinished};
 use crate::caught::caught_async;
+use crate::context::Context;
 use crate::deadline::Deadline;
+use crate::halting::Halting;
 use crate::kind::GroupMember;
 use crate::opened::{Acted, Opened};
+use crate::text::chain;
 use crate::together::{Follower, Place, Turn};
+use crate::walk::Slot;
 
 impl Opened {
-    /// Gives the resource a place among those that are acted on together with it.
-    pub(crate) fn join(&self, place: Option<Place>) {
-        *self.place.lock() = place;
+    /// Gives the resource a slot of its walk, and a place among those that are acted on together with it.
+    pub(crate) fn join(&self, slot: Option<Slot>, place: Option<Place>) {
+        (*self.slot.lock(), *self.place.lock()) = (slot, place);
     }
 
-    /// Has those that wait for the resource wait for it no more.
+    /// Takes the resource from those: no other one waits for it any more.
     pub(crate) fn leave(&self) {
         drop(self.place.lock().take());
     }
 
     /// Runs an action: together with those of others, if the resource has a place among some.
-    pub(crate) async fn act(&self, action: &Action) -> Acted {
+    ///
+    /// # Errors
+    ///
+    /// When it may not start any more, after others were waited for.
+    pub(crate) async fn act(&self, action: &Action, halting: &Halting) -> Result<Acted, Outcome> {
         let place = self.place.lock().take();
         let key = place.as_ref().and_then(|_| self.told(|unit, _| unit.group()).ok().flatten());
-        let Some((place, key)) = place.zip(key) else { return self.act_alone(action).await };
+        let Some((place, key)) = place.zip(key) else { return Ok(self.act_alone(action).await) };
         let call = self.untimed();
         let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
-        let ended = match place.gather(key, member.clone()).await {
-            Turn::Lead(followers) if !followers.is_empty() => self.lead(member, followers).await,
-            Turn::Lead(_) | Turn::Alone => return self.act_alone(action).await,
-            Turn::Done => Ok(()),
-            Turn::Interrupted => Err(Unfinished::Interrupted),
+        let mut slot = self.slot.lock().take();
+        let turn = place.gather(slot.as_mut(), (key, member.clone())).await;
+        *self.slot.lock() = slot;
+        let why = match turn {
+            Turn::Lead(followers) if followers.is_empty() => None,
+            Turn::Lead(followers) => match self.lead(member, followers, halting).await? {
+                Err(Unfinished::Failed(err)) => Some(chain(&*err)),
+                ended => return Ok(Acted::of(ended, &call)),
+            },
+            Turn::Done => return Ok(Acted::of(Ok(()), &call)),
+            Turn::Interrupted => return Ok(Acted::of(Err(Unfinished::Interrupted), &call)),
+            Turn::Alone(why) => Some(why),
         };
-        match ended {
-            // One that is wrong does not fail the others.
-            Err(Unfinished::Failed(err)) => {
-                call.log(&format!("it is done alone, as together with others it failed: {err}"));
-                let mut acted = self.act_alone(action).await;
-                acted.log = [call.lines(), acted.log].concat();
-                acted
-            }
-            ended => Acted { ended: Ok(ended), is_late: false, log: call.lines() },
+        if let Some(outcome) = halting.refuse() {
+            return Err(outcome);
         }
+        // One that is wrong does not fail the others.
+        if let Some(why) = why {
+            call.log(&format!("it is done alone, as together with others it failed: {why}"));
+        }
+        let acted = self.act_alone(action).await;
+        Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
     /// Acts for the resource and for others, and tells them how it has ended.
-    async fn lead(&self, own: GroupMember, followers: Vec<Follower>) -> Result<(), Unfinished> {
+    async fn lead(
+        &self,
+        own: GroupMember,
+        followers: Vec<Follower>,
+        halting: &Halting,
+    ) -> Result<Result<(), Unfinished>, Outcome> {
+        // Those whose channels are dropped with this are interrupted.
+        if let Some(outcome) = halting.refuse() {
+            return Err(outcome);
+        }
         let deadline = Deadline::new(self.timeout(), self.made.context.stop());
         let (mut members, told): (Vec<_>, Vec<_>) =
             followers.into_iter().map(|follower| (follower.member, follower.told)).unzip();
@@ -64,12 +88,12 @@ impl Opened {
             let turn = match &ended {
                 Ok(()) => Turn::Done,
                 Err(Unfinished::Interrupted) => Turn::Interrupted,
-                Err(Unfinished::Failed(_)) => Turn::Alone,
+                Err(Unfinished::Failed(err)) => Turn::Alone(chain(&**err)),
             };
-            // One that is gone needs to know nothing.
+            // A follower whose apply was dropped needs no answer.
             drop(told.send(turn));
         }
-        ended
+        Ok(ended)
     }
 
     async fn act_alone(&self, action: &Action) -> Acted {
@@ -77,5 +101,11 @@ impl Opened {
         let call = self.made.context.of_call(&deadline);
         let (ended, is_late) = deadline.tell(caught_async(self.made.unit.act(action, &call))).await;
         Acted { ended, is_late, log: call.lines() }
+    }
+}
+
+impl Acted {
+    fn of(ended: Result<(), Unfinished>, call: &Context) -> Self {
+        Self { ended: Ok(ended), is_late: false, log: call.lines() }
     }
 }

@@ -70,9 +70,8 @@ impl Judgement {
         promise: &Promise<'_>,
     ) -> Self {
         let mut progress = Progress::default();
-        let Declaration { noop, readonly, reverse, .. } = *declaration;
-        let convergence =
-            Convergence { opened, halting, noop, readonly, reverse, is_notified, promise };
+        let Declaration { noop, readonly, .. } = *declaration;
+        let convergence = Convergence { opened, halting, noop, readonly, is_notified, promise };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Arc<[_]> = progress.done().into();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();

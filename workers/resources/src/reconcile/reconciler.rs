@@ -50,6 +50,8 @@ pub(super) struct Reconciler<F> {
     is_late: bool,
     /// Whether what it depends on was asked to look again, because a look has failed.
     has_asked: bool,
+    /// Whether it has left its site and was put back as it was.
+    is_back: bool,
     repairs: Repairs,
     pace: Pace,
     /// The last states of the dependencies, by alias.
@@ -86,6 +88,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             failures: 0,
             is_late: false,
             has_asked: false,
+            is_back: false,
             repairs: Repairs::new(setting.backoff.reset_after),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -216,7 +219,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             judgement.remark = judgement.remark.take().or(amiss.map(said::left_alone));
             return Ok(());
         }
-        judgement.holds = held.opened.holds().map_err(Failure::Again)?;
         self.supervise(is_other, told).await?;
         let facilities = self.setting.facilities.clone();
         if let Some(told) = told {
@@ -224,7 +226,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             facilities.notices().settle(&self.name, due).await;
         }
         if declaration.is_put_back {
-            facilities.forget_reversal(&self.name);
+            facilities.forget_reversal(&self.name).await;
+            self.is_back = true;
+        }
+        if let Some(held) = &self.held {
+            judgement.holds = held.opened.holds().map_err(Failure::Again)?;
         }
         Ok(())
     }
@@ -390,8 +396,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.full_look()
     }
 
-    /// Waits until there is a reason to look again.
+    /// Waits until there is a reason to look again. What was put back is nobody's concern any more: only
+    /// another declaration is one then.
     async fn wait(&mut self, delay: Duration) -> Cause {
+        if std::mem::take(&mut self.is_back) {
+            tokio::select! {
+                biased;
+                () = self.stop.wait() => return Cause::Stop,
+                Ok(()) = self.links.declaration.changed() => return Cause::News,
+                else => std::future::pending().await,
+            }
+        }
         let is_fought_over = self.repairs.excess() > 0;
         let (mut armed, mut program) = match &mut self.held {
             Some(held) => (Some(&mut held.armed), held.program.as_mut()),

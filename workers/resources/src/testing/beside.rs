@@ -141,7 +141,7 @@ impl<'a> Graph<'a> {
         for (node, drift) in drifted {
             // It may be a part of the node that has drifted.
             let is_seen = plan.resources.iter().any(|planned| {
-                planned.name.starts_with(&node)
+                (planned.name == node || planned.name.starts_with(&format!("{node}[")))
                     && (planned.is_changing()
                         || matches!(planned.verdict, Verdict::MayChange { .. }))
             });

@@ -227,7 +227,9 @@ fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io
         };
         run(asking)?.map_err(|err| err.to_string())
     });
-    let Some(Some(config)) = trial.take("asked how to put it back", asked) else { return Ok(()) };
+    let Some(config) = trial.take("asked how to put it back", asked) else { return Ok(()) };
+    trial.require(config.is_some(), || "it does not say how it is put back".to_owned());
+    let Some(config) = config else { return Ok(()) };
     let left = is_as_before(trial, before, "the question how to put it back");
     trial.take("asked how to put it back", left);
     let there = trial.declarations();

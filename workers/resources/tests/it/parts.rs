@@ -58,6 +58,9 @@ fn what_is_wrong_with_parts_is_an_error_of_their_owner() {
     let lost = errors(|_| vec![Part::new("a", "leaf").after("b")]);
     let wrong = errors(|_| vec![Part::new("a", "leaf").with("wrong", true)]);
     let endless = errors(|_| vec![Part::new("a", "made")]);
+    let circle =
+        errors(|_| vec![Part::new("a", "leaf").after("b"), Part::new("b", "leaf").told_by("a")]);
+    let itself = errors(|_| vec![Part::new("a", "leaf").after("a")]);
 
     assert_eq!(twice, ["config: two of its parts have the same name"]);
     let said = "config: its part \"a\" (leav): there is no type \"leav\"; did you mean \"leaf\"?";
@@ -66,6 +69,8 @@ fn what_is_wrong_with_parts_is_an_error_of_their_owner() {
     assert_eq!(lost, [said]);
     assert_eq!(wrong, ["config: its part \"a\" (leaf): wrong: it is wrong"]);
     assert_eq!(endless, ["config: parts of parts are more than 8 deep"]);
+    let said = "config: its parts come after each other";
+    assert!(circle[0].starts_with(said) && itself[0].starts_with(said), "{circle:?} {itself:?}");
 }
 
 #[test]

@@ -3,19 +3,25 @@
 use std::error::Error;
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crankcase_engine::Stop;
 use crankcase_resources::testing::{Conformance, Sample, Violations};
 use crankcase_resources::{
     AbsPath, Account, Actions, ApplyOptions, BoxError, Check, Claim, Claimed, Context, Declaration,
-    Grouping, Kinds, Member, Outcome, PATH, Params, PlanOptions, Resource, Stale, Unfinished,
+    Grouping, Halt, Kinds, Member, Outcome, PATH, Params, PlanOptions, Resource, Stale, Unfinished,
     Verdict, apply, kind, plan,
 };
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::{TestResult, apply_with, declare, failure, uses};
+
+/// How many packages are installed alone at this moment, and the most that were.
+static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
+static MOST_AT_ONCE: AtomicUsize = AtomicUsize::new(0);
 
 /// keeps a package installed
 #[derive(Debug, Clone, PartialEq, Params)]
@@ -91,6 +97,10 @@ impl Resource for Package {
 
     async fn act(&self, Do::Install: &Do, context: &Context) -> Result<(), Unfinished> {
         context.log("alone");
+        let at_once = AT_ONCE.fetch_add(1, Ordering::Relaxed) + 1;
+        MOST_AT_ONCE.fetch_max(at_once, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        AT_ONCE.fetch_sub(1, Ordering::Relaxed);
         Ok(Self::install(&[self])?)
     }
 }
@@ -243,6 +253,38 @@ async fn one_that_is_wrong_does_not_fail_the_others() -> TestResult {
         let first = logs(&account, "a").concat();
         assert!(first.contains("as together with others it failed"), "{first}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_more_work_at_a_time_than_are_to_when_a_group_has_failed() -> TestResult {
+    let world = World::new()?;
+    let names: Vec<_> = (10..40).map(|number| format!("p{number}")).collect();
+    let mut declarations = world.packages(names.iter().map(String::as_str));
+    declarations.push(world.package("wrong", Some("apt"), "unknown"));
+    let parallel = NonZeroUsize::new(3).ok_or("3 is not zero")?;
+    let options = ApplyOptions { parallel, ..ApplyOptions::default() };
+
+    let account = apply_with(&declarations, &kinds(), &options).await?;
+
+    assert_eq!((account.changes(), account.failures()), (30, 1), "{account}");
+    assert_eq!(MOST_AT_ONCE.load(Ordering::Relaxed), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_group_does_not_begin_after_a_failure_that_ends_all() -> TestResult {
+    let world = World::new()?;
+    let mut declarations = world.packages(["a", "b"]);
+    declarations.push(world.package("hidden", Some("apt"), "hidden"));
+    let options = ApplyOptions { fail_fast: true, ..ApplyOptions::default() };
+
+    let account = apply_with(&declarations, &kinds(), &options).await?;
+
+    assert_eq!(world.installed(), Vec::<String>::new());
+    let outcome = &account.get("a").expect("declared").outcome;
+    assert!(matches!(outcome, Outcome::Halted { by: Halt::FailFast, .. }), "{account}");
+    assert_eq!(account.get("a").expect("declared").remaining.len(), 1);
     Ok(())
 }
 

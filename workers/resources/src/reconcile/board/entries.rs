@@ -158,7 +158,9 @@ impl Entries {
     /// Forgets what is known of a resource, in whose place another one of its name comes.
     pub(super) fn forget(&mut self, name: &str) {
         // The worker of the one before, which may still run, is of no effect any more.
-        self.edit(name, |entry| (entry.state, entry.worker) = (None, None));
+        self.edit(name, |entry| {
+            (entry.state, entry.worker, entry.is_holding) = (None, None, false)
+        });
         self.set(name, Standing::New);
     }
 
@@ -440,7 +442,11 @@ impl Entries {
     /// Tells those who wait for the end of the run whether a resource is at work, or holds it up.
     fn show(&self, name: &str) {
         let Some((key, entry)) = self.by_name.get_key_value(name) else { return };
-        let is_shown = entry.is_holding || entry.standing == Standing::AtWork;
+        let is_shown = match entry.standing {
+            Standing::AtWork => true,
+            Standing::AtRest | Standing::Waiting => entry.is_holding,
+            _ => false,
+        };
         self.at_work.send_if_modified(|names| {
             if is_shown { names.insert(Arc::clone(key)) } else { names.remove(key) }
         });
