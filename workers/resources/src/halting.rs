@@ -47,7 +47,7 @@ impl Halting {
     }
 
     /// Returns the outcome of a resource whose next action may not start, if it may not.
-    pub(crate) fn refuse(&self) -> Option<Outcome> {
+    fn refuse(&self) -> Option<Outcome> {
         if let Some(by) = self.halt() {
             return Some(Outcome::Halted { at: None, by });
         }
@@ -110,13 +110,11 @@ async fn run_one(
     action: Action,
     (halting, steps): (&Halting, &mut Steps),
 ) -> Result<(), Outcome> {
-    let acted = opened.act(&action, halting).await;
-    let Acted { ended, is_late, log } = match acted {
-        Ok(acted) => acted,
-        Err(refused) => {
-            steps.remaining.push(action);
-            return Err(refused);
-        }
+    let acted = opened.act(&action, &|| halting.refuse().is_none()).await;
+    let Some(Acted { ended, is_late, log }) = acted else {
+        steps.remaining.push(action);
+        let stopped = Outcome::Halted { at: None, by: Halt::Stop };
+        return Err(halting.refuse().unwrap_or(stopped));
     };
     let done = Done { action, log };
     let error = match ended {

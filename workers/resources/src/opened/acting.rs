@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::account::Outcome;
 use crate::action::{Action, Unfinished};
 use crate::caught::caught_async;
 use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::halting::Halting;
 use crate::kind::GroupMember;
 use crate::opened::{Acted, Opened};
 use crate::text::chain;
@@ -25,15 +23,16 @@ impl Opened {
         drop(self.place.lock().take());
     }
 
-    /// Runs an action: together with those of others, if the resource has a place among some.
-    ///
-    /// # Errors
-    ///
-    /// When it may not start any more, after others were waited for.
-    pub(crate) async fn act(&self, action: &Action, halting: &Halting) -> Result<Acted, Outcome> {
+    /// Runs an action: together with those of others, if the resource has a place among some. Returns
+    /// `None` if `may_start` says, after others were waited for, that it may not start any more.
+    pub(crate) async fn act(
+        &self,
+        action: &Action,
+        may_start: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Acted> {
         let place = self.place.lock().take();
         let key = place.as_ref().and_then(|_| self.told(|unit, _| unit.group()).ok().flatten());
-        let Some((place, key)) = place.zip(key) else { return Ok(self.act_alone(action).await) };
+        let Some((place, key)) = place.zip(key) else { return Some(self.act_alone(action).await) };
         let call = self.untimed();
         let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
         let mut slot = self.slot.lock().take();
@@ -41,23 +40,23 @@ impl Opened {
         *self.slot.lock() = slot;
         let why = match turn {
             Turn::Lead(followers) if followers.is_empty() => None,
-            Turn::Lead(followers) => match self.lead(member, followers, halting).await? {
+            Turn::Lead(followers) => match self.lead(member, followers, may_start).await? {
                 Err(Unfinished::Failed(err)) => Some(chain(&*err)),
-                ended => return Ok(Acted::of(ended, &call)),
+                ended => return Some(Acted::of(ended, &call)),
             },
-            Turn::Done => return Ok(Acted::of(Ok(()), &call)),
-            Turn::Interrupted => return Ok(Acted::of(Err(Unfinished::Interrupted), &call)),
+            Turn::Done => return Some(Acted::of(Ok(()), &call)),
+            Turn::Interrupted => return Some(Acted::of(Err(Unfinished::Interrupted), &call)),
             Turn::Alone(why) => Some(why),
         };
-        if let Some(outcome) = halting.refuse() {
-            return Err(outcome);
+        if !may_start() {
+            return None;
         }
         // One that is wrong does not fail the others.
         if let Some(why) = why {
             call.log(&format!("it is done alone, as together with others it failed: {why}"));
         }
         let acted = self.act_alone(action).await;
-        Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
+        Some(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
     /// Acts for the resource and for others, and tells them how it has ended.
@@ -65,11 +64,11 @@ impl Opened {
         &self,
         own: GroupMember,
         followers: Vec<Follower>,
-        halting: &Halting,
-    ) -> Result<Result<(), Unfinished>, Outcome> {
-        // Those whose channels are dropped with this are interrupted.
-        if let Some(outcome) = halting.refuse() {
-            return Err(outcome);
+        may_start: &(dyn Fn() -> bool + Sync),
+    ) -> Option<Result<(), Unfinished>> {
+        // The others are told by their channels, which are dropped.
+        if !may_start() {
+            return None;
         }
         let deadline = Deadline::new(self.timeout(), self.made.context.stop());
         let (mut members, told): (Vec<_>, Vec<_>) =
@@ -93,7 +92,7 @@ impl Opened {
             // A follower whose apply was dropped needs no answer.
             drop(told.send(turn));
         }
-        Ok(ended)
+        Some(ended)
     }
 
     async fn act_alone(&self, action: &Action) -> Acted {

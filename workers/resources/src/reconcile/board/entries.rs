@@ -159,7 +159,7 @@ impl Entries {
     pub(super) fn forget(&mut self, name: &str) {
         // The worker of the one before, which may still run, is of no effect any more.
         self.edit(name, |entry| {
-            (entry.state, entry.worker, entry.is_holding) = (None, None, false)
+            (entry.state, entry.worker, entry.is_holding) = (None, None, false);
         });
         self.set(name, Standing::New);
     }
