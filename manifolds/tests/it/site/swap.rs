@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use crankcase_engine::EventKind;
 use crankcase_kinds::builtin;
-use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit};
+use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -199,6 +199,66 @@ async fn a_resource_that_comes_back_heeds_the_first_notification() -> TestResult
     machine.write("page", "wrong")?;
 
     within(refreshes.wait_for(|count| *count == 2)).await?;
+    machine.stop().await
+}
+
+/// A resource that tells at each look what was done to those that it uses, and at each refresh what
+/// was done to those that notify it.
+#[derive(Debug, Default)]
+struct Told {
+    looks: watch::Sender<Vec<Vec<String>>>,
+    refreshes: watch::Sender<Vec<Vec<String>>>,
+}
+
+/// Returns the names of actions.
+fn names(by: &str, actions: &[Action]) -> Vec<String> {
+    actions.iter().map(|action| format!("{by}: {}", action.name)).collect()
+}
+
+#[async_trait]
+impl Unit for Told {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
+        let done = context.dependencies().iter();
+        let done = done.flat_map(|used| names(&used.resource, &used.actions)).collect();
+        self.looks.send_modify(|looks| looks.push(done));
+        Ok(Found::Valid(json!({})))
+    }
+
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        let done = context.notices().iter();
+        let done = done.flat_map(|notice| names(&notice.by, &notice.actions)).collect();
+        self.refreshes.send_modify(|refreshes| refreshes.push(done));
+        Ok(())
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
+        Some(Action::new("refresh"))
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().path(context.folder().join("watched")))
+    }
+}
+
+#[tokio::test]
+async fn a_notified_resource_sees_what_was_done_until_it_has_answered() -> TestResult {
+    let told = Told::default();
+    let (mut looks, mut refreshes) = (told.looks.subscribe(), told.refreshes.subscribe());
+    let site = "resources:\n  page: {type: file, notify: [server], config: {path: '@/page', content: \
+                right}}\n  conf: {type: file, config: {path: '@/conf', content: x}}\n  server: \
+                {type: double, dependencies: {conf: {resource: conf, on_change: notify}}}\n";
+    let machine = Machine::with_kinds(site, with_double(told)).await?;
+    within(refreshes.wait_for(|refreshes| refreshes.concat().len() == 2)).await?;
+    machine.running("server").await?;
+    let before = refreshes.borrow().len();
+
+    machine.write("conf", "y")?;
+    within(refreshes.wait_for(|refreshes| refreshes.len() > before)).await?;
+    within(looks.wait_for(|looks| looks.iter().any(|done| *done == ["conf: write"]))).await?;
+    machine.write("watched", "x")?;
+    within(looks.wait_for(|looks| looks.last().is_some_and(Vec::is_empty))).await?;
+
+    assert_eq!(refreshes.borrow()[before..], [["conf: write"]]);
     machine.stop().await
 }
 

@@ -44,8 +44,9 @@ struct Entry {
     told: u64,
     /// How many of these notifications it has answered.
     answered: u64,
-    /// The notifications that it has not answered, by the resources that gave them.
-    told_by: BTreeMap<Arc<str>, Notice>,
+    /// The notifications that it has not answered, by the resources that gave them, each with how often
+    /// it had been notified by then.
+    told_by: BTreeMap<Arc<str>, (u64, Notice)>,
     state: Option<State>,
     /// Whether it holds up the end of the run, though it is at rest.
     is_holding: bool,
@@ -118,7 +119,7 @@ impl Entries {
         for declaration in declarations {
             let known = before.remove_entry(declaration.name.as_str());
             let (name, mut entry) = known.unwrap_or_else(|| {
-                let notice = |by: &str| Notice::new(by, Vec::new(), Arc::default());
+                let notice = |by: &str| (0, Notice::new(by, Vec::new(), Arc::default()));
                 let due = notices.due(&declaration.name);
                 let told_by: BTreeMap<_, _> = due.by().map(|by| (by.into(), notice(by))).collect();
                 let told = told_by.len() as u64;
@@ -268,7 +269,7 @@ impl Entries {
     pub(in crate::reconcile) fn look(&mut self, name: &str) -> Option<Told> {
         let told = self.edit(name, |entry| {
             entry.has_news = false;
-            let notices = || entry.told_by.values().cloned().collect();
+            let notices = || entry.told_by.values().map(|(_, notice)| notice.clone()).collect();
             (entry.told > entry.answered).then(|| Told { count: entry.told, notices: notices() })
         });
         told.flatten()
@@ -278,9 +279,7 @@ impl Entries {
     pub(in crate::reconcile) fn answer(&mut self, name: &str, told: &Told) {
         self.edit(name, |entry| {
             entry.answered = told.count;
-            if entry.told == told.count {
-                entry.told_by.clear();
-            }
+            entry.told_by.retain(|_, (at, _)| *at > told.count);
         });
     }
 
@@ -297,7 +296,8 @@ impl Entries {
             let has_worker = self.edit(&target, |entry| {
                 entry.told += 1;
                 let told_by = entry.told_by.entry(Arc::clone(&source));
-                told_by.and_modify(|before| before.add(notice)).or_insert_with(|| notice.clone());
+                let told_by = told_by.and_modify(|(_, before)| before.add(notice));
+                told_by.or_insert_with(|| (0, notice.clone())).0 = entry.told;
                 entry.worker.is_some()
             });
             if has_worker == Some(false) {

@@ -305,6 +305,21 @@ fn notifications_before_the_first_was_answered_are_one_of_all_that_was_done() {
 }
 
 #[test]
+fn what_was_answered_is_not_told_again_with_what_came_meanwhile() {
+    let mut world = World::new(&[(0, 0, 0), (0, 0, 0), (0, 3, 0)]);
+    world.settle();
+
+    world.entries.tell(&notice("r0", &["mode"], &[]));
+    let told = world.entries.look("r2").expect("it was notified");
+    world.entries.tell(&notice("r1", &["content"], &[]));
+    world.entries.answer("r2", &told);
+    let later = world.entries.look("r2").expect("it was notified");
+
+    assert_eq!(told.notices, [notice("r0", &["mode"], &[])]);
+    assert_eq!(later.notices, [notice("r1", &["content"], &[])]);
+}
+
+#[test]
 fn a_resource_is_held_back_by_the_first_that_has_failed() {
     let mut world = World::new(&[(0, 0, 0), (1, 0, 0), (2, 0, 0), (0, 0, 0)]);
     world.settle();
