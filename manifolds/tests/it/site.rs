@@ -3,6 +3,7 @@
 mod double;
 mod drift;
 mod held_back;
+mod host;
 mod keys;
 mod machine;
 mod parts;

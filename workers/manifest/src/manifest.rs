@@ -160,8 +160,12 @@ impl Manifest {
         self.is_piped
     }
 
-    /// Returns the site of its resources.
-    pub(crate) fn into_site(self, kinds: Kinds) -> Site {
+    /// Returns the site of its resources. Those whose kinds read the host are given it.
+    pub(crate) fn into_site(mut self, kinds: Kinds, host: &Arc<serde_json::Value>) -> Site {
+        for declaration in &mut self.declarations {
+            let reads_host = kinds.get(&declaration.kind).is_ok_and(|kind| kind.reads_host());
+            declaration.host = reads_host.then(|| Arc::clone(host));
+        }
         let site = Site::new(self.declarations, kinds, self.digest);
         let site = site.expect("the resources of a manifest have been ordered");
         if self.is_piped { site.piped() } else { site }

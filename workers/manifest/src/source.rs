@@ -92,9 +92,9 @@ impl SiteFiles {
             self.kinds.declare(declared, known)
         };
         let kind_of = |kind: &str| self.kinds.get(kind).ok().map(|kind| &**kind);
-        let manifest =
-            Manifest::load_judged(&self.paths, (&self.overrides, host), &names, (judge, kind_of))?;
-        Ok(manifest.into_site(self.kinds.clone()))
+        let outside = (&self.overrides, Arc::clone(&host));
+        let manifest = Manifest::load_judged(&self.paths, outside, &names, (judge, kind_of))?;
+        Ok(manifest.into_site(self.kinds.clone(), &host))
     }
 }
 

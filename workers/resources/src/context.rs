@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_workers::Ledger;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::action::Action;
@@ -33,6 +34,7 @@ struct About {
     wanted: Wanted,
     is_reversed: bool,
     timeout: Option<Duration>,
+    host: Option<Arc<Value>>,
     facilities: Facilities,
     used: Vec<Used>,
     notices: Vec<Notice>,
@@ -95,6 +97,7 @@ impl Context {
             wanted: declaration.wanted.clone(),
             is_reversed: declaration.reverse,
             timeout: declaration.timeout,
+            host: declaration.host.clone(),
             facilities: Facilities::default(),
             used: Vec::new(),
             notices: Vec::new(),
@@ -130,6 +133,12 @@ impl Context {
     /// Returns what renders template files.
     pub fn scope(&self) -> &dyn Scope {
         &*self.about.scope
+    }
+
+    /// Returns what is known of the machine, as expressions see it as `host`. It is null unless the kind
+    /// says that it [reads the host](crate::Resource::READS_HOST).
+    pub fn host(&self) -> &Value {
+        self.about.host.as_deref().unwrap_or(&Value::Null)
     }
 
     /// Returns what tells the call to end early. A look that takes long obeys it with an error, an

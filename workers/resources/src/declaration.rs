@@ -69,6 +69,8 @@ pub struct Declaration {
     /// How long a look, and each action, may take before it is told to stop. None by default: as
     /// long as it takes.
     pub timeout: Option<Duration>,
+    /// The host as it was found, if the [kind reads it](crate::Kind::reads_host). None by default.
+    pub host: Option<Arc<Value>>,
     /// What the resource keeps, makes and needs, as far as that was known when it was declared.
     pub claims: Vec<Claim>,
     /// Whether all of that was known.
@@ -118,6 +120,7 @@ impl Declaration {
             tags: Vec::new(),
             poll: None,
             timeout: None,
+            host: None,
             claims: Vec::new(),
             is_claimed: false,
             has_automatic_edges: true,
@@ -148,7 +151,7 @@ impl Declaration {
             && (self.reverse, self.is_put_back) == (other.reverse, other.is_put_back)
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
-            && self.folder == other.folder
+            && (&self.folder, &self.host) == (&other.folder, &other.host)
             && (&self.dependencies, &self.automatic) == (&other.dependencies, &other.automatic)
             && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed);
         is_alike && self.config.is_equal(&*other.config)

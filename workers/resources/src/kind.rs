@@ -101,6 +101,12 @@ pub trait Kind: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns whether its resources read the [host](Context::host). Under `run` they are looked at again
+    /// when the host has changed; others are not, and see none.
+    fn reads_host(&self) -> bool {
+        false
+    }
+
     /// Returns whether its resources are programs that `run` supervises; see [`Unit::program`].
     fn is_supervised(&self) -> bool {
         false

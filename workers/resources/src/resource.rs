@@ -90,6 +90,10 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// [`reversal`](Self::reversal).
     const REVERSES: bool = false;
 
+    /// Whether a resource reads the [host](Context::host). Under `run` it is looked at again when the
+    /// host has changed; others are not, and see none.
+    const READS_HOST: bool = false;
+
     /// What is known of a resource, for those that depend on it.
     type State: Params;
 

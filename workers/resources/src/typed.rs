@@ -136,6 +136,10 @@ impl<R: Resource> Kind for KindOf<R> {
         self.grouping.is_some()
     }
 
+    fn reads_host(&self) -> bool {
+        R::READS_HOST
+    }
+
     fn is_supervised(&self) -> bool {
         self.program.is_some()
     }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{AttributeError, Config, Kind, Kinds, Unit};
+use crankcase_resources::{
+    AttributeError, Claimed, Config, Judged, Kind, Kinds, KnownConfig, Unit,
+};
 
 /// Returns the built-in kinds, and `double`, of which all resources are this one.
 pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {
@@ -20,6 +22,10 @@ impl Kind for Double {
 
     fn summary(&self) -> &'static str {
         "does as a test says"
+    }
+
+    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
+        Judged { claimed: Claimed::default(), ..Judged::default() }
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

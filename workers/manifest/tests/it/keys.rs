@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Manifest, SiteFiles};
 use crankcase_resources::{
-    Account, ApplyOptions, DependencyState, Inputs, Outcome, PlanOptions, Rendered, Site as Loaded,
-    Verdict,
+    Account, ApplyOptions, AttributeError, Claimed, Config, DependencyState, Inputs, Judged, Kind,
+    KnownConfig, Outcome, PlanOptions, Rendered, Site as Loaded, Unit, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -286,6 +287,32 @@ fn the_examples_of_the_manual_are_valid() -> TestResult {
     Ok(())
 }
 
+/// A kind whose resources read the host by themselves.
+#[derive(Debug)]
+struct Reader;
+
+impl Kind for Reader {
+    fn name(&self) -> &'static str {
+        "reader"
+    }
+
+    fn summary(&self) -> &'static str {
+        "reads the host"
+    }
+
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
+        builtin().get("noop").expect("it is built in").make(config)
+    }
+
+    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
+        Judged { claimed: Claimed::default(), ..Judged::default() }
+    }
+
+    fn reads_host(&self) -> bool {
+        true
+    }
+}
+
 #[test]
 fn another_host_changes_what_uses_it_and_nothing_else() -> TestResult {
     let site = Site::new(
@@ -293,23 +320,26 @@ fn another_host_changes_what_uses_it_and_nothing_else() -> TestResult {
          {a: '{{ root }}'}}\n  direct: {type: noop, config: {a: '{{ host.name }}'}}\n  by_var: \
          {type: noop, config: {a: '{{ vars.where }}'}}\n  all: {type: noop, config: {a: '{{ vars | \
          length }}'}}\n  each: {type: noop, for_each: ['{{ host.name }}']}\n  only: {type: noop, \
-         when: '{{ host.name == \"b\" }}'}\n",
+         when: '{{ host.name == \"b\" }}'}\n  reader: {type: reader, config: {a: b}}\n",
     )?;
     let on = |name: &str| -> TestResult<Loaded> {
-        let (files, value) =
-            (SiteFiles::new(vec![site.folder().to_owned()], builtin()), json!({"name": name}));
+        let kinds = builtin().with(Reader);
+        let files = SiteFiles::new(vec![site.folder().to_owned()], kinds);
+        let value = json!({"name": name});
         Ok(SiteFiles { host: Host::new(move || value.clone()), ..files }.load()?)
     };
     let (before, same, after) = (on("a")?, on("a")?, on("b")?);
 
     assert!(before == same && before != after);
-    for (name, is_equal) in [("plain", true), ("direct", false), ("by_var", false), ("all", false)]
-    {
+    let changed = [("direct", false), ("by_var", false), ("all", false), ("reader", false)];
+    for (name, is_equal) in changed.into_iter().chain([("plain", true)]) {
         let (before, after) = (before.resource(name)?, after.resource(name)?);
         assert_eq!(before.is_equal(after), is_equal, "{name}");
     }
     assert!(before.resource("each[\"a\"]").is_ok() && after.resource("each[\"b\"]").is_ok());
     assert!(before.resource("only").is_err() && after.resource("only").is_ok());
+    assert_eq!(after.resource("reader")?.host.as_deref(), Some(&json!({"name": "b"})));
+    assert_eq!(after.resource("direct")?.host, None);
     Ok(())
 }
 
