@@ -17,7 +17,8 @@ use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::reconcile::state::State;
 
-pub(super) use self::entries::{Blocker, Ended, Entries, Told};
+pub(super) use self::entries::blocker::Blocker;
+pub(super) use self::entries::{Ended, Entries, Told};
 
 mod entries;
 

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crankcase_engine::Origin;
@@ -8,6 +8,8 @@ use crate::context::Notice;
 use crate::declaration::{Declaration, OnChange};
 use crate::facilities::Notices;
 use crate::reconcile::state::State;
+
+pub(super) mod blocker;
 
 /// The entries of a board, by the names of the resources.
 #[derive(Debug, Default)]
@@ -83,16 +85,6 @@ pub(in crate::reconcile) enum Ended {
     },
     /// It is not as declared.
     Failed,
-}
-
-/// Why a resource must not act.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::reconcile) struct Blocker {
-    /// The resource to wait for.
-    pub(in crate::reconcile) name: Arc<str>,
-    /// The resource that has failed: the blocker, or one before it. None while the blocker is at
-    /// work.
-    pub(in crate::reconcile) failed: Option<Arc<str>>,
 }
 
 /// What a resource was notified of and has not answered.
@@ -343,19 +335,6 @@ impl Entries {
         }
     }
 
-    /// Has a resource wait for what keeps it from acting, if that is still so. If it is not, the
-    /// resource is woken.
-    pub(in crate::reconcile) fn hold(&mut self, name: &str) -> Option<Blocker> {
-        let Some(blocker) = self.blocker(name) else {
-            self.wake(name);
-            return None;
-        };
-        self.await_one(name, &blocker.name);
-        let held_back = blocker.failed.clone().map(Standing::HeldBack);
-        self.set(name, held_back.unwrap_or(Standing::Waiting));
-        Some(blocker)
-    }
-
     /// Has the resources that this one depends on look again, and returns whether there are any.
     pub(in crate::reconcile) fn ask(&mut self, name: &str) -> bool {
         let Some(entry) = self.by_name.get(name) else { return false };
@@ -366,57 +345,6 @@ impl Entries {
         let is_any = !asked.is_empty();
         self.wake_all(asked);
         is_any
-    }
-
-    /// Returns what keeps a resource from acting: a resource before it that is at work or, among those
-    /// that it depends on, one that has failed.
-    pub(in crate::reconcile) fn blocker(&self, name: &str) -> Option<Blocker> {
-        let own = self.by_name.get(name)?;
-        if self.unsettled == usize::from(own.standing != Standing::AtRest) {
-            return None;
-        }
-        let inputs = |entry: &Entry| [entry.needs.clone(), entry.notified_by.clone()].concat();
-        let at_work = self.nearest(own, inputs, |name, entry| {
-            let is_awaited = matches!(entry.standing, Standing::AtWork | Standing::Waiting);
-            is_awaited.then(|| Blocker { name: Arc::clone(name), failed: None })
-        });
-        let needs = |entry: &Entry| entry.needs.clone();
-        let failed = || {
-            self.nearest(own, needs, |name, entry| {
-                let failed = match &entry.standing {
-                    Standing::Failed => name,
-                    Standing::HeldBack(by) => by,
-                    _ => return None,
-                };
-                Some(Blocker { name: Arc::clone(name), failed: Some(Arc::clone(failed)) })
-            })
-        };
-        let new = || {
-            self.nearest(own, needs, |name, entry| {
-                let is_new = entry.standing == Standing::New;
-                is_new.then(|| Blocker { name: Arc::clone(name), failed: None })
-            })
-        };
-        at_work.or_else(failed).or_else(new)
-    }
-
-    /// Looks for something among the resources before one, the nearest first.
-    fn nearest<T>(
-        &self,
-        from: &Entry,
-        links: impl Fn(&Entry) -> Vec<Arc<str>>,
-        find: impl Fn(&Arc<str>, &Entry) -> Option<T>,
-    ) -> Option<T> {
-        let mut queue = VecDeque::from(links(from));
-        let mut seen: HashSet<Arc<str>> = queue.iter().cloned().collect();
-        while let Some(name) = queue.pop_front() {
-            let Some(entry) = self.by_name.get(&name) else { continue };
-            if let Some(found) = find(&name, entry) {
-                return Some(found);
-            }
-            queue.extend(links(entry).into_iter().filter(|name| seen.insert(Arc::clone(name))));
-        }
-        None
     }
 
     /// Changes how a resource stands. If others need not wait for it any more, they are woken.
@@ -450,22 +378,6 @@ impl Entries {
         self.at_work.send_if_modified(|names| {
             if is_shown { names.insert(Arc::clone(key)) } else { names.remove(key) }
         });
-    }
-
-    /// Wakes a resource that has waited, unless there is another one to wait for: it looks once, and
-    /// not once for each.
-    fn release(&mut self, name: &str) {
-        let next = self.blocker(name).filter(|next| next.failed.is_none());
-        match next.filter(|_| self.stands(name, &Standing::Waiting)) {
-            Some(next) => self.await_one(name, &next.name),
-            None => self.wake(name),
-        }
-    }
-
-    fn await_one(&mut self, name: &str, awaited: &str) {
-        if let Some((waiting, awaited)) = self.names(name, awaited) {
-            self.edit(&awaited, |entry| entry.awaited_by.insert(waiting));
-        }
     }
 }
 

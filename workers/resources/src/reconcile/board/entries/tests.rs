@@ -7,7 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Blocker, Ended, Entries, Standing, Told};
+use super::blocker::Blocker;
+use super::{Ended, Entries, Standing, Told};
 use crate::action::Action;
 use crate::context::Notice;
 use crate::declaration::{
