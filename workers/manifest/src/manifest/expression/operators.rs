@@ -132,7 +132,8 @@ fn contains(container: &Value, item: &Value) -> Result<bool, String> {
 }
 
 fn ordered(left: &Value, right: &Value) -> Result<Ordering, String> {
-    if left.kind() == right.kind() {
+    // minijinja panics on two values that stand for errors.
+    if left.kind() == right.kind() && left.kind() != ValueKind::Invalid {
         return Ok(left.cmp(right));
     }
     Err(format!("cannot order a {} and a {}", left.kind(), right.kind()))
