@@ -11,5 +11,6 @@ mod owed;
 mod params;
 mod parts;
 mod probe;
+mod schema;
 mod support;
 mod together;

@@ -293,10 +293,10 @@ fn a_table_survives_json_and_gives_a_schema() -> Result<(), Box<dyn std::error::
     assert_eq!(schema["required"], json!(["path"]));
     assert_eq!(
         schema["properties"]["power"],
-        json!({"type": "integer", "minimum": 0, "maximum": 65535, "default": 40,
-            "description": "how bright it is, in watts"})
+        json!({"anyOf": [{"type": "integer", "minimum": 0, "maximum": 65535}, {"type": "null"}],
+            "default": 40, "description": "how bright it is, in watts"})
     );
-    assert_eq!(schema["properties"]["colour"]["enum"], json!(["red", "sky-blue"]));
+    assert_eq!(schema["properties"]["colour"]["anyOf"][0]["enum"], json!(["red", "sky-blue"]));
     assert_eq!(schema["properties"]["secret"]["writeOnly"], json!(true));
     let written = &table.manifest_schema()["properties"]["power"];
     assert_eq!(written["anyOf"][1]["type"], json!("string"));
