@@ -40,9 +40,9 @@ impl Site {
     /// Returns the site together with the resources that have left it and are to be put back as they
     /// were, under their old names; `None` if there are none. What need not be put back is forgotten.
     ///
-    /// Only those were put on record that were declared with `reverse`. Where a resource of the site
-    /// keeps what one of them would put back, that stays as the site has it. A site of which only some
-    /// resources were [chosen](Self::select) puts nothing back.
+    /// Only resources that were declared with `reverse` are on record. If the site keeps the same
+    /// thing by another resource, that one decides, and nothing is put back. Nor is anything by a site
+    /// that was [cut](Self::select) down to some resources.
     ///
     /// # Cancel safety
     ///

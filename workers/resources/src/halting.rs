@@ -19,7 +19,7 @@ pub(crate) struct Halting {
     gate: Option<Gate>,
 }
 
-/// Returns the name of the resource because of which no action may start, if none may.
+/// If no action may start, returns the name of the resource that is the reason.
 struct Gate(Box<dyn Fn() -> Option<String> + Send + Sync>);
 
 impl fmt::Debug for Gate {
@@ -33,7 +33,7 @@ impl Halting {
         Self { stop, fail_fast, has_failed: AtomicBool::new(false), gate: None }
     }
 
-    /// Lets an action start only if `gate` returns no resource because of which it may not.
+    /// Lets an action start only while `gate` returns no reason against it.
     pub(crate) fn gated(self, gate: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self { gate: Some(Gate(Box::new(gate))), ..self }
     }

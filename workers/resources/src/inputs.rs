@@ -16,7 +16,7 @@ use crate::graph::Graph;
 pub(crate) struct Seen {
     /// The state, as far as dependents may see it.
     pub(crate) state: SeenState,
-    /// The resource because of which dependents cannot go on: this one, or one before it.
+    /// If dependents cannot go on: the resource that is the reason, this one or one before it.
     pub(crate) blocked_by: Option<String>,
     /// Whether the resource has changed or will.
     pub(crate) changes: Changes,
@@ -50,7 +50,7 @@ pub(crate) enum Changes {
 /// What is known before a resource is visited.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    /// The failed resource because of which this one is skipped.
+    /// The failed resource that is the reason to skip this one.
     pub(crate) blocked_by: Option<String>,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,

@@ -185,8 +185,8 @@ pub trait Unit: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Does to several resources, of which this one is the first, what a check of each has asked for;
-    /// see [`Grouping`](crate::Grouping).
+    /// Acts on several resources at once; this is the first of them. The check of each has asked for its
+    /// action. See [`Grouping`](crate::Grouping).
     ///
     /// # Errors
     ///

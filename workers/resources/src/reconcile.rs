@@ -44,6 +44,7 @@ mod reconciler;
 mod repairs;
 mod said;
 mod seat;
+mod setbacks;
 mod state;
 mod supervised;
 mod watching;

@@ -247,8 +247,8 @@ pub trait Supervised: Resource {
     fn program(&self) -> ProcessConfig;
 }
 
-/// A kind of which apply may act on several resources as one, such as packages that one command
-/// installs; see [`KindOf::grouping`](crate::KindOf::grouping).
+/// A kind that can act on several of its resources at once, such as packages that one command installs;
+/// see [`KindOf::grouping`](crate::KindOf::grouping).
 ///
 /// Each resource is checked alone, before and after. Those for which one action is to be done wait for
 /// the others of their kind that come equally late in the graph, and are then acted on together, key

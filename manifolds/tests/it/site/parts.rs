@@ -1,64 +1,15 @@
 //! Resources that are made of others.
 
-use std::convert::Infallible;
-
 use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
-use crankcase_resources::{
-    BoxError, Check, Claimed, Context, DependencyState, Kinds, Params, Part, Resource, Unfinished,
-    kind,
-};
+use crankcase_resources::{Kinds, kind};
 
 use crate::site::machine::{Machine, TestResult};
 
-/// keeps a folder with a page
-#[derive(Debug, Clone, PartialEq, Params)]
-struct Website {
-    /// the folder, without a slash at its end
-    root: String,
-    /// the page's text
-    text: String,
-}
+use website::Website;
 
-/// The state of a website.
-#[derive(Debug, Clone, PartialEq, Params)]
-struct WebsiteState {
-    /// where the page is
-    page: String,
-}
-
-impl Resource for Website {
-    const NAME: &'static str = "website";
-    type State = WebsiteState;
-    type Action = Infallible;
-
-    fn claims(_: &WebsiteHalf) -> Claimed {
-        Claimed::default()
-    }
-
-    fn parts(half: &WebsiteHalf) -> Vec<Part> {
-        let root = half.root.as_ref();
-        vec![
-            Part::new("page", "file")
-                .with_half("path", root.map(|root| format!("{root}/index.html")))
-                .with_half("content", half.text.as_ref().map(String::as_str)),
-            Part::new("folder", "file")
-                .with_half("path", half.root.as_ref().map(|it| format!("{it}/"))),
-        ]
-    }
-
-    async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
-        let page = context.dependencies().iter().find(|used| used.alias == "part page");
-        let state = &page.ok_or("it has no page")?.state;
-        let DependencyState::Known(state) = state else { return Ok(Check::Unknown(Vec::new())) };
-        let page = state["path"].as_str().ok_or("its page is nowhere")?.to_owned();
-        Ok(Check::valid(WebsiteState { page }))
-    }
-
-    async fn act(&self, action: &Infallible, _: &Context) -> Result<(), Unfinished> {
-        match *action {}
-    }
-}
+#[path = "../../../../workers/kinds/tests/it/website.rs"]
+mod website;
 
 fn kinds() -> Kinds {
     builtin().with(kind::<Website>())
@@ -95,9 +46,9 @@ async fn parts_are_kept_and_seen_through_their_owner() -> TestResult {
 
 #[test]
 fn what_is_wrong_with_a_part_is_said_where_its_owner_is_written() -> TestResult {
-    let said = refused("resources:\n  web: {type: website, config: {root: www, text: x}}\n")?;
+    let said = refused("resources:\n  web: {type: website, config: {root: /, text: x}}\n")?;
 
-    let wanted = "its part \"page\" (file): path: \"www/index.html\" is not absolute";
+    let wanted = "its part \"folder\" (file): path: the root folder is always there";
     assert!(said.contains("site.yaml:2:3") && said.contains(wanted), "{said}");
     Ok(())
 }

@@ -11,3 +11,4 @@ mod needs_root;
 mod plan;
 mod reversal;
 mod support;
+mod website;

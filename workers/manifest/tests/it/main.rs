@@ -9,4 +9,5 @@ mod manifest_order;
 mod mutations;
 mod rendering;
 mod site;
+mod states;
 mod wanted;

@@ -3,8 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Origin, Outcome, Stop};
-use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -18,9 +16,9 @@ use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
-use crate::reconcile::repairs::Repairs;
 use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
+use crate::reconcile::setbacks::Setbacks;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
@@ -42,17 +40,13 @@ pub(super) struct Reconciler<F> {
     stop: Stop,
     halting: Halting,
     seat: Arc<Seat>,
-    /// Seeds the next draw of jitter.
-    seed: u64,
-    /// How many rounds in a row have failed.
-    failures: u32,
     /// Whether it has waited for as long as it meant to.
     is_late: bool,
     /// Whether what it depends on was asked to look again, because a look has failed.
     has_asked: bool,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
-    repairs: Repairs,
+    setbacks: Setbacks,
     pace: Pace,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
@@ -83,13 +77,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let gate = move || gate.blocker().map(|blocker| blocker.name.to_string());
         Self {
             seat,
-            seed: setting.seed ^ seed_of(&name),
             halting: Halting::new(stop.clone(), false).gated(gate),
-            failures: 0,
             is_late: false,
             has_asked: false,
             is_back: false,
-            repairs: Repairs::new(setting.backoff.reset_after),
+            setbacks: Setbacks::new(setting.backoff.reset_after, setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
             made_by: None,
@@ -113,14 +105,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             if self.stop.is_stopped() {
                 return Ok(());
             }
-            let (took, failures) = (began.elapsed(), self.failures);
+            let (took, failures) = (began.elapsed(), self.setbacks.failures());
             let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
             let delay = match self.judge(round) {
                 Ok(delay) => delay,
                 Err(exit) => return self.end(exit),
             };
             if is_seen && !is_changed {
-                let has_failed = self.failures > failures;
+                let has_failed = self.setbacks.failures() > failures;
                 self.pace.spend(if has_failed { took.max(FAILED_LOOK) } else { took });
             }
             let cause = self.wait(delay).await;
@@ -155,6 +147,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let facilities = self.setting.facilities.clone();
         let due = facilities.notices().due(&self.name);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
+        // Its record is gone as soon as it is back, also if its worker is another one by then.
+        if declaration.is_put_back && !facilities.has_reversal(&self.name).await {
+            self.is_back = true;
+            return Ok(Judgement::default());
+        }
         self.learn(&declaration);
         let was_held = self.held.is_some();
         let is_new = self.hold(&declaration, told.as_ref()).await?;
@@ -188,7 +185,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let text = format!("{what}: {}", actions.join("; "));
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
-                self.repairs.note();
+                self.setbacks.note_repair();
             }
         } else {
             promise.keep();
@@ -266,11 +263,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Returns how often in a row it went wrong, as the backoff counts.
-    fn setbacks(&self) -> u32 {
-        self.failures.max(self.repairs.excess())
-    }
-
     /// Makes the resource, and opens it if it is another one than before. Returns whether it is.
     async fn hold(
         &mut self,
@@ -335,24 +327,25 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
         let trouble = match round {
             Ok(Judgement { remark, is_changed, holds, .. }) => {
-                (self.failures, self.has_asked) = (0, false);
+                self.setbacks.end_failures();
+                self.has_asked = false;
                 self.seat.end(Ended::Well { is_changed, is_holding: holds.is_some() });
-                remark.or(holds).or_else(|| (self.setbacks() > 0).then(|| FOUGHT_OVER.to_owned()))
+                remark.or(holds).or_else(|| self.setbacks.are_any().then(|| FOUGHT_OVER.to_owned()))
             }
             Err(Failure::HeldBack) => return Ok(self.hold_back()),
             Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),
             Err(Failure::Watch(Unarmed { reason, failures })) => {
-                self.failures = self.failures.saturating_add(1).max(failures);
+                self.setbacks.fail(failures);
                 Some(self.fail(reason))
             }
             Err(Failure::Look(reason) | Failure::Again(reason)) => {
-                self.failures = self.failures.saturating_add(1);
+                self.setbacks.fail(1);
                 Some(self.fail(reason))
             }
             Err(Failure::Ended(exit)) => return Err(exit),
         };
         let delay = self.delay();
-        let next_try = Instant::now().checked_add(delay).filter(|_| self.setbacks() > 0);
+        let next_try = Instant::now().checked_add(delay).filter(|_| self.setbacks.are_any());
         match (trouble, next_try) {
             (None, _) => self.links.health.good(),
             (Some(trouble), None) => self.links.health.degraded(trouble),
@@ -400,14 +393,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// another declaration is one then.
     async fn wait(&mut self, delay: Duration) -> Cause {
         if std::mem::take(&mut self.is_back) {
-            tokio::select! {
+            return tokio::select! {
                 biased;
-                () = self.stop.wait() => return Cause::Stop,
-                Ok(()) = self.links.declaration.changed() => return Cause::News,
-                else => std::future::pending().await,
-            }
+                () = self.stop.wait() => Cause::Stop,
+                Ok(()) = self.links.declaration.changed() => Cause::News,
+            };
         }
-        let is_fought_over = self.repairs.excess() > 0;
+        let is_fought_over = self.setbacks.is_fought_over();
         let (mut armed, mut program) = match &mut self.held {
             Some(held) => (Some(&mut held.armed), held.program.as_mut()),
             None => (None, None),
@@ -443,14 +435,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Returns how long to wait at most.
     fn delay(&mut self) -> Duration {
-        let setbacks = self.setbacks();
-        if setbacks > 0 {
-            let jitter = self.jitter();
-            let delay = self.setting.backoff.delay(setbacks, || jitter);
-            self.repairs.hold_back(delay);
-            return delay;
-        }
-        self.full_look()
+        let delay = self.setbacks.delay(&self.setting.backoff);
+        delay.unwrap_or_else(|| self.full_look())
     }
 
     /// Returns how long to wait for a look without a reason.
@@ -458,17 +444,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let poll = self.held.as_ref().and_then(|held| held.armed.every);
         let declared = self.links.declaration.borrow().poll.unwrap_or(self.setting.look_every);
         let every = poll.unwrap_or(Duration::MAX).min(declared);
-        let spread = self.setting.backoff.clone().initial(every).max(every);
-        let jitter = self.jitter();
-        spread.delay(1, || jitter)
-    }
-
-    /// Returns another number from -1 to 1 each time. The generator is made anew for it: its state
-    /// takes more memory than a resource has for a number every five minutes.
-    fn jitter(&mut self) -> f64 {
-        let mut random = StdRng::seed_from_u64(self.seed);
-        self.seed = random.random();
-        random.random_range(-1.0..=1.0)
+        self.setbacks.spread(every, &self.setting.backoff)
     }
 }
 

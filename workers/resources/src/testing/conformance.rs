@@ -34,7 +34,7 @@ pub(super) const NAME: &str = "sample";
 /// - tables and actions survive JSON, and the table takes what the kind takes;
 /// - hostile values are errors and no panics, of the attribute at fault, and the same at load as
 ///   later;
-/// - what is said of a config of which something is unknown, errors and claims, the whole one confirms;
+/// - errors and claims of a half-known config are also those of the whole config;
 /// - a check changes nothing, two checks are equal, and so are a plan and an apply of what is to be
 ///   left alone;
 /// - what a plan shows is what apply does, it is as declared afterwards, and a second apply does

@@ -13,6 +13,7 @@ use crate::caught::caught_async;
 use crate::claim::{PATH, Role};
 use crate::context::Context;
 use crate::declaration::Declaration;
+use crate::error::BoxError;
 use crate::found::Found;
 use crate::kind::Unit;
 use crate::kinds::Kinds;
@@ -30,7 +31,7 @@ pub(super) fn check(trial: &mut Trial<'_>) -> io::Result<Steps> {
     leaves_alone(trial, &declarations)?;
     let (before, after) = converges(trial, &declarations)?;
     sees_drift(trial, &declarations, &after)?;
-    // What a resource of parts does is done by them, each of which has its own checks.
+    // A resource that is made of parts does nothing itself, and its parts have samples of their own.
     if declarations.len() > 1 {
         return Ok(Vec::new());
     }
@@ -218,15 +219,7 @@ fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io
         return Ok(());
     }
     trial.begin()?;
-    let asked = trial.unit().and_then(|(unit, context, _stopper)| {
-        let asking = async {
-            unit.open(&context).await?;
-            let reversal = unit.reversal(&context).await;
-            unit.close(&context).await;
-            reversal
-        };
-        run(asking)?.map_err(|err| err.to_string())
-    });
+    let asked = ask(trial, async |unit, context| unit.reversal(context).await);
     let Some(config) = trial.take("asked how to put it back", asked) else { return Ok(()) };
     trial.require(config.is_some(), || "it does not say how it is put back".to_owned());
     let Some(config) = config else { return Ok(()) };
@@ -246,17 +239,24 @@ fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io
     Ok(())
 }
 
+/// Asks the resource something between its open and its close.
+fn ask<T>(
+    trial: &Trial<'_>,
+    question: impl AsyncFnOnce(&dyn Unit, &Context) -> Result<T, BoxError>,
+) -> Result<T, String> {
+    let (unit, context, _stopper) = trial.unit()?;
+    let asked = run(async {
+        unit.open(&context).await?;
+        let answer = question(&*unit, &context).await;
+        unit.close(&context).await;
+        answer
+    });
+    asked?.map_err(|err| err.to_string())
+}
+
 /// One of the paths that a drift has changed is watched, if nothing but paths is.
 fn is_watched(trial: &mut Trial<'_>, drift: &str, changed: &[&Path]) {
-    let watch = trial.unit().and_then(|(unit, context, _stopper)| {
-        let watching = async {
-            unit.open(&context).await?;
-            let watch = unit.watch(&context).await;
-            unit.close(&context).await;
-            watch
-        };
-        run(watching)?.map_err(|err| err.to_string())
-    });
+    let watch = ask(trial, async |unit, context| unit.watch(context).await);
     let Some(watch) = trial.take("watching it", watch) else { return };
     let is_more = watch.every.is_some() || !watch.instants.is_empty() || !watch.signals.is_empty();
     if watch.paths.is_empty() || is_more {

@@ -73,7 +73,8 @@ pub(super) fn compare(
 
 /// Negates a number.
 pub(super) fn negate(value: &Value) -> Result<Value, String> {
-    arithmetic(BinOpKind::Sub, &Value::from(0), value)
+    // Not 0 less the value: the negative of 0.0 is -0.0.
+    arithmetic(BinOpKind::Mul, &Value::from(-1), value)
         .map_err(|_| format!("cannot negate a {}", value.kind()))
 }
 
