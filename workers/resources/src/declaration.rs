@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::claim::Claim;
+use crate::thing::Thing;
 
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
@@ -59,8 +60,8 @@ pub struct Declaration {
     pub readonly: bool,
     /// Whether it is put back as it was when it leaves the manifest.
     pub reverse: bool,
-    /// Whether it has left, and this declares it as it was.
-    pub is_put_back: bool,
+    /// If it has left, and this declares it as it was: the record that says how it was.
+    pub(crate) record: Option<Thing>,
     /// The words by which it can be chosen.
     pub tags: Vec<String>,
     /// How often it is looked at under `run` when nothing says that it may have changed. None by
@@ -116,7 +117,7 @@ impl Declaration {
             noop: false,
             readonly: false,
             reverse: false,
-            is_put_back: false,
+            record: None,
             tags: Vec::new(),
             poll: None,
             timeout: None,
@@ -138,6 +139,16 @@ impl Declaration {
         declared.chain(self.automatic.iter().map(|used| (used.resource.as_str(), used.on_change)))
     }
 
+    /// Returns whether the resource has left its manifest, and is to be put back as it was.
+    pub fn is_put_back(&self) -> bool {
+        self.record.is_some()
+    }
+
+    /// Returns what the resource keeps, as far as that is known.
+    pub(crate) fn thing(&self) -> Thing {
+        Thing::of((&self.kind, &self.name), &self.claims)
+    }
+
     /// Returns whether it may keep something that becomes known only when its config is.
     pub(crate) fn may_find(&self) -> bool {
         !self.is_claimed && !self.noop
@@ -148,7 +159,7 @@ impl Declaration {
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
             == (&other.name, &other.kind, other.noop, other.readonly)
-            && (self.reverse, self.is_put_back) == (other.reverse, other.is_put_back)
+            && (self.reverse, &self.record) == (other.reverse, &other.record)
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
             && (&self.folder, &self.host) == (&other.folder, &other.host)

@@ -1,6 +1,6 @@
 //! What has left a site and is put back as it was.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 
 use crate::automatic::{conflicts, connect};
 use crate::claim::{Claim, PATH};
@@ -8,52 +8,35 @@ use crate::declaration::Declaration;
 use crate::facilities::{Facilities, Reversal};
 use crate::known::KnownConfig;
 use crate::literal::Literal;
-use crate::make::kept;
-use crate::naming::item_name;
+use crate::naming::part_name;
 use crate::site::Site;
+use crate::thing::Thing;
 
-/// What is left of the resources that were put on record and are not in the site as they were.
+/// What was put on record, and is not kept by the site any more.
 #[derive(Debug, Default)]
 pub(crate) struct Departed {
-    /// Those that are put back.
+    /// What is put back.
     declarations: Vec<Declaration>,
-    /// The names under which nothing is to be on record any more.
-    forgotten: Vec<String>,
-    /// What is to be on record under another name.
-    handed: Vec<(String, Reversal)>,
-}
-
-impl Departed {
-    /// Returns the site together with what is put back, if that is something.
-    pub(crate) fn join(self, site: &Site) -> Option<Site> {
-        let mut departed = self.declarations;
-        if departed.is_empty() {
-            return None;
-        }
-        connect(&mut departed);
-        let joined = site.with(departed);
-        joined.inspect_err(|error| tracing::warn!(%error, "what has left is not put back")).ok()
-    }
+    /// What need not be on record any more.
+    forgotten: Vec<Thing>,
 }
 
 impl Site {
     /// Returns the site together with the resources that have left it and are to be put back as they
     /// were, under their old names; `None` if there are none. What need not be put back is forgotten.
     ///
-    /// Only resources that were declared with `reverse` are on record. If the site keeps the same
-    /// thing by another resource, that one decides, and nothing is put back. Nor is anything by a site
-    /// that was [cut](Self::select) down to some resources.
+    /// Only resources that were declared with `reverse` are on record, by what they keep: one that has
+    /// another name now has not left. If the site keeps the same thing without `reverse`, nothing is
+    /// put back. If it still uses what would be removed, that waits. A site that was
+    /// [cut](Self::select) down to some resources puts nothing back.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn with_departed(&self, facilities: &Facilities) -> Option<Self> {
-        let mut departed = self.departed(facilities).await;
-        for name in std::mem::take(&mut departed.forgotten) {
-            facilities.forget_reversal(&name).await;
-        }
-        for (from, to) in std::mem::take(&mut departed.handed) {
-            facilities.hand_reversal(&from, to).await;
+        let departed = self.departed(facilities).await;
+        for thing in &departed.forgotten {
+            facilities.forget_reversal(thing).await;
         }
         departed.join(self)
     }
@@ -61,79 +44,118 @@ impl Site {
     /// Returns what has left. Changes nothing.
     pub(crate) async fn departed(&self, facilities: &Facilities) -> Departed {
         let mut departed = Departed::default();
-        if self.is_cut() {
+        if self.is_cut() || facilities.state().is_none() {
             return departed;
         }
-        let named = self.declarations().iter().map(|declared| (declared.name.as_str(), declared));
-        let named: HashMap<&str, &Declaration> = named.collect();
-        for reversal in facilities.reversals().await {
-            let is_same = |declared: &&&Declaration| {
-                declared.kind == reversal.kind && kept(&declared.claims) == reversal.kept
-            };
-            match named.get(reversal.resource.as_str()) {
-                Some(declared) if !declared.reverse => departed.forgotten.push(reversal.resource),
-                Some(declared) if is_same(&declared) => {}
-                // The name stands for another thing now.
-                Some(declared) => {
-                    let resource = item_name(&declared.name, "before");
-                    let moved = Reversal { resource, ..reversal.clone() };
-                    self.depart(moved.clone(), facilities, &mut departed);
-                    departed.handed.push((reversal.resource, moved));
-                }
-                None => self.depart(reversal, facilities, &mut departed),
+        let reversed = || self.declarations().iter().filter(|declared| declared.reverse);
+        let kept = reversed().filter(|declared| declared.is_claimed).map(Declaration::thing);
+        let kept: HashSet<Thing> = kept.collect();
+        // What these keep is known only when their configs are.
+        let open = reversed().filter(|declared| !declared.is_claimed);
+        let open: HashSet<&str> = open.map(|declared| declared.name.as_str()).collect();
+        let mut names = self.declarations().iter().map(|declared| declared.name.clone()).collect();
+        for (thing, reversal) in facilities.reversals(move |thing| !kept.contains(thing)).await {
+            if open.contains(reversal.resource.as_str()) {
+                continue;
             }
+            if reversal.config.is_none() {
+                departed.forgotten.push(thing);
+            } else if let Some(declaration) = self.depart(reversal, thing, &mut names) {
+                departed.declarations.push(declaration);
+            }
+        }
+        if !departed.declarations.is_empty() {
+            departed.leave_to(self);
         }
         departed
     }
 
-    /// Declares a resource as it was before the site had it, unless another one keeps it now.
-    fn depart(&self, reversal: Reversal, facilities: &Facilities, departed: &mut Departed) {
-        let name = reversal.resource.clone();
-        let Some(config) = reversal.config.clone() else { return departed.forgotten.push(name) };
-        let literal = Literal::new(config.clone().into());
-        let mut declaration = literal.declare(&reversal.folder, &name, &reversal.kind);
-        declaration.place.file = facilities.reversal_file(&name).unwrap_or_default();
-        declaration.is_put_back = true;
+    /// Declares a resource as it was before the site had it, unless its kind does not know how.
+    fn depart(
+        &self,
+        reversal: Reversal,
+        thing: Thing,
+        names: &mut HashSet<String>,
+    ) -> Option<Declaration> {
+        let Reversal { resource, kind, folder, notified, config } = reversal;
+        let config = config?;
         let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
-        let judged = self.kinds().judge(&reversal.kind, &known);
-        if let Err(error) = self.kinds().get(&reversal.kind) {
-            return tracing::warn!(resource = name, %error, "it has left, and cannot be put back");
+        let judged = self.kinds().judge(&kind, &known);
+        let unknown = self.kinds().get(&kind).err().map(|error| error.to_string());
+        let wrong = || judged.errors.first().map(ToString::to_string);
+        if let Some(error) = unknown.or_else(wrong) {
+            tracing::warn!(resource, error, "what has left cannot be put back");
+            return None;
         }
-        if let Some(error) = judged.errors.first() {
-            return tracing::warn!(resource = name, %error, "it has left, and cannot be put back");
-        }
+        // The name may be that of another thing by now.
+        let before = (1..).map(|number| part_name(&resource, &format!("before {number}")));
+        let mut free = [resource.clone()].into_iter().chain(before);
+        let name = free.find(|name| names.insert(name.clone()))?;
+        let mut declaration = Literal::new(config).declare(&folder, &name, &kind);
+        declaration.notify = notified;
         declaration.claim(&judged.claimed);
-        match self.keeper(&declaration) {
-            // It takes over what there was before both.
-            Some(keeper) if keeper.reverse => {
-                let resource = keeper.name.clone();
-                let kept = kept(&keeper.claims);
-                departed.handed.push((name, Reversal { resource, kept, ..reversal }));
-            }
-            Some(_) => departed.forgotten.push(name),
-            None => departed.declarations.push(declaration),
-        }
-    }
-
-    /// Returns who keeps what a resource would put back, or uses what it would remove.
-    fn keeper(&self, departed: &Declaration) -> Option<&Declaration> {
-        let all: Vec<_> =
-            self.declarations().iter().chain([departed]).map(Declaration::clone).collect();
-        let last = self.declarations().len();
-        let conflict = conflicts(&all).into_iter().find(|it| it.first.max(it.second) == last);
-        if let Some(conflict) = conflict {
-            return self.declarations().get(conflict.first.min(conflict.second));
-        }
-        let removed = departed.claims.iter().filter(|claim| claim.makes_it_be() == Some(false));
-        let removed: Vec<&Claim> = removed.filter(|claim| claim.space == PATH).collect();
-        let is_used = |claim: &Claim| {
-            claim.space == PATH
-                && removed.iter().any(|gone| is_at_or_below(&claim.name, &gone.name))
-        };
-        self.declarations().iter().find(|declared| declared.claims.iter().any(is_used))
+        declaration.record = Some(thing);
+        Some(declaration)
     }
 }
 
-fn is_at_or_below(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+impl Departed {
+    /// Leaves to a site what it keeps by itself, and for later what it uses.
+    fn leave_to(&mut self, site: &Site) {
+        let present = site.declarations().len();
+        let all: Vec<_> = site.declarations().iter().chain(&self.declarations).cloned().collect();
+        let mut is_left = vec![false; all.len()];
+        for conflict in conflicts(&all) {
+            let (first, second) =
+                (conflict.first.min(conflict.second), conflict.first.max(conflict.second));
+            if second >= present {
+                is_left[second] = true;
+                if first < present {
+                    self.forgotten.extend(all[second].record.clone());
+                }
+            }
+        }
+        let used = site.declarations().iter().flat_map(|declared| &declared.claims);
+        let used: BTreeSet<&str> =
+            used.filter(|claim| claim.space == PATH).map(|claim| claim.name.as_str()).collect();
+        for (departed, is_left) in all[present..].iter().zip(&mut is_left[present..]) {
+            *is_left |= departed.claims.iter().any(|claim| removes_any_of(claim, &used));
+        }
+        let mut is_left = is_left.into_iter().skip(present);
+        self.declarations.retain(|_| !is_left.next().unwrap_or_default());
+    }
+
+    /// Returns the site together with what is put back, if that is something.
+    pub(crate) fn join(self, site: &Site) -> Option<Site> {
+        if self.declarations.is_empty() {
+            return None;
+        }
+        let departed: HashSet<String> =
+            self.declarations.iter().map(|declared| declared.name.clone()).collect();
+        let mut all = site.declarations().to_vec();
+        all.extend(self.declarations);
+        let names: HashSet<String> = all.iter().map(|declared| declared.name.clone()).collect();
+        for declaration in &mut all {
+            declaration.notify.retain(|notified| names.contains(notified));
+        }
+        connect(&mut all);
+        // The resources of the site have the edges that they had, and those to what is put back.
+        for (joined, own) in all.iter_mut().zip(site.declarations()) {
+            joined.automatic.retain(|edge| departed.contains(&edge.resource));
+            joined.automatic.extend(own.automatic.iter().cloned());
+            joined.left_out.clone_from(&own.left_out);
+        }
+        let joined = site.with(all);
+        joined.inspect_err(|error| tracing::warn!(%error, "what has left is not put back")).ok()
+    }
+}
+
+/// Returns whether a resource with this claim removes any of these paths, or something above one.
+fn removes_any_of(claim: &Claim, paths: &BTreeSet<&str>) -> bool {
+    if claim.space != PATH || claim.makes_it_be() != Some(false) {
+        return false;
+    }
+    let below = format!("{}/", claim.name);
+    paths.contains(claim.name.as_str())
+        || paths.range(below.as_str()..).next().is_some_and(|path| path.starts_with(&below))
 }

@@ -99,7 +99,7 @@ impl Halting {
 
 /// Puts on record what has to be there before the resource acts.
 async fn on_record(opened: &Opened, promise: &Promise<'_>) -> Result<(), String> {
-    let noted = opened.note_reversal().await;
+    let noted = opened.note_reversal(promise.targets()).await;
     noted.map_err(|error| format!("cannot put on record how to put it back: {error}"))?;
     let made = promise.make().await;
     made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&*err)))

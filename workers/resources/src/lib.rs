@@ -46,6 +46,7 @@ mod site;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
+mod thing;
 mod together;
 mod typed;
 mod walk;

@@ -1,7 +1,6 @@
+use std::any::Any;
 use std::path::Path;
-use std::sync::Arc;
-
-use serde_json::Value;
+use std::sync::{Arc, LazyLock};
 
 use crate::declaration::{
     Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render, RenderError,
@@ -16,9 +15,8 @@ use crate::declaration::{
 /// use std::path::Path;
 ///
 /// use crankcase_resources::Literal;
-/// use serde_json::json;
-///
-/// let page = Literal::new(json!({"mode": "0644"})).using("path", "folder", "path");
+/// let config = [("mode".to_owned(), "0644".into())].into_iter().collect();
+/// let page = Literal::new(config).using("path", "folder", "path");
 /// let page = page.declare(Path::new("/srv"), "page", "file");
 /// assert_eq!(page.dependencies[0].resource, "folder");
 /// ```
@@ -32,16 +30,11 @@ pub struct Literal {
 
 impl Literal {
     /// Returns a config of values.
-    ///
-    /// # Panics
-    ///
-    /// When they are no map.
-    pub fn new(config: Value) -> Self {
-        let Value::Object(config) = config else { panic!("{config} is not a map") };
-        Self { config, used: Vec::new(), scope: Arc::new(AsWritten) }
+    pub fn new(config: Config) -> Self {
+        Self { config, used: Vec::new(), scope: AS_WRITTEN.clone() }
     }
 
-    /// Makes an attribute of one of a dependency's state, as `{{ deps.DEPENDENCY.state.OF }}` would.
+    /// Takes an attribute from the state of a dependency, as `{{ deps.DEPENDENCY.state.OF }}` would.
     #[must_use]
     pub fn using(mut self, attribute: &str, dependency: &str, of: &str) -> Self {
         let used = [attribute, dependency, of].map(str::to_owned);
@@ -77,11 +70,11 @@ impl Render for Literal {
         let mut config = self.config.clone();
         let mut because = Vec::new();
         for (attribute, used, of) in &self.used {
-            match &inputs.deps[used] {
-                DependencyState::Known(state) => {
+            match inputs.deps.get(used) {
+                Some(DependencyState::Known(state)) => {
                     config.insert(attribute.clone(), state[of].clone());
                 }
-                DependencyState::Unknown => because.push(used.clone()),
+                Some(DependencyState::Unknown) | None => because.push(used.clone()),
             }
         }
         if because.is_empty() {
@@ -89,7 +82,17 @@ impl Render for Literal {
         }
         Ok(Rendered::Unknown { because })
     }
+
+    fn is_equal(&self, other: &dyn Render) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| {
+            (&self.config, &self.used) == (&other.config, &other.used)
+                && Arc::ptr_eq(&self.scope, &other.scope)
+        })
+    }
 }
+
+static AS_WRITTEN: LazyLock<Arc<dyn Scope>> = LazyLock::new(|| Arc::new(AsWritten));
 
 /// Renders nothing.
 #[derive(Debug)]

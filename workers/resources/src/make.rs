@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 
 use crate::caught::caught;
-use crate::claim::{Claim, Role};
 use crate::claims::Claims;
 use crate::context::{Context, Notice, Used};
 use crate::declaration::{Config, Declaration, Inputs, Rendered};
@@ -16,6 +15,7 @@ use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::text::chain;
+use crate::thing::Thing;
 
 /// What all resources of a run are made with.
 #[derive(Debug, Clone)]
@@ -50,18 +50,13 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// Returns what the resource keeps, each with its space and its name.
-    pub(crate) fn kept(&self) -> Vec<(String, String)> {
+    /// Returns what the resource keeps.
+    pub(crate) fn thing(&self) -> Thing {
         let known = KnownConfig { config: &self.config, unknown: &BTreeSet::new() };
         let judged = caught(|| self.kind.judge(&known));
-        judged.map_or_else(|_| Vec::new(), |judged| kept(&judged.claimed.claims))
+        let claims = judged.map_or_else(|_| Vec::new(), |judged| judged.claimed.claims);
+        Thing::of((self.kind.name(), self.context.name()), &claims)
     }
-}
-
-/// Returns what is kept by these claims, each with its space and its name.
-pub(crate) fn kept(claims: &[Claim]) -> Vec<(String, String)> {
-    let kept = claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
-    kept.map(|claim| (claim.space.to_string(), claim.name.clone())).collect()
 }
 
 /// Why a declaration has not become a resource.
@@ -79,13 +74,20 @@ impl From<String> for Unmade {
     }
 }
 
-/// Makes the resource of a declaration: renders the config, has the kind validate it, and claims what
-/// the resource keeps.
-pub(crate) fn make(
+/// A declaration whose config was rendered.
+#[derive(Debug)]
+pub(crate) struct Rendering {
+    pub(crate) kind: Arc<dyn Kind>,
+    pub(crate) config: Config,
+    pub(crate) context: Context,
+}
+
+/// Renders the config of a declaration.
+pub(crate) fn render(
     declaration: &Declaration,
     setting: &Setting,
     (used, notices): (Vec<Used>, Vec<Notice>),
-) -> Result<Made, Unmade> {
+) -> Result<Rendering, Unmade> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
     let deps = used.iter().map(|used| (used.alias.clone(), used.state.clone()));
     let inputs = Inputs::new(deps.collect());
@@ -94,17 +96,39 @@ pub(crate) fn make(
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Err(Unmade::Unknown(because)),
     };
-    let made = caught(|| kind.make(&config)).map_err(|err| err.to_string())?;
-    let unit = made.map_err(|errors| invalid(declaration, &errors))?;
-    if declaration.may_find() {
-        let unknown = BTreeSet::new();
-        let known = KnownConfig { config: &config, unknown: &unknown };
-        let judged = caught(|| kind.judge(&known)).map_err(|err| err.to_string())?;
-        setting.claims.claim(declaration, judged.claimed.claims)?;
-    }
     let context = Context::new(declaration, scope, setting.stop.clone());
     let context = context.with(&setting.facilities).knowing(used, notices);
-    Ok(Made { kind: Arc::clone(kind), config, unit, context })
+    Ok(Rendering { kind: Arc::clone(kind), config, context })
+}
+
+impl Rendering {
+    /// Has the kind validate the config, and claims what the resource keeps.
+    pub(crate) fn make(self, declaration: &Declaration, claims: &Claims) -> Result<Made, Unmade> {
+        let Self { kind, config, context } = self;
+        let made = caught(|| kind.make(&config)).map_err(|err| err.to_string())?;
+        let unit = made.map_err(|errors| invalid(declaration, &errors))?;
+        if declaration.may_find() {
+            let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
+            let judged = caught(|| kind.judge(&known)).map_err(|err| err.to_string())?;
+            if let Some(part) = judged.parts.iter().find(|part| !declaration.has_part(part.name()))
+            {
+                let name = part.name();
+                return Err(format!("its part \"{name}\" was not known at load").into());
+            }
+            claims.claim(declaration, judged.claimed.claims)?;
+        }
+        Ok(Made { kind, config, unit, context })
+    }
+}
+
+/// Makes the resource of a declaration: renders the config, has the kind validate it, and claims what
+/// the resource keeps.
+pub(crate) fn make(
+    declaration: &Declaration,
+    setting: &Setting,
+    known: (Vec<Used>, Vec<Notice>),
+) -> Result<Made, Unmade> {
+    render(declaration, setting, known)?.make(declaration, &setting.claims)
 }
 
 /// Says what is wrong with a config: each attribute with its place.

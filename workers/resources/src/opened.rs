@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_workers::ProcessConfig;
@@ -15,7 +16,7 @@ use crate::error::BoxError;
 use crate::facilities::Reversal;
 use crate::found::Found;
 use crate::kind::Unit;
-use crate::make::Made;
+use crate::make::{Made, Rendering};
 use crate::text::chain;
 use crate::together::Place;
 use crate::walk::Slot;
@@ -58,9 +59,9 @@ impl Opened {
         }
     }
 
-    /// Returns whether what was made is this very resource.
-    pub(crate) fn is_same(&self, made: &Made) -> bool {
-        caught(|| made.kind.same(self.config(), &made.config)).unwrap_or(false)
+    /// Returns whether what was rendered is this very resource.
+    pub(crate) fn is_same(&self, rendering: &Rendering) -> bool {
+        caught(|| rendering.kind.same(self.config(), &rendering.config)).unwrap_or(false)
     }
 
     /// Takes over what further calls get. What the resource remembers stays.
@@ -94,21 +95,29 @@ impl Opened {
         self.timed(|unit, context| unit.check(context)).await
     }
 
-    /// Puts on record how the resource is put back as it is now, unless that is on record.
-    pub(crate) async fn note_reversal(&self) -> Result<(), String> {
+    /// Puts on record how the resource is put back as it is now, unless that is on record. It notifies
+    /// these others.
+    pub(crate) async fn note_reversal(&self, notified: &[Arc<str>]) -> Result<(), String> {
         let Made { kind, context, .. } = &self.made;
-        let (facilities, name) = (context.facilities().clone(), context.name());
-        if !context.is_reversed() || facilities.has_reversal(name).await {
+        let facilities = context.facilities().clone();
+        if !context.is_reversed() || !facilities.keeps_reversals() {
             return Ok(());
         }
-        let config = self.timed(|unit, context| unit.reversal(context)).await?;
-        if config.is_none() {
-            tracing::warn!(resource = name, "it cannot be put back as it is now");
+        let thing = self.made.thing();
+        if facilities.has_reversal(&thing).await {
+            return Ok(());
         }
-        let (resource, kind) = (name.to_owned(), kind.name().to_owned());
-        let (folder, kept) = (context.folder().to_owned(), self.made.kept());
-        let reversal = Reversal { resource, kind, folder, kept, config };
-        let noted = blocking(move || facilities.note_reversal(&reversal)).await;
+        let (config, call) = self.asked(|unit, context| unit.reversal(context)).await;
+        let config = config?;
+        if config.is_none() {
+            let why = call.lines().join("; ");
+            tracing::warn!(resource = context.name(), why, "it cannot be put back as it is now");
+        }
+        let (resource, kind) = (context.name().to_owned(), kind.name().to_owned());
+        let notified = notified.iter().map(ToString::to_string).collect();
+        let folder = context.folder().to_owned();
+        let reversal = Reversal { resource, kind, folder, notified, config };
+        let noted = blocking(move || facilities.note_reversal(&thing, &reversal)).await;
         noted.map_err(|err| chain(&*err))
     }
 
@@ -132,16 +141,24 @@ impl Opened {
         &self,
         ask: impl for<'a> FnOnce(&'a dyn Unit, &'a Context) -> Asked<'a, T>,
     ) -> Result<T, String> {
+        self.asked(ask).await.0
+    }
+
+    /// Asks the resource something, and returns the answer with the context that has its log.
+    async fn asked<T>(
+        &self,
+        ask: impl for<'a> FnOnce(&'a dyn Unit, &'a Context) -> Asked<'a, T>,
+    ) -> (Result<T, String>, Context) {
         let deadline = Deadline::new(self.timeout(), self.made.context.stop());
         let call = self.made.context.of_call(&deadline);
         let (answer, is_late) = deadline.tell(caught_async(ask(&*self.made.unit, &call))).await;
         call.trace();
         let error = match answer {
-            Ok(Ok(value)) => return Ok(value),
+            Ok(Ok(value)) => return (Ok(value), call),
             Ok(Err(err)) => chain(&*err),
             Err(panicked) => chain(&panicked),
         };
-        Err(if is_late { too_late(self.timeout(), &error) } else { error })
+        (Err(if is_late { too_late(self.timeout(), &error) } else { error }), call)
     }
 
     /// Asks the resource something that it knows at once.

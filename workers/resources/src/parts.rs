@@ -5,11 +5,13 @@
 //! owner is.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use crate::declaration::{
-    Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
+    Config, Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered, Scope,
 };
 use crate::error::AttributeError;
 use crate::graph::{Edges, Graph};
@@ -73,6 +75,14 @@ pub fn is_part_alias(alias: &str) -> bool {
     alias.starts_with("part ")
 }
 
+impl Declaration {
+    /// Returns whether the resource has this part.
+    pub(crate) fn has_part(&self, part: &str) -> bool {
+        let alias = alias(part);
+        self.dependencies.iter().any(|used| used.alias == alias)
+    }
+}
+
 fn alias(part: &str) -> String {
     format!("part {part}")
 }
@@ -85,6 +95,9 @@ struct Declaring<'a> {
 
 impl Declaring<'_> {
     fn parts_of(&mut self, owner: &mut Declaration, parts: Vec<Part>, depth: usize) {
+        if parts.is_empty() {
+            return;
+        }
         let names: BTreeSet<_> = parts.iter().map(|part| part.name.clone()).collect();
         if names.len() < parts.len() {
             self.refuse("two of its parts have the same name".to_owned());
@@ -94,6 +107,13 @@ impl Declaring<'_> {
             return;
         }
         let outer = owner.clone();
+        let made_of = Arc::new(Owner {
+            config: Arc::clone(&owner.config),
+            kinds: self.kinds.clone(),
+            kind: owner.kind.clone(),
+            place: owner.place.clone(),
+            last: Mutex::default(),
+        });
         for part in &parts {
             owner.dependencies.push(Dependency {
                 alias: alias(&part.name),
@@ -105,13 +125,13 @@ impl Declaring<'_> {
             if depth > MAX_DEPTH {
                 return self.refuse(format!("parts of parts are more than {MAX_DEPTH} deep"));
             }
-            self.declare(&outer, part, (&names, depth));
+            self.declare((&outer, &made_of), part, (&names, depth));
         }
     }
 
     fn declare(
         &mut self,
-        owner: &Declaration,
+        (owner, made_of): (&Declaration, &Arc<Owner>),
         part: Part,
         (names, depth): (&BTreeSet<String>, usize),
     ) {
@@ -125,13 +145,7 @@ impl Declaring<'_> {
             let error = AttributeError::new("config", shown(err.to_string()));
             AttributeError { value: err.value.clone(), ..error }
         }));
-        let config = PartConfig {
-            owner: Arc::clone(&owner.config),
-            kinds: self.kinds.clone(),
-            kind: owner.kind.clone(),
-            place: owner.place.clone(),
-            part: name.clone(),
-        };
+        let config = PartConfig { owner: Arc::clone(made_of), part: name.clone() };
         let mut declaration = Declaration {
             name: part_name(&owner.name, name),
             kind: kind.clone(),
@@ -164,11 +178,12 @@ impl Declaring<'_> {
 
 /// Returns parts that come after each other in a circle, if there are any.
 fn circle_of(parts: &[Part]) -> Option<String> {
-    let position = |name: &String| parts.iter().position(|part| part.name == *name);
+    let positions = parts.iter().enumerate().map(|(position, part)| (part.name(), position));
+    let positions: HashMap<&str, usize> = positions.collect();
     let mut edges = Edges::new(parts.len());
     for (node, part) in parts.iter().enumerate() {
-        for before in part.after.iter().filter_map(|(before, _)| position(before)) {
-            edges.depends(node, before, OnChange::Check);
+        for before in part.after.iter().filter_map(|(before, _)| positions.get(&**before)) {
+            edges.depends(node, *before, OnChange::Check);
         }
     }
     let circles = Graph::from_edges(edges).err()?;
@@ -176,40 +191,82 @@ fn circle_of(parts: &[Part]) -> Option<String> {
     Some(circle(&names.collect::<Vec<_>>()))
 }
 
+/// What the parts of one resource come of.
+#[derive(Debug)]
+struct Owner {
+    config: Arc<dyn Render>,
+    kinds: Kinds,
+    kind: String,
+    place: Place,
+    /// The parts as they were rendered last, with what the config saw. Each part asks for the same.
+    last: Mutex<Option<(Inputs, Parts)>>,
+}
+
+/// The configs of all parts, by their names, or why there are none yet.
+#[derive(Debug, Clone)]
+enum Parts {
+    Known(Arc<HashMap<String, Config>>, Arc<dyn Scope>),
+    Unknown(Vec<String>),
+}
+
+impl Owner {
+    fn parts(&self, inputs: &Inputs) -> Result<Parts, RenderError> {
+        // The states of other parts are nothing that the owner's expressions see.
+        let own = inputs.deps.iter().filter(|(alias, _)| !is_part_alias(alias));
+        let own = Inputs::new(own.map(|(alias, state)| (alias.clone(), state.clone())).collect());
+        let mut last = self.last.lock();
+        if let Some((seen, parts)) = &*last
+            && *seen == own
+        {
+            return Ok(parts.clone());
+        }
+        let parts = self.render(&own)?;
+        *last = Some((own, parts.clone()));
+        Ok(parts)
+    }
+
+    fn render(&self, inputs: &Inputs) -> Result<Parts, RenderError> {
+        let (config, scope) = match self.config.render(inputs)? {
+            Rendered::Known { config, scope } => (config, scope),
+            Rendered::Unknown { because } => return Ok(Parts::Unknown(because)),
+        };
+        let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
+        let judged = self.kinds.judge(&self.kind, &known);
+        if let Some(error) = judged.errors.first() {
+            let message = format!("the config that it is part of is not valid: {error}");
+            return Err(RenderError { place: self.place.clone(), message });
+        }
+        let parts = judged.parts.into_iter().map(|part| (part.name, part.config));
+        Ok(Parts::Known(Arc::new(parts.collect()), scope))
+    }
+}
+
 /// The config of a part, which comes of its owner's.
 #[derive(Debug)]
 struct PartConfig {
-    owner: Arc<dyn Render>,
-    kinds: Kinds,
-    /// The owner's kind.
-    kind: String,
-    place: Place,
+    owner: Arc<Owner>,
     part: String,
 }
 
 impl Render for PartConfig {
     fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
-        let (config, scope) = match self.owner.render(inputs)? {
-            Rendered::Known { config, scope } => (config, scope),
-            unknown @ Rendered::Unknown { .. } => return Ok(unknown),
+        let (parts, scope) = match self.owner.parts(inputs)? {
+            Parts::Known(parts, scope) => (parts, scope),
+            Parts::Unknown(because) => return Ok(Rendered::Unknown { because }),
         };
-        let wrong = |message| RenderError { place: self.place.clone(), message };
-        let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
-        let judged = self.kinds.judge(&self.kind, &known);
-        if let Some(error) = judged.errors.first() {
-            return Err(wrong(format!("the config that it is part of is not valid: {error}")));
-        }
-        let part = judged.parts.into_iter().find(|part| part.name == self.part);
-        let lost = || wrong(format!("{} has no part \"{}\" any more", self.kind, self.part));
-        let Part { config, .. } = part.ok_or_else(lost)?;
-        Ok(Rendered::Known { config, scope })
+        let config = parts.get(&self.part).cloned().ok_or_else(|| RenderError {
+            place: self.owner.place.clone(),
+            message: format!("{} has no part \"{}\" any more", self.owner.kind, self.part),
+        });
+        Ok(Rendered::Known { config: config?, scope })
     }
 
     fn is_equal(&self, other: &dyn Render) -> bool {
         let other: &dyn Any = other;
         other.downcast_ref::<Self>().is_some_and(|other| {
-            (&self.kind, &self.part) == (&other.kind, &other.part)
-                && self.owner.is_equal(&*other.owner)
+            (&self.owner.kind, &self.part) == (&other.owner.kind, &other.part)
+                && (Arc::ptr_eq(&self.owner, &other.owner)
+                    || self.owner.config.is_equal(&*other.owner.config))
         })
     }
 }

@@ -44,9 +44,8 @@ impl Site {
         self.is_cut
     }
 
-    /// Returns the site with more resources.
-    pub(crate) fn with(&self, more: Vec<Declaration>) -> Result<Self, GraphError> {
-        let declarations = self.declarations.iter().cloned().chain(more).collect();
+    /// Returns the site with these resources in place of its own.
+    pub(crate) fn with(&self, declarations: Vec<Declaration>) -> Result<Self, GraphError> {
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
         Ok(Self { is_piped: self.is_piped, ..site })
     }

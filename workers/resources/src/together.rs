@@ -105,12 +105,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Waits for the others, and returns what to do.
+    /// Waits for the others, and returns what to do; `None` if nothing may begin any more.
     pub(crate) async fn gather(
         mut self,
         slot: Option<&mut Slot>,
         (key, member): (String, GroupMember),
-    ) -> Turn {
+    ) -> Option<Turn> {
         let (told, turn) = oneshot::channel();
         {
             let mut gathering = self.group.0.lock();
@@ -119,12 +119,11 @@ impl Place {
             gathering.leave();
         }
         self.is_left = true;
-        // The channel closes only if the whole apply is dropped.
-        let turn = match slot {
-            Some(slot) => slot.without(turn).await,
-            None => turn.await,
-        };
-        turn.unwrap_or(Turn::Interrupted)
+        // The channel is closed if the leader may not begin.
+        match slot {
+            Some(slot) => slot.without(turn).await.ok(),
+            None => turn.await.ok(),
+        }
     }
 }
 

@@ -338,18 +338,56 @@ async fn a_file_that_is_to_be_is_put_back_when_it_leaves_and_not_at_the_end() ->
     machine.restart().await?;
     machine.running("page").await?;
     assert_eq!(machine.read("page").as_deref(), Some("new"));
+    let mut records = std::fs::read_dir(machine.path("state/reversals"))?;
+    let record = records.next().ok_or("nothing is on record")??.path();
 
     machine.swap(other).await?;
 
     machine.until("page", |page| page == "old").await?;
     // It is nobody's concern any more: what is written after it is left alone, also by the next look.
-    let records = machine.path("state/reversals");
-    machine.until_gone(&records.join("page")).await?;
+    machine.until_gone(&record).await?;
     machine.write("page", "by hand")?;
     machine
         .swap(&format!("{other}  more: {{type: file, config: {{path: @/more, content: x}}}}\n"))
         .await?;
     machine.until("more", |more| more == "x").await?;
     assert_eq!(machine.read("page").as_deref(), Some("by hand"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_stands_in_the_way_of_a_put_back_holds_it_up_only_while_it_is_there() -> TestResult {
+    let site = "resources:\n  folder: {type: file, config: {path: @/sub/}, meta: {reverse: true}}\n  \
+                page: {type: file, config: {path: @/sub/page, content: x}, meta: {reverse: true}}\n";
+    let machine = Machine::new(site).await?;
+    machine.running("page").await?;
+    machine.write("sub/log", "by hand")?;
+    machine.swap("resources:\n  other: {type: noop}\n").await?;
+    machine.until_gone(&machine.path("sub/page")).await?;
+    let reason = machine.degraded("folder").await?;
+    assert!(reason.contains("not empty"), "{reason}");
+
+    std::fs::remove_file(machine.path("sub/log"))?;
+
+    machine.until_gone(&machine.path("sub")).await?;
+    machine.settled().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_item_that_stands_for_another_file_has_the_first_one_put_back() -> TestResult {
+    let site = |path: &str| {
+        format!(
+            "resources:\n  page:\n    type: file\n    for_each: ['a/b']\n    config: {{path: \
+             '{path}', content: '{{{{ item }}}}'}}\n    meta: {{reverse: true}}\n"
+        )
+    };
+    let machine = Machine::new(&site("@/first")).await?;
+    machine.until("first", |first| first == "a/b").await?;
+
+    machine.swap(&site("@/second")).await?;
+
+    machine.until("second", |second| second == "a/b").await?;
+    machine.until_gone(&machine.path("first")).await?;
     Ok(())
 }

@@ -23,10 +23,13 @@ pub(super) fn reversal(file: &File, context: &Context) -> Result<Option<File>, B
     if file.path.is_folder || !file.replaces() {
         return Ok(Some(rights));
     }
-    let why = match folder.read(&file.path.name, LIMIT).map(String::from_utf8) {
-        Ok(Ok(text)) => return Ok(Some(File { content: Some(text.into()), ..rights })),
-        Ok(Err(_)) => "its content is no UTF-8".to_owned(),
-        Err(error) => error.to_string(),
+    let why = match folder.read(&file.path.name, LIMIT) {
+        Ok(bytes) => match String::from_utf8(bytes) {
+            Ok(text) => return Ok(Some(File { content: Some(text.into()), ..rights })),
+            Err(_) => "its content is not UTF-8".to_owned(),
+        },
+        Err(error @ FileError::TooLarge { .. }) => error.to_string(),
+        Err(error) => return Err(error.into()),
     };
     context.log(&why);
     Ok(None)

@@ -239,6 +239,58 @@ async fn another_name_for_a_file_takes_over_what_there_was() -> TestResult {
 }
 
 #[tokio::test]
+async fn files_whose_names_are_exchanged_keep_what_there_was() -> TestResult {
+    let machine = Machine::new()?;
+    let (x, y) = (machine.path("www/x"), machine.path("www/y"));
+    fs::write(&x, "old x")?;
+    fs::write(&y, "old y")?;
+    let site = |a, b| vec![machine.page_at("a", a), machine.page_at("b", b)];
+    machine.applied(site("www/x", "www/y")).await?;
+    machine.applied(site("www/y", "www/x")).await?;
+    machine.applied(site("www/z", "www/x")).await?;
+    assert_eq!(read(&y).as_deref(), Some("old y"));
+
+    machine.applied(Vec::new()).await?;
+
+    assert_eq!((read(&x).as_deref(), read(&machine.path("www/z"))), (Some("old x"), None));
+    assert_eq!(machine.records(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_becomes_known_late_stays_while_it_is_declared() -> TestResult {
+    let machine = Machine::new()?;
+    let page = machine.path("www/page");
+    // Nobody has said what it claims, as where its path is an expression.
+    let late = || vec![machine.file("page", json!({"path": page, "content": "new"}))];
+    machine.applied(late()).await?;
+
+    let again = machine.apply(late()).await?;
+
+    assert_eq!((again.changes(), read(&page).as_deref()), (0, Some("new")), "{again}");
+    machine.applied(Vec::new()).await?;
+    assert_eq!(read(&page), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_was_notified_of_a_file_is_notified_when_it_is_put_back() -> TestResult {
+    let machine = Machine::new()?;
+    fs::write(machine.path("www/page"), "old")?;
+    let server = || declare_in(machine.0.path(), "server", "noop", json!({}));
+    let mut page = machine.page();
+    page.notify = vec!["server".to_owned(), "gone".to_owned()];
+    let gone = declare_in(machine.0.path(), "gone", "noop", json!({}));
+    machine.applied(vec![page, server(), gone]).await?;
+
+    let account = machine.apply(vec![server()]).await?;
+
+    let done = &account.get("server").ok_or("no account")?.done;
+    assert_eq!(done.len(), 1, "{account}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn some_resources_of_a_site_put_nothing_back() -> TestResult {
     let machine = Machine::new()?;
     let page = machine.path("www/page");

@@ -66,7 +66,9 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
                 wrong.insert(written);
             }
             placed[*node].claimed = judged.claimed;
-            parts.insert(*node, made_of);
+            if !made_of.is_empty() {
+                parts.insert(*node, made_of);
+            }
             if has_order && !graph.dependents(*node).is_empty() && !judged.declared.is_empty() {
                 let declared = from_json(&judged.declared.into());
                 states.insert(draft.name.clone(), declared);

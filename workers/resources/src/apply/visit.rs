@@ -51,8 +51,8 @@ impl Visit {
             let due = std::mem::take(&mut self.inputs.due);
             facilities.notices().settle(&name, due).await;
         }
-        if outcome.is_good() && self.declaration.is_put_back {
-            facilities.forget_reversal(&name).await;
+        if let Some(thing) = self.declaration.record.as_ref().filter(|_| outcome.is_good()) {
+            facilities.forget_reversal(thing).await;
         }
         if matches!(outcome, Outcome::Failed { .. }) {
             self.halting.fail();
@@ -118,7 +118,8 @@ impl Visit {
     }
 
     fn account(self, outcome: Outcome, progress: Progress) -> Applied {
-        let Declaration { name, kind, is_put_back, .. } = self.declaration;
+        let is_put_back = self.declaration.is_put_back();
+        let Declaration { name, kind, .. } = self.declaration;
         let blocked_by = match &outcome {
             Outcome::Skipped { because } => Some(because.clone()),
             Outcome::Failed { .. } | Outcome::Halted { .. } | Outcome::NotAttempted { .. } => {

@@ -285,6 +285,11 @@ impl<'a> Promise<'a> {
         Self { notices, source, targets, is_made: AtomicBool::new(false) }
     }
 
+    /// Returns the names of those others.
+    pub(crate) fn targets(&self) -> &[Arc<str>] {
+        &self.targets
+    }
+
     /// Puts it on disk, before the resource acts for the first time.
     pub(crate) async fn make(&self) -> Result<(), BoxError> {
         if !self.is_made.load(Ordering::Relaxed) {

@@ -4,6 +4,7 @@
 //! 1. It is on disk before the resource acts for the first time, so no crash loses what there was. If
 //!    nothing was changed after all, putting it back does nothing.
 //! 2. What was there first counts: a record is replaced by no later one.
+//! 3. A record is of a thing, such as a file, and not of the name that a manifest has for it.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,7 +17,7 @@ use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::error::BoxError;
 use crate::facilities::Facilities;
-use crate::naming::worker_name;
+use crate::thing::Thing;
 
 /// The largest record that is read, in bytes.
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -33,8 +34,8 @@ pub(crate) struct Reversal {
     pub(crate) kind: String,
     /// Where relative paths of the config start.
     pub(crate) folder: PathBuf,
-    /// What it kept, each with its space and its name.
-    pub(crate) kept: Vec<(String, String)>,
+    /// The resources that it notified.
+    pub(crate) notified: Vec<String>,
     /// The config that declares it as it was; none if its kind could not say.
     pub(crate) config: Option<Config>,
 }
@@ -44,63 +45,60 @@ impl Facilities {
         Some(self.state()?.join("reversals"))
     }
 
-    /// Returns where it is on record how a resource is put back, if there is a state folder.
-    pub(crate) fn reversal_file(&self, resource: &str) -> Option<PathBuf> {
-        Some(self.reversals_folder()?.join(worker_name(resource)))
+    /// Returns where it is on record how a thing is put back, if there is a state folder.
+    pub(crate) fn reversal_file(&self, thing: &Thing) -> Option<PathBuf> {
+        Some(self.reversals_folder()?.join(thing.name()))
     }
 
-    /// Returns whether nothing has to be put on record for a resource.
-    pub(crate) async fn has_reversal(&self, resource: &str) -> bool {
-        let Some(file) = self.reversal_file(resource).filter(|_| !self.is_plan()) else {
-            return true;
-        };
+    /// Returns whether it can be put on record how something is put back.
+    pub(crate) fn keeps_reversals(&self) -> bool {
+        self.state().is_some() && !self.is_plan()
+    }
+
+    /// Returns whether it is on record how a thing is put back.
+    pub(crate) async fn has_reversal(&self, thing: &Thing) -> bool {
+        let Some(file) = self.reversal_file(thing) else { return false };
         blocking(move || Ok::<_, Infallible>(file.exists())).await.unwrap_or(false)
     }
 
-    /// Puts on disk how a resource is put back. Blocks for the disk.
-    pub(crate) fn note_reversal(&self, reversal: &Reversal) -> Result<(), BoxError> {
-        let Some(folder) = self.reversals_folder().filter(|_| !self.is_plan()) else {
+    /// Puts on disk how a thing is put back. Blocks for the disk.
+    pub(crate) fn note_reversal(&self, thing: &Thing, reversal: &Reversal) -> Result<(), BoxError> {
+        let Some(folder) = self.reversals_folder().filter(|_| self.keeps_reversals()) else {
             return Ok(());
         };
         let folder = Folder::make(&folder)?;
         folder.make_private()?;
-        let name = worker_name(&reversal.resource);
-        Ok(folder.replace(name, &serde_json::to_vec(reversal)?, 0o600)?)
+        Ok(folder.replace(thing.name(), &serde_json::to_vec(reversal)?, 0o600)?)
     }
 
-    /// Forgets how a resource is put back, as it is back or is to stay.
-    pub(crate) async fn forget_reversal(&self, resource: &str) {
-        let Some(path) = self.reversal_file(resource).filter(|_| !self.is_plan()) else { return };
+    /// Forgets how a thing is put back, as it is back or is to stay.
+    pub(crate) async fn forget_reversal(&self, thing: &Thing) {
+        let Some(path) = self.reversal_file(thing).filter(|_| self.keeps_reversals()) else {
+            return;
+        };
+        let shown = path.clone();
         let removed = blocking(move || match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         });
         if let Err(error) = removed.await {
-            tracing::warn!(resource, error, "cannot forget how it is put back; it is done again");
+            tracing::warn!(path = ?shown, error, "cannot forget what is back; it is put back again");
         }
     }
 
-    /// Puts what is on record of one resource on record of another, unless something is.
-    pub(crate) async fn hand_reversal(&self, from: &str, to: Reversal) {
-        if !self.has_reversal(&to.resource).await {
-            let this = self.clone();
-            if let Err(error) = blocking(move || this.note_reversal(&to)).await {
-                return tracing::warn!(resource = from, error, "cannot keep how it is put back");
-            }
-        }
-        self.forget_reversal(from).await;
-    }
-
-    /// Returns how the resources are put back that are on record, in the order of their names. What
-    /// cannot be read is said in the log.
-    pub(crate) async fn reversals(&self) -> Vec<Reversal> {
+    /// Returns how those things are put back that `is_read` wants to know of, in the order of their
+    /// names. What cannot be read is said in the log.
+    pub(crate) async fn reversals(
+        &self,
+        is_read: impl Fn(&Thing) -> bool + Send + 'static,
+    ) -> Vec<(Thing, Reversal)> {
         let Some(path) = self.reversals_folder() else { return Vec::new() };
-        let read = blocking(move || Ok::<_, Infallible>(read_all(&path))).await;
+        let read = blocking(move || Ok::<_, Infallible>(read_some(&path, &is_read))).await;
         read.unwrap_or_default()
     }
 }
 
-fn read_all(path: &Path) -> Vec<Reversal> {
+fn read_some(path: &Path, is_read: &dyn Fn(&Thing) -> bool) -> Vec<(Thing, Reversal)> {
     let listed = Folder::open(path).and_then(|folder| Ok((folder.names(MOST)?, folder)));
     let (mut names, folder) = match listed {
         Ok(listed) => listed,
@@ -111,17 +109,21 @@ fn read_all(path: &Path) -> Vec<Reversal> {
         }
     };
     names.retain(|name| !is_temporary(name));
-    names.sort();
-    let read = |name| -> Result<Reversal, BoxError> {
-        Ok(serde_json::from_slice(&folder.read(name, LIMIT)?)?)
+    let things = names.iter().filter_map(|name| name.to_str()).map(Thing::named);
+    let read = |thing: &Thing| -> Result<Reversal, BoxError> {
+        Ok(serde_json::from_slice(&folder.read(thing.name(), LIMIT)?)?)
     };
-    let reversals = names.iter().filter_map(|name| {
-        let path = path.join(name);
-        read(name)
-            .inspect_err(|error| {
-                tracing::warn!(?path, %error, "cannot read how a resource is put back");
-            })
-            .ok()
+    let read = things.filter(is_read).filter_map(|thing| match read(&thing) {
+        Ok(reversal) => Some((thing, reversal)),
+        Err(error) => {
+            let path = path.join(thing.name());
+            tracing::warn!(?path, %error, "cannot read how a resource is put back");
+            None
+        }
     });
-    reversals.collect()
+    let mut read: Vec<_> = read.collect();
+    read.sort_by(|(one, first), (other, second)| {
+        (&first.resource, one).cmp(&(&second.resource, other))
+    });
+    read
 }

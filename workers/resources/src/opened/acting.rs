@@ -38,7 +38,7 @@ impl Opened {
         let mut slot = self.slot.lock().take();
         let turn = place.gather(slot.as_mut(), (key, member.clone())).await;
         *self.slot.lock() = slot;
-        let why = match turn {
+        let why = match turn? {
             Turn::Lead(followers) if followers.is_empty() => None,
             Turn::Lead(followers) => match self.lead(member, followers, may_start).await? {
                 Err(Unfinished::Failed(err)) => Some(chain(&*err)),
@@ -66,7 +66,7 @@ impl Opened {
         followers: Vec<Follower>,
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Option<Result<(), Unfinished>> {
-        // The others are told by their channels, which are dropped.
+        // The channels of the others close with this: they do not begin either.
         if !may_start() {
             return None;
         }

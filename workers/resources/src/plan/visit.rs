@@ -54,7 +54,7 @@ pub(crate) fn visit(
         let planned = PlannedResource {
             name: declaration.name.clone(),
             kind: declaration.kind,
-            is_put_back: declaration.is_put_back,
+            is_put_back: declaration.record.is_some(),
             verdict: found.verdict,
             refresh: found.refresh,
         };

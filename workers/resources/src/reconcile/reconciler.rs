@@ -11,7 +11,7 @@ use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Promise};
 use crate::halting::Halting;
-use crate::make::{Setting, Unmade, make};
+use crate::make::{Setting, Unmade, render};
 use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::held::{Failure, Held, Judgement};
@@ -148,7 +148,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let due = facilities.notices().due(&self.name);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         // Its record is gone as soon as it is back, also if its worker is another one by then.
-        if declaration.is_put_back && !facilities.has_reversal(&self.name).await {
+        if let Some(thing) = &declaration.record
+            && !facilities.has_reversal(thing).await
+        {
             self.is_back = true;
             return Ok(Judgement::default());
         }
@@ -222,11 +224,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.seat.answer(told);
             facilities.notices().settle(&self.name, due).await;
         }
-        if declaration.is_put_back {
-            facilities.forget_reversal(&self.name).await;
+        if let Some(thing) = &declaration.record {
+            facilities.forget_reversal(thing).await;
             self.is_back = true;
-        }
-        if let Some(held) = &self.held {
+        } else if let Some(held) = &self.held {
             judgement.holds = held.opened.holds().map_err(Failure::Again)?;
         }
         Ok(())
@@ -276,17 +277,19 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             facilities: self.setting.facilities.clone(),
         };
         let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
-        let made = make(declaration, &setting, (self.used(declaration, &notices), notices));
-        let made = made.map_err(|unmade| match unmade {
+        let wrong = |unmade| match unmade {
             Unmade::Unknown(aliases) => Failure::Look(not_known(&aliases)),
             Unmade::Wrong(error) => Failure::Look(error),
-        })?;
+        };
+        let known = (self.used(declaration, &notices), notices);
+        let rendering = render(declaration, &setting, known).map_err(wrong)?;
         if let Some(held) = &mut self.held
-            && held.opened.is_same(&made)
+            && held.opened.is_same(&rendering)
         {
-            held.opened.see(made.context);
+            held.opened.see(rendering.context);
             return Ok(false);
         }
+        let made = rendering.make(declaration, &setting.claims).map_err(wrong)?;
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
@@ -389,13 +392,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.full_look()
     }
 
-    /// Waits until there is a reason to look again. What was put back is nobody's concern any more: only
-    /// another declaration is one then.
+    /// Waits until there is a reason to look again. What was put back is nobody's concern any more: its
+    /// watches and the time are no reasons.
     async fn wait(&mut self, delay: Duration) -> Cause {
         if std::mem::take(&mut self.is_back) {
             return tokio::select! {
                 biased;
                 () = self.stop.wait() => Cause::Stop,
+                () = self.seat.news() => Cause::News,
                 Ok(()) = self.links.declaration.changed() => Cause::News,
             };
         }

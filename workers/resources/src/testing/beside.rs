@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::automatic::connect;
-use crate::declaration::{Declaration, Dependency, OnChange};
+use crate::declaration::{Config, Declaration, Dependency, OnChange};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::literal::Literal;
@@ -82,7 +82,7 @@ impl<'a> Graph<'a> {
             return Err(io::Error::other("a config is not a map"));
         };
         self.secrets.extend(secrets(&**kind, &config));
-        let mut literal = Literal::new(Value::Object(config.clone()));
+        let mut literal = Literal::new(config.clone());
         let (mut known, mut unknown) = (config.clone(), BTreeSet::new());
         let names: Vec<_> = config.keys().collect();
         // Half of them have an attribute that is known only after another resource was changed.
@@ -92,7 +92,10 @@ impl<'a> Graph<'a> {
             known.insert((*late).clone(), Value::Null);
             unknown.insert((*late).clone());
             let path = self.world.folder().join(&giver);
-            let given = Literal::new(json!({"path": path, "value": config[*late]}));
+            let given = Literal::new(Config::from_iter([
+                ("path".to_owned(), json!(path)),
+                ("value".to_owned(), config[*late].clone()),
+            ]));
             self.declarations.push(given.declare(self.world.folder(), &giver, Giver::NAME));
         }
         let mut declaration = literal.declare(&node.folder, &node.name, &node.sample.kind);

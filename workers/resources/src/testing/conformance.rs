@@ -241,7 +241,7 @@ impl<'a> Trial<'a> {
     }
 
     pub(super) fn declaration(&self) -> Declaration {
-        let config = Literal::new(Value::Object(self.config.clone()));
+        let config = Literal::new(self.config.clone());
         config.declare(self.world.folder(), NAME, &self.sample.kind)
     }
 

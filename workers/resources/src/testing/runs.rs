@@ -227,7 +227,7 @@ fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io
     trial.take("asked how to put it back", left);
     let there = trial.declarations();
     applied(trial, &there);
-    let back = Literal::new(config.into()).declare(trial.world.folder(), NAME, &trial.sample.kind);
+    let back = Literal::new(config).declare(trial.world.folder(), NAME, &trial.sample.kind);
     let back = [back];
     agrees(trial, &back);
     let world = trial.world.look()?;

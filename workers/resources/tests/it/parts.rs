@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use crankcase_resources::{
-    AttributeError, Claim, Claimed, Config, Declared, Inputs, Judged, Kind, Kinds, KnownConfig,
-    Literal, OnChange, PATH, Part, Rendered, Unit,
+    ApplyOptions, AttributeError, BoxError, Claim, Claimed, Config, Context, Declared, Found,
+    Inputs, Judged, Kind, Kinds, KnownConfig, Literal, OnChange, PATH, Part, Rendered, Unit,
 };
 use serde_json::json;
+
+use crate::support::{apply_with, failure};
 
 /// A kind with the parts that a test gives it.
 #[derive(Debug)]
@@ -33,7 +36,18 @@ impl Kind for Made {
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
-        Err(Vec::new())
+        Ok(Arc::new(Nothing))
+    }
+}
+
+/// A resource that is always as declared.
+#[derive(Debug)]
+struct Nothing;
+
+#[async_trait]
+impl Unit for Nothing {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
     }
 }
 
@@ -46,7 +60,7 @@ fn errors(parts: fn(&KnownConfig<'_>) -> Vec<Part>) -> Vec<String> {
     let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
     let config = Config::new();
     let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
-    let mut owner = Literal::new(json!({})).declare(Path::new("/"), "web", "made");
+    let mut owner = Literal::new(Config::new()).declare(Path::new("/"), "web", "made");
     let declared = kinds.declare(&mut owner, &known);
     declared.judged.errors.iter().map(ToString::to_string).collect()
 }
@@ -82,7 +96,8 @@ fn parts_come_before_their_owner_and_are_known_when_it_is() -> Result<(), Box<dy
     }
     let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
     let config = json!({"path": "/x"});
-    let mut owner = Literal::new(config.clone()).declare(Path::new("/"), "web", "made");
+    let mut owner =
+        Literal::new(config.as_object().unwrap().clone()).declare(Path::new("/"), "web", "made");
     owner.tags = vec!["front".to_owned()];
     let known = KnownConfig { config: config.as_object().unwrap(), unknown: &BTreeSet::new() };
 
@@ -108,7 +123,7 @@ fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error:
         vec![Part::new("a", "leaf")]
     }
     let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
-    let config = Literal::new(json!({})).using("path", "other", "path");
+    let config = Literal::new(Config::new()).using("path", "other", "path");
     let mut owner = config.declare(Path::new("/"), "web", "made");
     let known = KnownConfig { config: &Config::new(), unknown: &BTreeSet::new() };
 
@@ -120,5 +135,21 @@ fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error:
     let inputs = Inputs::new([("other".to_owned(), unknown)].into());
     let Rendered::Unknown { because } = part.config.render(&inputs)? else { panic!("not known") };
     assert_eq!(because, ["other"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_part_that_becomes_known_late_is_an_error() -> Result<(), Box<dyn std::error::Error>> {
+    fn parts(known: &KnownConfig<'_>) -> Vec<Part> {
+        known.text("path").map(|_| Part::new("a", "leaf")).into_iter().collect()
+    }
+    let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
+    let config = serde_json::Map::from_iter([("path".to_owned(), json!("/x"))]);
+    let late = Literal::new(config).declare(Path::new("/"), "web", "made");
+
+    let account = apply_with(&[late], &kinds, &ApplyOptions::default()).await?;
+
+    let said = failure(&account, "web");
+    assert!(said.contains("its part \"a\" was not known at load"), "{said}");
     Ok(())
 }

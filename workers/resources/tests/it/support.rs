@@ -25,6 +25,12 @@ impl Scope for Greeting {
     }
 }
 
+/// Returns a config that must be a map.
+fn literal(config: Value) -> Literal {
+    let Value::Object(config) = config else { panic!("{config} is not a map") };
+    Literal::new(config).scope(Greeting)
+}
+
 /// Returns a declaration in `site.yaml`, with a config that must be a map.
 pub(crate) fn declare(name: &str, kind: &str, config: Value) -> Declaration {
     declare_in(Path::new(""), name, kind, config)
@@ -32,7 +38,7 @@ pub(crate) fn declare(name: &str, kind: &str, config: Value) -> Declaration {
 
 /// Returns a declaration in the `site.yaml` of a folder.
 pub(crate) fn declare_in(folder: &Path, name: &str, kind: &str, config: Value) -> Declaration {
-    Literal::new(config).scope(Greeting).declare(folder, name, kind)
+    literal(config).declare(folder, name, kind)
 }
 
 /// Returns a declaration one attribute of which is `{{ deps.USED.state.OF }}`.
@@ -42,7 +48,7 @@ pub(crate) fn declare_with(
     config: Value,
     (attribute, used, of): (&str, &str, &str),
 ) -> Declaration {
-    let config = Literal::new(config).scope(Greeting).using(attribute, used, of);
+    let config = literal(config).using(attribute, used, of);
     config.declare(Path::new(""), name, kind)
 }
 

@@ -282,9 +282,11 @@ async fn a_group_does_not_begin_after_a_failure_that_ends_all() -> TestResult {
     let account = apply_with(&declarations, &kinds(), &options).await?;
 
     assert_eq!(world.installed(), Vec::<String>::new());
-    let outcome = &account.get("a").expect("declared").outcome;
-    assert!(matches!(outcome, Outcome::Halted { by: Halt::FailFast, .. }), "{account}");
-    assert_eq!(account.get("a").expect("declared").remaining.len(), 1);
+    for name in ["a", "b"] {
+        let accounted = account.get(name).expect("declared");
+        let wanted = Outcome::Halted { at: None, by: Halt::FailFast };
+        assert_eq!((&accounted.outcome, accounted.remaining.len()), (&wanted, 1), "{account}");
+    }
     Ok(())
 }
 
