@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::action::Action;
+use crate::params::HIDDEN;
 
 /// What a check has found, as data.
 #[derive(Debug)]
@@ -91,6 +92,16 @@ impl Difference {
     /// Returns a difference without a text.
     pub fn new(attribute: &str, old: Value, new: Value) -> Self {
         Self { attribute: attribute.to_owned(), old, new, text: None }
+    }
+
+    /// Hides the values, and keeps whether there are any.
+    pub(crate) fn hide(&mut self) {
+        for value in [&mut self.old, &mut self.new] {
+            if !value.is_null() {
+                *value = HIDDEN.into();
+            }
+        }
+        self.text = None;
     }
 
     /// Adds a unified diff.

@@ -350,7 +350,8 @@ impl<R: Resource> Stale<R> {
         Self { amiss: Amiss::new(current), kind: PhantomData }
     }
 
-    /// Adds an attribute that is `old` and should be `new`; null stands for absent.
+    /// Adds an attribute that is `old` and should be `new`; null stands for absent. The values of a
+    /// sensitive attribute are hidden.
     pub fn differs(self, attribute: &str, old: impl Into<Value>, new: impl Into<Value>) -> Self {
         Self { amiss: self.amiss.differs(attribute, old, new), ..self }
     }

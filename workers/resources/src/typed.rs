@@ -15,7 +15,7 @@ use crate::action::{Action, ActionType, Actions, Unfinished};
 use crate::context::Context;
 use crate::declaration::Config;
 use crate::error::{AttributeError, BoxError};
-use crate::found::Found;
+use crate::found::{Difference, Found};
 use crate::judged::Judged;
 use crate::kind::{GroupMember, Kind, Unit};
 use crate::known::KnownConfig;
@@ -165,7 +165,14 @@ impl<R: Resource> Unit for Made<R> {
     }
 
     async fn check(&self, context: &Context) -> Result<Found, BoxError> {
-        self.config.check(context).await.map(Check::erase)
+        let mut found = self.config.check(context).await.map(Check::erase)?;
+        if let Found::Stale(amiss) = &mut found {
+            let is_sensitive =
+                |name: &str| is_sensitive::<R>(name) || is_sensitive::<R::State>(name);
+            let hidden = amiss.differences.iter_mut().filter(|it| is_sensitive(&it.attribute));
+            hidden.for_each(Difference::hide);
+        }
+        Ok(found)
     }
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
@@ -213,6 +220,10 @@ impl<R: Resource> Unit for Made<R> {
     }
 }
 
+fn is_sensitive<P: Params>(name: &str) -> bool {
+    P::table().get(name).is_some_and(|parameter| parameter.is_sensitive)
+}
+
 /// Reads a config that is known as a whole, or returns all that is wrong with it.
 fn read<R: Resource>(config: &Config) -> Result<R, Vec<AttributeError>> {
     let unknown = BTreeSet::new();
@@ -235,7 +246,7 @@ fn read_half<R: Resource>(known: &KnownConfig<'_>) -> (R::Half, Vec<AttributeErr
     R::rules(&mut half, &mut errors);
     for error in &mut errors[first..] {
         let value = known.config.get(&error.attribute).filter(|value| !value.is_null());
-        let is_sensitive = R::table().get(&error.attribute).is_some_and(|it| it.is_sensitive);
+        let is_sensitive = is_sensitive::<R>(&error.attribute);
         let shown = |value| if is_sensitive { HIDDEN.to_owned() } else { shown_value(value) };
         error.value = error.value.take().or_else(|| value.map(shown));
     }

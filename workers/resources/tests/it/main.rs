@@ -12,5 +12,6 @@ mod params;
 mod parts;
 mod probe;
 mod schema;
+mod secrets;
 mod support;
 mod together;
