@@ -156,15 +156,17 @@ impl<'a> Builder<'a> {
         span: Range<usize>,
         problems: &mut Problems,
     ) -> Result<(), Failure> {
-        let size = Size { count: 1, text: text.len() };
+        let is_key = self.awaits_key();
+        // A key counts with its value.
+        let size = Size { count: usize::from(!is_key), text: text.len() };
         self.spend(size, span.start)?;
         let is_plain = style == ScalarStyle::Plain;
-        if self.awaits_key() {
+        if is_key {
             self.check_tag(tag, "str", &span, problems);
             let is_merge = is_plain && text == "<<";
             if anchor != 0 {
                 let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
-                self.keep(anchor, &node, size, 0)?;
+                self.keep(anchor, &node, Size { count: 1, ..size }, 0)?;
             }
             let key = Key { text: text.to_owned(), span, is_merge };
             if let Some(open) = self.open.last_mut() {

@@ -101,7 +101,18 @@ fn the_bounds_are_those_of_yaml() -> Result {
     let values = format!("{{\"vars\": {{\"a\": [1{}]}}}}", ",1".repeat(1_000_000));
     let site = site("site.json", &values)?;
     let bound = "more than 1,000,000 values, those that aliases stand for included";
-    assert_eq!(site.said(site.load()), format!("site.json:1:2000007: {bound}"));
+    assert_eq!(site.said(site.load()), format!("site.json:1:2000011: {bound}"));
+    Ok(())
+}
+
+#[test]
+fn a_key_and_its_value_are_one_value() -> Result {
+    let entries: Vec<_> = (0..600_000).map(|index| format!("\"{index}\": 1")).collect();
+    let map = format!("\"vars\": {{\"a\": {{{}}}}}", entries.join(", "));
+    for (name, text) in [("site.json", format!("{{{map}}}")), ("site.yaml", map)] {
+        let site = site(name, &text)?;
+        assert_eq!(site.said(site.load()), "valid");
+    }
     Ok(())
 }
 

@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         let data = match self.next() {
             Some(b'{') => return self.nested(start, Self::map),
             Some(b'[') => return self.nested(start, Self::list),
-            Some(b'"') => Data::String(self.text()?),
+            Some(b'"') => Data::String(self.text(1)?),
             _ => self.word()?,
         };
         Ok(Node { span: start..self.place, data })
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         if self.depth >= MAX_DEPTH {
             return Err(too_deep(start));
         }
-        self.spend(0, start)?;
+        self.spend(1, 0, start)?;
         self.depth += 1;
         self.place += 1;
         let data = read(self)?;
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
             if self.next() != Some(b'"') {
                 return Err(self.expected("a key in double quotes"));
             }
-            let name = self.text()?;
+            let name = self.text(0)?;
             let key = start..self.place;
             self.blank();
             self.demand(b':', "\":\"")?;
@@ -122,8 +122,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a text in quotes; what its escapes mean is left to `serde_json`.
-    fn text(&mut self) -> Result<String, Failure> {
+    /// Reads a text in quotes that counts as so many values; `serde_json` reads its escapes.
+    fn text(&mut self, count: usize) -> Result<String, Failure> {
         let (start, bytes) = (self.place, self.source.text().as_bytes());
         let mut end = start + 1;
         while let Some(byte) = bytes.get(end).filter(|byte| **byte != b'"') {
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
             let why = said.split(" at line ").next().unwrap_or_default();
             Failure::new(start, format!("not JSON: {why}"))
         })?;
-        self.spend(text.len(), start)?;
+        self.spend(count, text.len(), start)?;
         Ok(text)
     }
 
@@ -163,12 +163,12 @@ impl<'a> Reader<'a> {
             return Err(self.expected("a value"));
         }
         self.place = span.end;
-        self.spend(word.len(), start)?;
+        self.spend(1, word.len(), start)?;
         Ok(data)
     }
 
-    fn spend(&mut self, text: usize, offset: usize) -> Result<(), Failure> {
-        self.bounds.nodes(1, text).map_err(|message| Failure::new(offset, message))
+    fn spend(&mut self, count: usize, text: usize, offset: usize) -> Result<(), Failure> {
+        self.bounds.nodes(count, text).map_err(|message| Failure::new(offset, message))
     }
 
     fn blank(&mut self) {
