@@ -46,12 +46,19 @@ async fn plan_shows_the_differences_and_changes_nothing() -> TestResult {
     state: "absent" -> "exists"
     mode: absent -> "0755"
     1. create_folder path="@/www/"
-? page (file) may change after docroot: its config is known after apply
+~ page (file) would change
+    state: "absent" -> "exists"
+    content: absent -> "8 bytes, sha256 c3f9c8c283a2"
+      @@ -0,0 +1,2 @@
+      +one
+      +two
+    mode: absent -> "0644"
+    1. create path="@/www/page"
 ~ mark (exec) would change
     creates: absent -> "@/mark"
     1. run command=["/bin/sh","-c","echo marked; : > @/mark"]
 = server (process) is supervised by run only
-plan: 2 to change, 1 may change, 0 unchanged, 1 supervised by run only
+plan: 3 to change, 0 may change, 0 unchanged, 1 supervised by run only
 "#;
     assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
     assert_eq!((again.code, &*again.stdout), (Some(2), expected), "{again:?}");

@@ -105,6 +105,10 @@ impl Exec {
 
     async fn guarded(&self, context: &Context) -> Result<Guarded, BoxError> {
         if let Some(path) = self.creates.clone() {
+            let name = path.as_ref().to_str().map(|path| path.trim_end_matches('/'));
+            if name.and_then(|name| context.foresees(PATH, name)) == Some(true) {
+                return Ok(Some("creates"));
+            }
             let exists = blocking(move || match path.as_ref().symlink_metadata() {
                 Ok(_) => Ok(true),
                 Err(err) if is_absent(&err) => Ok(false),

@@ -67,13 +67,13 @@ pub async fn apply(
     options: &ApplyOptions,
     stop: Stop,
 ) -> Result<Account, GraphError> {
-    let graph = Graph::new(declarations)?;
+    let graph = Arc::new(Graph::new(declarations)?);
     Ok(apply_graph(&graph, declarations, kinds, (options, stop)).await)
 }
 
 /// Applies declarations that are in an order.
 pub(crate) async fn apply_graph(
-    graph: &Graph,
+    graph: &Arc<Graph>,
     declarations: &[Declaration],
     kinds: &Kinds,
     (options, stop): (&ApplyOptions, Stop),

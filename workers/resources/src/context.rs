@@ -13,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::declaration::{Declaration, DependencyState, Scope, Wanted};
 use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
+use crate::foresight::Foresight;
 use crate::log::Log;
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
@@ -38,6 +39,7 @@ struct About {
     facilities: Facilities,
     used: Vec<Used>,
     notices: Vec<Notice>,
+    foresight: Option<Foresight>,
 }
 
 /// What is known of a resource that this one depends on.
@@ -48,7 +50,7 @@ pub struct Used {
     pub alias: String,
     /// The name of the resource.
     pub resource: String,
-    /// Its state: as it is, or in a plan as it is if it does not change.
+    /// Its state: as it is, or in a plan as it will be.
     pub state: DependencyState,
     /// What was done to it in this run, or in a plan would be. Under `run`: what its
     /// [notice](Notice::actions) says, if there is one, so nothing of a resource that does not notify
@@ -101,6 +103,7 @@ impl Context {
             facilities: Facilities::default(),
             used: Vec::new(),
             notices: Vec::new(),
+            foresight: None,
         };
         let (log, memory) = (Log::default(), Memory::default());
         Self { about: Arc::new(about), stop, deadline: None, log, memory }
@@ -117,6 +120,14 @@ impl Context {
     pub(crate) fn knowing(mut self, used: Vec<Used>, notices: Vec<Notice>) -> Self {
         let about = Arc::make_mut(&mut self.about);
         (about.used, about.notices) = (used, notices);
+        self
+    }
+
+    /// Sets what a plan knows of things that are not there yet.
+    pub(crate) fn foreseeing(mut self, foresight: Option<&Foresight>) -> Self {
+        if let Some(foresight) = foresight {
+            Arc::make_mut(&mut self.about).foresight = Some(foresight.clone());
+        }
         self
     }
 
@@ -183,6 +194,16 @@ impl Context {
     /// what a [refresh](crate::Resource::refresh) answers.
     pub fn notices(&self) -> &[Notice] {
         &self.about.notices
+    }
+
+    /// Returns whether a thing will be there, or will be gone, when it is this resource's turn, although
+    /// it is not so yet. None if no resource before this one changes that, and always when it is this
+    /// resource's turn: then the thing itself says it.
+    ///
+    /// A check asks before it says of something missing that it is an obstacle. The claims of resources
+    /// say what they make; `name` is that of a [`Claim`](crate::Claim).
+    pub fn foresees(&self, space: &str, name: &str) -> Option<bool> {
+        self.about.foresight.as_ref()?.sees(space, name)
     }
 
     /// Returns something that the resources of a run share. The first resource that asks opens it,

@@ -58,7 +58,7 @@ impl Convergence<'_> {
             Found::Stale(amiss) => {
                 progress.differences = amiss.differences;
                 self.act(amiss.actions, progress).await?;
-                self.verify(progress).await?
+                self.verify_foreseen(amiss.after.as_ref(), progress).await?
             }
         };
         let state = self.refresh(progress).await?.unwrap_or(state);
@@ -88,6 +88,24 @@ impl Convergence<'_> {
                 "it is still not as declared after its actions: {}",
                 listed(&amiss.differences)
             ))),
+        }
+    }
+
+    /// Looks again after a change; the resource must be valid now, and as it was foreseen.
+    async fn verify_foreseen(
+        &self,
+        foreseen: Option<&Value>,
+        progress: &mut Progress,
+    ) -> Result<Value, Outcome> {
+        let mut state = self.verify(progress).await?;
+        let Some(foreseen) = foreseen else { return Ok(state) };
+        if self.opened.otherwise(foreseen, &state).is_some() {
+            // Somebody else may have changed it at this moment.
+            state = self.verify(progress).await?;
+        }
+        match self.opened.otherwise(foreseen, &state) {
+            None => Ok(state),
+            Some(error) => Err(failed(error)),
         }
     }
 

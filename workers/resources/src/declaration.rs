@@ -231,6 +231,9 @@ pub enum OnChange {
 pub enum DependencyState {
     /// The dependency is valid, with this state.
     Known(Arc<Value>),
+    /// The dependency will be changed first. These attributes of the state that it will have are known,
+    /// and others may be there too.
+    Foreseen(Arc<Value>),
     /// The dependency will be changed first, so its state is not known yet.
     Unknown,
 }

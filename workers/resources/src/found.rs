@@ -33,12 +33,14 @@ pub struct Amiss {
     pub actions: Vec<Action>,
     /// What has to be done before the first action of any resource, such as stopping a server.
     pub shutdown: Option<Action>,
+    /// What is known of the state after the actions.
+    pub after: Option<Value>,
 }
 
 impl Amiss {
     /// Returns a finding without differences or actions yet.
     pub fn new(current: Option<Value>) -> Self {
-        Self { current, differences: Vec::new(), actions: Vec::new(), shutdown: None }
+        Self { current, differences: Vec::new(), actions: Vec::new(), shutdown: None, after: None }
     }
 
     /// Adds an attribute that is `old` and should be `new`; null stands for absent.
@@ -69,6 +71,13 @@ impl Amiss {
     /// so.
     pub fn shutdown(mut self, action: Action) -> Self {
         self.shutdown = Some(action);
+        self
+    }
+
+    /// Sets what is known of the state after the actions, a map of attributes. It is what dependents see
+    /// in a plan. After apply the state must have all of it, as far as it tells of these attributes.
+    pub fn after(mut self, state: Value) -> Self {
+        self.after = Some(state);
         self
     }
 }
@@ -128,4 +137,16 @@ impl fmt::Display for Shown<'_> {
             value => value.fmt(f),
         }
     }
+}
+
+/// Returns an attribute of a state that is another one than was foreseen, with both values.
+pub(crate) fn otherwise<'a>(
+    foreseen: &'a Value,
+    state: &'a Value,
+) -> Option<(&'a str, &'a Value, &'a Value)> {
+    let mut foreseen = foreseen.as_object().into_iter().flatten();
+    foreseen.find_map(|(name, was)| {
+        let is = state.get(name).filter(|is| *is != was)?;
+        Some((name.as_str(), was, is))
+    })
 }

@@ -31,6 +31,8 @@ pub(crate) struct Seen {
 pub(crate) enum SeenState {
     /// Now.
     Known(Arc<Value>),
+    /// In part: these attributes of the state after apply.
+    Foreseen(Arc<Value>),
     /// After apply.
     Later,
     /// Not in this run.
@@ -126,6 +128,7 @@ impl Inputs {
     fn add(&mut self, alias: &str, name: &str, used: &Seen) {
         let state = match &used.state {
             SeenState::Known(state) => DependencyState::Known(Arc::clone(state)),
+            SeenState::Foreseen(state) => DependencyState::Foreseen(Arc::clone(state)),
             SeenState::Later => DependencyState::Unknown,
             SeenState::Never => {
                 self.never.insert(alias.to_owned(), name.to_owned());

@@ -22,6 +22,7 @@ mod declaration;
 mod departed;
 mod error;
 mod facilities;
+mod foresight;
 mod found;
 mod graph;
 mod halting;

@@ -74,7 +74,10 @@ impl Render for Literal {
                 Some(DependencyState::Known(state)) => {
                     config.insert(attribute.clone(), state[of].clone());
                 }
-                Some(DependencyState::Unknown) | None => because.push(used.clone()),
+                Some(DependencyState::Foreseen(state)) if state.get(of).is_some() => {
+                    config.insert(attribute.clone(), state[of].clone());
+                }
+                _ => because.push(used.clone()),
             }
         }
         if because.is_empty() {

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 
 use crate::caught::caught;
+use crate::claim::Claim;
 use crate::claims::Claims;
 use crate::context::{Context, Notice, Used};
 use crate::declaration::{Config, Declaration, Inputs, Rendered};
 use crate::error::AttributeError;
 use crate::facilities::Facilities;
+use crate::foresight::Foresight;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
@@ -24,6 +26,8 @@ pub(crate) struct Setting {
     pub(crate) stop: Stop,
     pub(crate) claims: Claims,
     pub(crate) facilities: Facilities,
+    /// What will have changed before a resource, in a plan.
+    pub(crate) foresight: Option<Foresight>,
 }
 
 impl Setting {
@@ -36,7 +40,7 @@ impl Setting {
     ) -> Self {
         let claims = Claims::default();
         claims.connect(declarations);
-        Self { kinds: kinds.clone(), stop, claims, facilities: facilities.clone() }
+        Self { kinds: kinds.clone(), stop, claims, facilities: facilities.clone(), foresight: None }
     }
 }
 
@@ -52,10 +56,14 @@ pub(crate) struct Made {
 impl Made {
     /// Returns what the resource keeps.
     pub(crate) fn thing(&self) -> Thing {
+        Thing::of((self.kind.name(), self.context.name()), &self.claims())
+    }
+
+    /// Returns what the resource keeps, makes and needs.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
         let known = KnownConfig { config: &self.config, unknown: &BTreeSet::new() };
         let judged = caught(|| self.kind.judge(&known));
-        let claims = judged.map_or_else(|_| Vec::new(), |judged| judged.claimed.claims);
-        Thing::of((self.kind.name(), self.context.name()), &claims)
+        judged.map_or_else(|_| Vec::new(), |judged| judged.claimed.claims)
     }
 }
 
@@ -98,6 +106,7 @@ pub(crate) fn render(
     };
     let context = Context::new(declaration, scope, setting.stop.clone());
     let context = context.with(&setting.facilities).knowing(used, notices);
+    let context = context.foreseeing(setting.foresight.as_ref());
     Ok(Rendering { kind: Arc::clone(kind), config, context })
 }
 

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -5,19 +6,22 @@ use std::time::Duration;
 
 use crankcase_workers::ProcessConfig;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 use crate::action::{Action, Unfinished};
 use crate::blocking::blocking;
 use crate::caught::{PanickedError, caught, caught_async};
+use crate::claim::Claim;
 use crate::context::Context;
 use crate::deadline::{Deadline, too_late};
-use crate::declaration::Config;
+use crate::declaration::{Config, Declaration};
 use crate::error::BoxError;
 use crate::facilities::Reversal;
-use crate::found::Found;
+use crate::found::{Found, otherwise};
 use crate::kind::Unit;
 use crate::make::{Made, Rendering};
-use crate::text::chain;
+use crate::params::HIDDEN;
+use crate::text::{chain, shown};
 use crate::together::Place;
 use crate::walk::Slot;
 use crate::watch::Watch;
@@ -71,6 +75,22 @@ impl Opened {
 
     pub(crate) fn config(&self) -> &Config {
         &self.made.config
+    }
+
+    /// Returns what the resource keeps, makes and needs.
+    pub(crate) fn claims<'a>(&self, declaration: &'a Declaration) -> Cow<'a, [Claim]> {
+        match declaration.is_claimed {
+            true => Cow::Borrowed(&declaration.claims),
+            false => Cow::Owned(self.made.claims()),
+        }
+    }
+
+    /// Says in what a state is another one than was foreseen, if it is.
+    pub(crate) fn otherwise(&self, foreseen: &Value, state: &Value) -> Option<String> {
+        let (name, was, is) = otherwise(foreseen, state)?;
+        let is_sensitive = self.made.kind.states().get(name).is_some_and(|it| it.is_sensitive);
+        let shown = |value: &Value| if is_sensitive { HIDDEN.to_owned() } else { shown(value) };
+        Some(format!("its {name} was to be {} and is {}", shown(was), shown(is)))
     }
 
     /// Returns the folder of its manifest.

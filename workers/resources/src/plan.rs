@@ -1,4 +1,5 @@
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use crankcase_engine::{Stop, Stopper};
 use serde::{Deserialize, Serialize};
@@ -6,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::Action;
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
+use crate::foresight::Foresight;
 use crate::found::Difference;
 use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
@@ -58,13 +60,13 @@ pub async fn plan(
     kinds: &Kinds,
     options: &PlanOptions,
 ) -> Result<Plan, GraphError> {
-    let graph = Graph::new(declarations)?;
+    let graph = Arc::new(Graph::new(declarations)?);
     Ok(plan_graph(&graph, declarations, kinds, options).await)
 }
 
 /// Plans declarations that are in an order.
 pub(crate) async fn plan_graph(
-    graph: &Graph,
+    graph: &Arc<Graph>,
     declarations: &[Declaration],
     kinds: &Kinds,
     options: &PlanOptions,
@@ -72,6 +74,7 @@ pub(crate) async fn plan_graph(
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
+    let setting = Setting { foresight: Some(Foresight::new(graph)), ..setting };
     options.progress.begin(declarations.len());
     let looks = walk(graph, options.parallel, |node, looks, slot| {
         let look = visit(graph, declarations, node, looks, (setting.clone(), Purpose::Plan));

@@ -372,6 +372,14 @@ impl<R: Resource> Stale<R> {
         Self { amiss: self.amiss.shutdown(action.erase()), ..self }
     }
 
+    /// Sets the state after the actions, as far as it is known. In a plan, dependents see it: what is
+    /// left unknown of it, they know only after apply. By default that is all.
+    ///
+    /// After apply the state must be as foreseen; otherwise the resource has failed.
+    pub fn after(self, state: impl Into<StateOf<R>>) -> Self {
+        Self { amiss: self.amiss.after(written::<R::State>(&state.into())), ..self }
+    }
+
     /// Returns whether nothing differs so far.
     pub fn is_as_declared(&self) -> bool {
         self.amiss.differences.is_empty()

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crankcase_engine::Stop;
 
@@ -18,7 +19,7 @@ pub struct Site {
     declarations: Vec<Declaration>,
     /// Whether these are only some of the resources that are declared.
     is_cut: bool,
-    graph: Graph,
+    graph: Arc<Graph>,
     kinds: Kinds,
     digest: String,
     is_piped: bool,
@@ -36,7 +37,7 @@ impl Site {
         kinds: Kinds,
         digest: String,
     ) -> Result<Self, GraphError> {
-        let graph = Graph::new(&declarations)?;
+        let graph = Arc::new(Graph::new(&declarations)?);
         Ok(Self { declarations, is_cut: false, graph, kinds, digest, is_piped: false })
     }
 

@@ -1,10 +1,12 @@
-use crankcase_resources::{Check, Context, Stale};
+use std::sync::Arc;
+
+use crankcase_resources::{Check, Context, Half, Mode, Stale};
 use crankcase_workers::{FileError, Folder, Found, group_name, user_name};
 use serde_json::Value;
 
 use crate::file::Do;
 use crate::file::config::{File, FileStateHalf, Presence};
-use crate::file::content::Content;
+use crate::file::content::{Content, is_foreseen};
 use crate::file::diff;
 use crate::file::error::EntryError;
 use crate::file::observe::{Observable, Observed, Wants, octal, require_empty};
@@ -21,22 +23,64 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
         Err(EntryError::Unknown { aliases }) => return Ok(Check::Unknown(aliases)),
         content => content?,
     };
-    let folder = Folder::open(&file.path.parent)?;
     let wants = Wants::new(content.as_ref().map(|content| &content.digest), context);
-    let (check, rights) = match Observed::look(&folder, &file.path, wants, context.stop())? {
-        None => {
-            let rights = Rights::of_new(file)?;
-            (create(file, content.as_ref(), rights).into(), rights)
+    let folder = open_parent(file, context)?;
+    let observed =
+        folder.as_ref().map(|folder| Observed::look(folder, &file.path, wants, context.stop()));
+    let (check, rights) = match (&folder, observed.transpose()?.flatten()) {
+        (Some(folder), Some(observed)) => {
+            let rights = Rights::of(file, folder, &observed.found)?;
+            (compare((file, folder), content.as_ref(), rights, observed)?, rights)
         }
-        Some(observed) => {
-            let rights = Rights::of(file, &folder, &observed.found)?;
-            (compare((file, &folder), content.as_ref(), rights, observed)?, rights)
+        _ => {
+            if content.is_none() && !file.path.is_folder && is_foreseen(&file.path.full(), context)
+            {
+                return Err(EntryError::MadeBefore { path: file.path.full() });
+            }
+            let rights = Rights::of_new(file)?;
+            let after = state_of_new(file, content.as_ref(), rights, wants);
+            (create(file, content.as_ref(), rights).after(after).into(), rights)
         }
     };
     if matches!(check, Check::Stale(_)) {
         Wanted { rights, content }.keep(context);
     }
     Ok(check)
+}
+
+/// Opens the folder that the entry is in; none if it is still to be made by a resource before this one.
+fn open_parent(file: &File, context: &Context) -> Result<Option<Folder>, EntryError> {
+    match Folder::open(&file.path.parent) {
+        Err(FileError::MissingFolder { .. }) if is_foreseen(&file.path.parent, context) => Ok(None),
+        folder => Ok(Some(folder?)),
+    }
+}
+
+/// Returns the state of an entry that is made, as far as it is known before.
+fn state_of_new(
+    file: &File,
+    content: Option<&Content>,
+    rights: Rights,
+    wants: Wants,
+) -> FileStateHalf {
+    let mut state = FileStateHalf::new(&file.path, Presence::Exists);
+    state.mode = Half::Given(Some(Mode(rights.mode)));
+    let user = rights.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+    state.owner = Half::Given(Some(user_name(user)));
+    // By default the folder may decide it.
+    state.group = rights.group.map_or(Half::Unknown, |group| Half::Given(Some(group_name(group))));
+    let empty;
+    let digest = match content {
+        Some(content) => &content.digest,
+        None => {
+            empty = Content::from(Arc::from(""));
+            &empty.digest
+        }
+    };
+    if !file.path.is_folder {
+        wants.tell(digest, &mut state);
+    }
+    state
 }
 
 fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryError> {
@@ -57,7 +101,7 @@ fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryErro
     }
     let state = observed.state(path);
     let stale = Stale::new(state).differs("state", "exists", "absent");
-    let stale = stale.act(Do::Remove { path: path.clone() });
+    let stale = stale.act(Do::Remove { path: path.clone() }).after(absent);
     Ok(clean(stale, (file, &folder), None)?.into())
 }
 
@@ -78,7 +122,7 @@ fn clean(
 
 /// Takes what does not differ for valid.
 fn judged(stale: Stale<File>, state: FileStateHalf) -> Check<File> {
-    if stale.is_as_declared() { Check::valid(state) } else { stale.into() }
+    if stale.is_as_declared() { Check::valid(state) } else { stale.after(state).into() }
 }
 
 fn create(file: &File, content: Option<&Content>, rights: Rights) -> Stale<File> {
@@ -128,14 +172,26 @@ fn compare(
         require_own(file, folder, found)?;
     }
     stale = differing(stale, found, rights);
+    let mut after = state;
+    after.mode = Half::Given(Some(Mode(rights.mode)));
+    if let (Some(user), Some(group)) = (rights.user, rights.group) {
+        after.owner = Half::Given(Some(user_name(user)));
+        after.group = Half::Given(Some(group_name(group)));
+    }
+    match content {
+        Some(content) => observed.wants.tell(&content.digest, &mut after),
+        // Another mode may let it be read.
+        None if matches!(observed.content, Observable::Denied(_)) => after.sha256 = Half::Unknown,
+        None => {}
+    }
     if is_replaced {
         // It removes what was left as well.
-        return Ok(stale.act(Do::Write { path: path.clone() }).into());
+        return Ok(stale.act(Do::Write { path: path.clone() }).after(after).into());
     }
     if !stale.is_as_declared() {
         stale = stale.act(Do::Adjust { path: path.clone() });
     }
-    Ok(judged(clean(stale, (file, folder), rights.user)?, state))
+    Ok(judged(clean(stale, (file, folder), rights.user)?, after))
 }
 
 /// Adds which rights are to change.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Context, RenderedText};
+use crankcase_resources::{Context, PATH, RenderedText};
 use crankcase_workers::{FileError, open_file, read_file};
 use sha2::{Digest as _, Sha256};
 
@@ -43,9 +43,14 @@ impl ContentFrom {
     pub(super) fn load(self, context: &Context) -> Result<Content, EntryError> {
         match self {
             Self::Text(text) => Ok(text.into()),
-            Self::Source(path) => Content::at(context.folder().join(path), context.stop()),
+            Self::Source(path) => {
+                let path = context.folder().join(path);
+                require_made(&path, context)?;
+                Content::at(path, context.stop())
+            }
             Self::Template(path) => {
                 let path = context.folder().join(path);
+                require_made(&path, context)?;
                 let text = read_template(&path)?;
                 let rendered = context.scope().render_text(&path, &text);
                 match rendered.map_err(|source| EntryError::Render { path, source })? {
@@ -55,6 +60,19 @@ impl ContentFrom {
             }
         }
     }
+}
+
+/// Refuses what a resource before this one is still to write.
+fn require_made(path: &Path, context: &Context) -> Result<(), EntryError> {
+    match is_foreseen(path, context) {
+        true => Err(EntryError::MadeBefore { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// Returns whether a resource before this one will make or change something here.
+pub(super) fn is_foreseen(path: &Path, context: &Context) -> bool {
+    path.to_str().is_some_and(|path| context.foresees(PATH, path) == Some(true))
 }
 
 fn read_template(path: &Path) -> Result<String, EntryError> {

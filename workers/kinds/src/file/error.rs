@@ -28,6 +28,8 @@ pub(super) enum EntryError {
     LargeTemplate { path: PathBuf, limit: u64 },
     #[error("{path:?} is not UTF-8 text, as a template must be")]
     NotText { path: PathBuf },
+    #[error("{path:?} is made or changed by a resource before this one, and is known after that")]
+    MadeBefore { path: PathBuf },
     #[error("the states of {} are not known", aliases.join(", "))]
     Unknown { aliases: Vec<String> },
     #[error("it is to be looked at first")]

@@ -27,6 +27,16 @@ impl Wants {
         Self { content, size: context.wants("size"), sha256: context.wants("sha256") }
     }
 
+    /// Adds to a state what dependents ask for of a content.
+    pub(super) fn tell(self, digest: &Digest, state: &mut FileStateHalf) {
+        if self.content.is_some() || self.size {
+            state.size = Half::Given(Some(digest.size));
+        }
+        if self.content.is_some() || self.sha256 {
+            state.sha256 = Half::Given(Some(digest.hex()));
+        }
+    }
+
     /// Returns how many bytes of a file are worth reading to its end; `None` for none.
     fn limit(self, size: u64) -> Option<u64> {
         match self.content {
@@ -45,7 +55,7 @@ impl Wants {
 pub(super) struct Observed {
     pub(super) found: Found,
     pub(super) content: Observable,
-    wants: Wants,
+    pub(super) wants: Wants,
 }
 
 /// What is known of a file's content.

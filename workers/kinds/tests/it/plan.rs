@@ -16,9 +16,15 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
         json!({"path": format!("{root}/page"), "content": "one\n2\nthree\n", "mode": "0644"});
     let declarations = [
         declare("site", "file", json!({"path": format!("{root}/site/"), "mode": "0750"})),
-        declare_with("index", "file", json!({"content": "x"}), ("path", "site", "path")),
+        declare_with(
+            "index",
+            "file",
+            json!({"path": format!("{root}/site/index")}),
+            ("content", "site", "mode"),
+        ),
         declare("page", "file", page),
         declare("touch", "exec", json!({"command": ["touch", format!("{root}/touched")]})),
+        declare_with("log", "file", json!({"content": "x"}), ("path", "touch", "stdout")),
         declare("same", "file", json!({"path": format!("{root}/"), "state": "exists"})),
         declare("wrong", "file", json!({"path": "/", "mod": "1"})),
         uses(declare("behind", "noop", json!({})), &["wrong"]),
@@ -33,7 +39,14 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
     state: "absent" -> "exists"
     mode: absent -> "0750"
     1. create_folder path="ROOT/site/"
-? index (file) may change after site: its config is known after apply
+~ index (file) would change
+    state: "absent" -> "exists"
+    content: absent -> "4 bytes, sha256 a27c7465ecc3"
+      @@ -0,0 +1 @@
+      +0750
+      \ No newline at end of file
+    mode: absent -> "0644"
+    1. create path="ROOT/site/index"
 ~ page (file) would change
     content: "14 bytes, sha256 b6285c57e879" -> "12 bytes, sha256 bc85caa9b61b"
       @@ -1,3 +1,3 @@
@@ -46,9 +59,10 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
 ~ touch (exec) would change
     ran: false -> true
     1. run command=["touch","ROOT/touched"]
+? log (file) may change after touch: its config is known after apply
 ! wrong (file) failed: the config is not valid: mod: there is no such attribute; did you mean "mode"?; path: the root folder is always there; name one in it
 - behind (noop) is skipped because of wrong
-plan: 3 to change, 1 may change, 1 unchanged, 2 failed or skipped
+plan: 4 to change, 1 may change, 1 unchanged, 2 failed or skipped
 "#
     );
     assert_eq!(names(folder.path())?, ["page"]);
@@ -74,7 +88,7 @@ async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResu
     let site = folder.path().join("site");
     let page = |name| json!({"path": site.join(name), "content": "x"});
     let declarations = [
-        declare("site", "file", json!({"path": format!("{}/", site.display())})),
+        declare("site", "exec", json!({"command": ["mkdir", site]})),
         uses(declare("index", "file", page("index.html")), &["site"]),
         declare("lonely", "file", page("lonely.html")),
     ];
@@ -96,6 +110,88 @@ async fn what_cannot_be_looked_at_before_its_dependency_may_change() -> TestResu
     let wanted =
         format!("folder {site:?} does not exist; a resource that this one depends on must make it");
     assert_eq!(error, &wanted);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_made_by_others_first_is_planned_as_if_it_were_there() -> TestResult {
+    let folder = tempdir()?;
+    let root = folder.path().display();
+    let in_folder = |path: &str| format!("{root}/{path}");
+    let file = |path: &str| json!({"path": in_folder(path), "content": "x"});
+    let exec =
+        |path: &str| json!({"command": ["mkdir", in_folder(path)], "creates": in_folder(path)});
+    let declarations = [
+        declare("top", "file", json!({"path": in_folder("top/")})),
+        uses(declare("inner", "file", json!({"path": in_folder("top/inner/")})), &["top"]),
+        uses(declare("leaf", "file", file("top/inner/leaf")), &["inner"]),
+        declare("made", "exec", exec("made")),
+        uses(declare("in-made", "file", file("made/leaf")), &["made"]),
+        uses(declare("again", "exec", exec("made")), &["in-made"]),
+        declare(
+            "drop",
+            "exec",
+            json!({"command": ["touch", in_folder("file")], "creates": in_folder("file")}),
+        ),
+        uses(
+            declare("mode", "file", json!({"path": in_folder("file"), "mode": "0600"})),
+            &["drop"],
+        ),
+        uses(
+            declare(
+                "copy",
+                "file",
+                json!({"path": in_folder("copy"), "source": in_folder("file")}),
+            ),
+            &["drop"],
+        ),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+    assert!(names(folder.path())?.is_empty());
+    let account = apply_builtin(&declarations).await?;
+
+    let verdicts = plan.resources.iter().map(|planned| match &planned.verdict {
+        Verdict::Changes(_) => format!("{} changes", planned.name),
+        Verdict::Unchanged => format!("{} stays", planned.name),
+        verdict => format!("{}: {verdict:?}", planned.name),
+    });
+    let verdicts: Vec<_> = verdicts.collect();
+    assert_eq!(
+        verdicts[..7],
+        [
+            "top changes",
+            "inner changes",
+            "leaf changes",
+            "made changes",
+            "in-made changes",
+            "again stays",
+            "drop changes"
+        ]
+    );
+    // Of a file that a command makes, nothing is known but that it will be there.
+    for verdict in &verdicts[7..] {
+        assert!(verdict.contains("MayChange"), "{verdict}");
+    }
+    assert_eq!((account.changes(), account.failures()), (8, 0), "{account}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_what_comes_before_counts_as_made() -> TestResult {
+    let folder = tempdir()?;
+    let site = folder.path().join("site");
+    let page = json!({"path": site.join("page"), "content": "x"});
+    let declarations = [
+        declare("site", "file", json!({"path": format!("{}/", site.display())})),
+        declare("page", "file", page),
+    ];
+
+    // Without automatic edges the page need not come after its folder.
+    let plan = plan_builtin(&declarations).await?;
+
+    let page = &plan.get("page").unwrap().verdict;
+    assert!(matches!(page, Verdict::Failed { .. }), "{plan}");
     Ok(())
 }
 

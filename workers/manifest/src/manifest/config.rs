@@ -121,6 +121,26 @@ impl Template {
         self.config.get(attribute).map_or(resource, |entry| entry.key.start)
     }
 
+    /// Returns what expressions see of states that a plan knows in part, by the names that they have for
+    /// the dependencies.
+    fn foreseen(&self, inputs: &Inputs) -> BTreeMap<String, minijinja::Value> {
+        let is_foreseen =
+            |alias: &str| matches!(inputs.deps.get(alias), Some(DependencyState::Foreseen(_)));
+        let aliases = self.aliases.iter();
+        let partly = aliases.filter(|alias| alias.states().any(|(_, alias)| is_foreseen(alias)));
+        let each = partly.map(|alias| {
+            let known =
+                alias.states().filter_map(|(name, alias)| match inputs.deps.get(alias)? {
+                    DependencyState::Known(state) | DependencyState::Foreseen(state) => {
+                        Some((name, from_json(state)))
+                    }
+                    DependencyState::Unknown => None,
+                });
+            (alias.name.clone(), known.collect::<BTreeMap<_, _>>().into())
+        });
+        each.collect()
+    }
+
     /// Returns what expressions see of states that are known in part, by the names that they have for
     /// the dependencies.
     fn declared(
@@ -149,7 +169,7 @@ impl Template {
         Names {
             vars: Arc::clone(&self.globals.vars),
             deps: deps.collect(),
-            declared: BTreeMap::new(),
+            declared: self.foreseen(inputs),
             host: self.globals.host.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
         }
@@ -169,7 +189,7 @@ impl Template {
     /// Returns how many bytes there are of what its expressions see and no other config's do.
     fn seen_size(&self, inputs: &Inputs) -> usize {
         let states = inputs.deps.values().map(|state| match state {
-            DependencyState::Known(state) => size(state),
+            DependencyState::Known(state) | DependencyState::Foreseen(state) => size(state),
             DependencyState::Unknown => 0,
         });
         states.sum::<usize>() + self.item.as_ref().map_or(0, |item| size(&item.value))
@@ -201,7 +221,7 @@ fn seen(alias: &Alias, inputs: &Inputs) -> Option<minijinja::Value> {
 fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
     match inputs.deps.get(alias) {
         Some(DependencyState::Known(state)) => Some(from_json(state)),
-        Some(DependencyState::Unknown) | None => None,
+        Some(DependencyState::Foreseen(_) | DependencyState::Unknown) | None => None,
     }
 }
 

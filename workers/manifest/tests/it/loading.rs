@@ -172,7 +172,7 @@ async fn a_config_that_is_wrong_only_once_it_is_known_is_told_with_its_place()
 }
 
 #[tokio::test]
-async fn a_template_over_a_state_to_come_is_known_after_apply() -> Result<(), Box<dyn Error>> {
+async fn a_template_is_planned_with_the_states_to_come() -> Result<(), Box<dyn Error>> {
     let site = Site::new("")?;
     let made = site.path("made");
     site.write("page.j2", "mode {{ made.state.mode }}\n")?;
@@ -192,15 +192,40 @@ async fn a_template_over_a_state_to_come_is_known_after_apply() -> Result<(), Bo
     let account = loaded.apply(&ApplyOptions::default(), stop).await;
 
     let Some(page) = before.get("page") else { return Err("no page".into()) };
-    let Verdict::MayChange { because, reason } = &page.verdict else {
+    let Verdict::Changes(change) = &page.verdict else {
         return Err(format!("{page:?}").into());
+    };
+    let text = change.differences.iter().find_map(|difference| difference.text.as_deref());
+    assert_eq!(text, Some("@@ -0,0 +1 @@\n+mode 0600\n"));
+    assert_eq!((account.changes(), account.failures()), (2, 0), "{account}");
+    assert_eq!(std::fs::read_to_string(site.path("made.txt"))?, "mode 0600\n");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_template_over_what_nobody_foresees_is_known_after_apply() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("")?;
+    let page = site.path("page");
+    site.write("page.j2", "it is {{ date.state.stdout }}\n")?;
+    site.write(
+        "site.yaml",
+        format!(
+            "resources:\n  date: {{type: exec, config: {{command: [echo, '1']}}}}\n  page: {{type: \
+             file, dependencies: [date], config: {{path: '{}', template: page.j2}}}}\n",
+            page.display()
+        ),
+    )?;
+
+    let plan = load(&site)?.plan(&PlanOptions::default()).await;
+
+    let Some(Verdict::MayChange { because, reason }) = plan.get("page").map(|page| &page.verdict)
+    else {
+        return Err(plan.to_string().into());
     };
     assert_eq!(
         (because.join(" "), reason.as_str()),
-        ("made".into(), "its config is known after apply")
+        ("date".into(), "its config is known after apply")
     );
-    assert_eq!((account.changes(), account.failures()), (2, 0), "{account}");
-    assert_eq!(std::fs::read_to_string(site.path("made.txt"))?, "mode 0600\n");
     Ok(())
 }
 

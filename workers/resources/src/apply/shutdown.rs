@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::account::Outcome;
 use crate::apply::{ApplyOptions, targets};
 use crate::converge::failed;
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
+use crate::foresight::Foresight;
 use crate::graph::Graph;
 use crate::halting::{Halting, Steps};
 use crate::make::Setting;
@@ -24,7 +26,7 @@ pub(crate) struct Prior {
 ///
 /// What a resource uses is not shut down if the resource could not be.
 pub(crate) async fn shut_down(
-    graph: &Graph,
+    graph: &Arc<Graph>,
     declarations: &[Declaration],
     setting: &Setting,
     (options, halting): (&ApplyOptions, &Halting),
@@ -36,6 +38,7 @@ pub(crate) async fn shut_down(
     if !is_needed {
         return priors;
     }
+    let setting = &Setting { foresight: Some(Foresight::new(graph)), ..setting.clone() };
     let mut looks = walk(graph, options.parallel, |node, looks, slot| {
         holding(slot, visit(graph, declarations, node, looks, (setting.clone(), Purpose::ShutDown)))
     })

@@ -49,6 +49,8 @@ pub(crate) fn visit(
             looks[node].as_ref().map_or(&nothing, |look| &look.seen)
         });
     let declaration = declarations[node].clone();
+    let foresight = setting.foresight.as_ref().map(|foresight| foresight.of(node));
+    let setting = Setting { foresight, ..setting };
     async move {
         let found = find(&declaration, (&setting, purpose), &inputs).await;
         let planned = PlannedResource {
@@ -125,6 +127,9 @@ async fn find(
         Ok(found) => judge(declaration, inputs, &opened, found),
         Err(error) => cannot_look(inputs, error).into(),
     };
+    if let (Verdict::Changes(_), Some(foresight)) = (&judged.verdict, &setting.foresight) {
+        foresight.note(&opened.claims(declaration));
+    }
     if purpose == Purpose::ShutDown
         && let Verdict::Changes(Change { shutdown: Some(action), .. }) = &judged.verdict
     {
@@ -186,7 +191,7 @@ fn judge_amiss(
     opened: &Opened,
     amiss: Amiss,
 ) -> Judged {
-    let Amiss { current, differences, actions, shutdown } = amiss;
+    let Amiss { current, differences, actions, shutdown, after } = amiss;
     let state = current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
     if declaration.readonly {
         return Judged { state, ..Verdict::Unchanged.into() };
@@ -196,7 +201,12 @@ fn judge_amiss(
         return Judged { state, ..Verdict::Noop(change).into() };
     }
     match refresh(declaration, inputs, opened, &change.actions) {
-        Ok((_, refresh)) => Judged { refresh, ..Verdict::Changes(change).into() },
+        Ok((_, refresh)) => {
+            // A refresh may change the state once more.
+            let after = after.filter(|_| refresh.is_none());
+            let state = after.map_or(SeenState::Later, |state| SeenState::Foreseen(state.into()));
+            Judged { refresh, state, ..Verdict::Changes(change).into() }
+        }
         Err(error) => Verdict::Failed { error }.into(),
     }
 }

@@ -106,7 +106,7 @@ impl Judgement {
             SeenState::Never if readonly && judgement.failure.is_none() => {
                 judgement.remark = Some("it is only read, and does not exist".to_owned());
             }
-            SeenState::Never => {}
+            SeenState::Foreseen(_) | SeenState::Never => {}
         }
         judgement
     }

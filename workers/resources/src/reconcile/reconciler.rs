@@ -271,6 +271,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         told: Option<&Told>,
     ) -> Result<bool, Failure> {
         let setting = Setting {
+            foresight: None,
             kinds: self.setting.kinds.clone(),
             stop: self.stop.clone(),
             claims: self.links.claims.clone(),

@@ -14,7 +14,7 @@ use crate::claim::{PATH, Role};
 use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::error::BoxError;
-use crate::found::Found;
+use crate::found::{Found, otherwise};
 use crate::kind::Unit;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
@@ -66,6 +66,7 @@ async fn walk(
     unit.open(context).await.map_err(|err| format!("opening it: {err}"))?;
     let found = look_twice(unit, context).await?;
     is_as_before(trial, &steps[0], "a check")?;
+    let mut foreseen = None;
     if let Found::Stale(amiss) = found {
         if trial.kind.is_supervised() {
             return Err("a check of what is supervised wants something done".to_owned());
@@ -77,12 +78,17 @@ async fn walk(
             act(trial, unit, context, action).await?;
             steps.push(trial.world.look().map_err(|err| err.to_string())?);
         }
+        foreseen = amiss.after;
     }
     match look_twice(unit, context).await? {
         Found::Valid(state) => {
             let map = state.as_object().ok_or("the state is not a map")?;
             let taken = trial.kind.states().accept(map);
             taken.map_err(|wrong| format!("the table of states refuses the state: {wrong}"))?;
+            let foreseen = foreseen.as_ref().and_then(|foreseen| otherwise(foreseen, &state));
+            if let Some((name, was, is)) = foreseen {
+                return Err(format!("{name} was foreseen to be {was}, and is {is}"));
+            }
         }
         found => return Err(format!("after its actions it is not as declared: {found:?}")),
     }

@@ -101,6 +101,19 @@ async fn a_resource_that_is_not_valid_after_its_actions_has_failed() -> TestResu
 }
 
 #[tokio::test]
+async fn a_state_that_was_foreseen_otherwise_is_a_failure() -> TestResult {
+    let declarations =
+        [probe("right", "foresees right"), uses(probe("wrong", "foresees right"), &["right"])];
+
+    let account = apply_probes(&declarations).await?;
+
+    assert_eq!(outcome(&account, "right"), &Outcome::Changed);
+    let error = "its name was to be \"right\" and is \"wrong\"".to_owned();
+    assert_eq!(outcome(&account, "wrong"), &Outcome::Failed { at: None, error });
+    Ok(())
+}
+
+#[tokio::test]
 async fn fail_fast_starts_no_further_action() -> TestResult {
     let declarations = [probe("bad", "fails"), probe("other", "")];
     let parallel = NonZeroUsize::MIN;

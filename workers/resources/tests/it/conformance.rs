@@ -37,6 +37,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("its state is another one", "the table of states refuses the state"),
     ("it stops first", "a shutdown-first action comes of a kind that has none"),
     ("it puts nothing back", "it is not put back as it was"),
+    ("it foresees another state", "is_on was foreseen to be false, and is true"),
     ("it plans a restart too many", "planned for node-"),
 ];
 
@@ -221,6 +222,9 @@ impl Unit for Lit {
         }
         let old = if self.has("checks differ") { json!(looks) } else { json!(false) };
         let amiss = Amiss::new(None).differs("is_on", old, true).action(self.action());
+        if self.has("it foresees another state") {
+            return Ok(Found::Stale(amiss.after(json!({"is_on": false}))));
+        }
         if self.has("it stops first") {
             return Ok(Found::Stale(amiss.shutdown(Action::new("flash"))));
         }

@@ -151,6 +151,9 @@ impl Unit for Probed {
         }
         let mut amiss = Amiss::new(None).differs("made", false, true);
         amiss = amiss.action(Action::new("make")).action(Action::new("polish"));
+        if let Some(name) = self.fault.strip_prefix("foresees ") {
+            amiss = amiss.after(json!({"name": name, "other": 1}));
+        }
         if self.fault.starts_with("stops first") {
             amiss = amiss.shutdown(Action::new("stop"));
         }
