@@ -58,7 +58,7 @@ impl Convergence<'_> {
             Found::Stale(amiss) => {
                 progress.differences = amiss.differences;
                 self.act(amiss.actions, progress).await?;
-                self.verify_foreseen(amiss.after.as_ref(), progress).await?
+                self.verify_foreseen(amiss.after.as_deref(), progress).await?
             }
         };
         let state = self.refresh(progress).await?.unwrap_or(state);

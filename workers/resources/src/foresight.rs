@@ -20,9 +20,12 @@ pub(crate) struct Foresight {
 #[derive(Debug)]
 struct Shared {
     graph: Arc<Graph>,
-    /// By space and name: which resources change a thing, and whether it is there afterwards.
-    things: RwLock<HashMap<String, HashMap<String, Vec<(usize, bool)>>>>,
+    /// By space and name: the resources that change a thing.
+    things: RwLock<HashMap<String, HashMap<String, Vec<Change>>>>,
 }
+
+/// Which resource changes a thing, and whether it is there afterwards.
+type Change = (usize, bool);
 
 impl Foresight {
     /// Returns that nothing changes.

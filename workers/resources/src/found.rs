@@ -1,6 +1,7 @@
 //! What a look at a resource has found.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +35,7 @@ pub struct Amiss {
     /// What has to be done before the first action of any resource, such as stopping a server.
     pub shutdown: Option<Action>,
     /// What is known of the state after the actions.
-    pub after: Option<Value>,
+    pub after: Option<Arc<Value>>,
 }
 
 impl Amiss {
@@ -77,7 +78,7 @@ impl Amiss {
     /// Sets what is known of the state after the actions, a map of attributes. It is what dependents see
     /// in a plan. After apply the state must have all of it, as far as it tells of these attributes.
     pub fn after(mut self, state: Value) -> Self {
-        self.after = Some(state);
+        self.after = Some(Arc::new(state));
         self
     }
 }

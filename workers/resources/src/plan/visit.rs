@@ -204,7 +204,7 @@ fn judge_amiss(
         Ok((_, refresh)) => {
             // A refresh may change the state once more.
             let after = after.filter(|_| refresh.is_none());
-            let state = after.map_or(SeenState::Later, |state| SeenState::Foreseen(state.into()));
+            let state = after.map_or(SeenState::Later, SeenState::Foreseen);
             Judged { refresh, state, ..Verdict::Changes(change).into() }
         }
         Err(error) => Verdict::Failed { error }.into(),

@@ -85,7 +85,7 @@ async fn walk(
             let map = state.as_object().ok_or("the state is not a map")?;
             let taken = trial.kind.states().accept(map);
             taken.map_err(|wrong| format!("the table of states refuses the state: {wrong}"))?;
-            let foreseen = foreseen.as_ref().and_then(|foreseen| otherwise(foreseen, &state));
+            let foreseen = foreseen.as_deref().and_then(|foreseen| otherwise(foreseen, &state));
             if let Some((name, was, is)) = foreseen {
                 return Err(format!("{name} was foreseen to be {was}, and is {is}"));
             }
