@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Declaration, Declared, Dependency, Graph, GraphError, Kind, Kinds, KnownConfig, Site, Wanted,
+    Declaration, Declared, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Site, Wanted,
     is_part_alias,
 };
 use indexmap::IndexMap;
@@ -56,7 +56,7 @@ pub use vars::Overrides;
 #[derive(Debug)]
 pub struct Manifest {
     declarations: Vec<Declaration>,
-    graph: Graph,
+    order: Order,
     digest: String,
     is_piped: bool,
 }
@@ -125,18 +125,18 @@ impl Manifest {
         if !overrides.no_automatic_edges {
             connect_automatically(&mut declarations);
         }
-        let graph = Graph::new(&declarations).unwrap_or_else(|error| {
-            if let GraphError::Duplicate { name } = error {
+        let order = Order::new(&declarations).unwrap_or_else(|error| {
+            if let OrderError::Duplicate { name } = error {
                 twice(&name, (&declarations, &placed), &mut problems);
             }
             // What else is wrong with the declared edges was told.
-            Graph::default()
+            Order::default()
         });
-        beside::check_read((&declarations, &placed), &graph, (&known, left), &mut problems);
+        beside::check_read((&declarations, &placed), &order, (&known, left), &mut problems);
         problems.finish()?;
         tell_wanted(&mut declarations, &placed);
         let digest = digest(&placed);
-        Ok(Self { declarations, graph, digest, is_piped })
+        Ok(Self { declarations, order, digest, is_piped })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -145,8 +145,8 @@ impl Manifest {
     }
 
     /// Returns their order and who depends on whom, by positions in the declarations.
-    pub fn graph(&self) -> &Graph {
-        &self.graph
+    pub fn order(&self) -> &Order {
+        &self.order
     }
 
     /// Returns what tells it from a manifest that was changed since: a SHA-256, in hexadecimal, of

@@ -7,11 +7,11 @@ use crate::account::Account;
 use crate::apply::visit::Visit;
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
-use crate::graph::{Graph, GraphError};
 use crate::halting::Halting;
 use crate::inputs::{Inputs, Seen};
 use crate::kinds::Kinds;
 use crate::make::Setting;
+use crate::order::{Order, OrderError};
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
 use crate::together::Groups;
@@ -66,14 +66,14 @@ pub async fn apply(
     kinds: &Kinds,
     options: &ApplyOptions,
     stop: Stop,
-) -> Result<Account, GraphError> {
-    let graph = Arc::new(Graph::new(declarations)?);
-    Ok(apply_graph(&graph, declarations, kinds, (options, stop)).await)
+) -> Result<Account, OrderError> {
+    let order = Arc::new(Order::new(declarations)?);
+    Ok(apply_in_order(&order, declarations, kinds, (options, stop)).await)
 }
 
 /// Applies declarations that are in an order.
-pub(crate) async fn apply_graph(
-    graph: &Arc<Graph>,
+pub(crate) async fn apply_in_order(
+    order: &Arc<Order>,
     declarations: &[Declaration],
     kinds: &Kinds,
     (options, stop): (&ApplyOptions, Stop),
@@ -81,19 +81,19 @@ pub(crate) async fn apply_graph(
     let setting = Setting::new(kinds, stop.clone(), declarations, &options.facilities);
     let halting = Arc::new(Halting::new(stop, options.fail_fast));
     options.progress.begin(declarations.len());
-    let priors = shutdown::shut_down(graph, declarations, &setting, (options, &halting)).await;
+    let priors = shutdown::shut_down(order, declarations, &setting, (options, &halting)).await;
     let (nothing, notices) = (Seen::default(), options.facilities.notices());
-    let groups = Groups::new(graph, declarations, kinds);
+    let groups = Groups::new(order, declarations, kinds);
     let applied =
-        walk(graph, options.parallel, |node, applied: &[Option<visit::Applied>], slot| {
-            let inputs = Inputs::gather(graph, declarations, (node, notices), |node| {
+        walk(order, options.parallel, |node, applied: &[Option<visit::Applied>], slot| {
+            let inputs = Inputs::gather(order, declarations, (node, notices), |node| {
                 applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
             });
             let visit = Visit {
                 declaration: declarations[node].clone(),
                 setting: setting.clone(),
                 inputs,
-                targets: targets(graph, declarations, node),
+                targets: targets(order, declarations, node),
                 halting: Arc::clone(&halting),
                 prior: priors.get(&node).cloned().unwrap_or_default(),
                 place: groups.place(node),
@@ -103,11 +103,11 @@ pub(crate) async fn apply_graph(
         })
         .await;
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
-    let resources = graph.order().iter().filter_map(|node| accounted[*node].take()).collect();
+    let resources = order.nodes().iter().filter_map(|node| accounted[*node].take()).collect();
     Account { resources }
 }
 
 /// Returns the names of those that a resource notifies.
-fn targets(graph: &Graph, declarations: &[Declaration], node: usize) -> Vec<Arc<str>> {
-    graph.notified(node).iter().map(|node| declarations[*node].name.as_str().into()).collect()
+fn targets(order: &Order, declarations: &[Declaration], node: usize) -> Vec<Arc<str>> {
+    order.notified(node).iter().map(|node| declarations[*node].name.as_str().into()).collect()
 }

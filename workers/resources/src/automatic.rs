@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::claim::{Claim, PATH, Role};
 use crate::declaration::{Automatic, Declaration, Dependency, OnChange};
-use crate::graph::components;
+use crate::order::components;
 
 /// Two resources that keep the same thing.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::claim::Claim;
-use crate::graph::Graph;
+use crate::order::Order;
 
 /// What the resources of a plan will have made or removed, as one of them sees it: only those that
 /// come before it count. Cheap to clone.
@@ -19,7 +19,7 @@ pub(crate) struct Foresight {
 
 #[derive(Debug)]
 struct Shared {
-    graph: Arc<Graph>,
+    order: Arc<Order>,
     /// By space and name: the resources that change a thing.
     things: RwLock<HashMap<String, HashMap<String, Vec<Change>>>>,
 }
@@ -29,9 +29,9 @@ type Change = (usize, bool);
 
 impl Foresight {
     /// Returns that nothing changes.
-    pub(crate) fn new(graph: &Arc<Graph>) -> Self {
-        let (graph, things) = (Arc::clone(graph), RwLock::default());
-        Self { shared: Arc::new(Shared { graph, things }), node: 0 }
+    pub(crate) fn new(order: &Arc<Order>) -> Self {
+        let (order, things) = (Arc::clone(order), RwLock::default());
+        Self { shared: Arc::new(Shared { order, things }), node: 0 }
     }
 
     /// Returns what another resource sees.
@@ -64,7 +64,7 @@ impl Foresight {
 
     /// Returns which of some resources come before this one.
     fn before(&self, nodes: &[usize]) -> HashSet<usize> {
-        let direct = self.shared.graph.inputs(self.node);
+        let direct = self.shared.order.inputs(self.node);
         let mut found: HashSet<_> =
             nodes.iter().filter(|node| direct.contains(node)).copied().collect();
         let mut seen: HashSet<usize> = direct.iter().copied().collect();
@@ -75,7 +75,7 @@ impl Foresight {
             if nodes.contains(&node) {
                 found.insert(node);
             }
-            let inputs = self.shared.graph.inputs(node).iter().copied();
+            let inputs = self.shared.order.inputs(node).iter().copied();
             open.extend(inputs.filter(|input| seen.insert(*input)));
         }
         found

@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::context::{Notice, Used};
 use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Notices};
-use crate::graph::Graph;
+use crate::order::Order;
 
 /// What a resource that was visited is to those that come after it.
 #[derive(Debug, Clone, Default)]
@@ -71,14 +71,14 @@ pub(crate) struct Inputs {
 impl Inputs {
     /// Gathers what the visited resources are to `node`.
     pub(crate) fn gather<'a>(
-        graph: &Graph,
+        order: &Order,
         declarations: &[Declaration],
         (node, notices): (usize, &Notices),
         seen: impl Fn(usize) -> &'a Seen,
     ) -> Self {
         let due = notices.due(&declarations[node].name);
         let mut inputs = Self { due, ..Self::default() };
-        let before: BTreeMap<&str, usize> = graph
+        let before: BTreeMap<&str, usize> = order
             .inputs(node)
             .iter()
             .map(|node| (declarations[*node].name.as_str(), *node))
@@ -90,7 +90,7 @@ impl Inputs {
             let used = seen(before[dependency.resource.as_str()]);
             inputs.add(&dependency.alias, &dependency.resource, used);
         }
-        for notifier in graph.notifiers(node) {
+        for notifier in order.notifiers(node) {
             let (name, seen) = (&declarations[*notifier].name, seen(*notifier));
             match seen.changes {
                 Changes::Yes => {

@@ -24,7 +24,6 @@ mod error;
 mod facilities;
 mod foresight;
 mod found;
-mod graph;
 mod halting;
 mod inputs;
 mod judged;
@@ -36,6 +35,7 @@ mod log;
 mod make;
 mod naming;
 mod opened;
+mod order;
 mod params;
 mod part;
 mod parts;
@@ -71,13 +71,13 @@ pub use declaration::{
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};
 pub use found::{Amiss, Difference, Found};
-pub use graph::{Edges, Graph, GraphError};
 pub use judged::Judged;
 pub use kind::{GroupMember, Kind, Unit};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{Claimed, FileRead, KnownConfig};
 pub use literal::Literal;
 pub use naming::{item_name, resource_name, worker_name};
+pub use order::{Edges, Order, OrderError};
 #[doc(hidden)]
 pub use params::absent;
 pub use params::{

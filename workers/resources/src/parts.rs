@@ -14,11 +14,11 @@ use crate::declaration::{
     Config, Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered, Scope,
 };
 use crate::error::AttributeError;
-use crate::graph::{Edges, Graph};
 use crate::judged::Judged;
 use crate::kinds::Kinds;
 use crate::known::{Claimed, KnownConfig};
 use crate::naming::part_name;
+use crate::order::{Edges, Order};
 use crate::part::Part;
 use crate::text::circle;
 
@@ -186,7 +186,7 @@ fn circle_of(parts: &[Part]) -> Option<String> {
             edges.depends(node, *before, OnChange::Check);
         }
     }
-    let circles = Graph::from_edges(edges).err()?;
+    let circles = Order::from_edges(edges).err()?;
     let names = circles.first()?.iter().map(|node| parts[*node].name.as_str());
     Some(circle(&names.collect::<Vec<_>>()))
 }

@@ -9,9 +9,9 @@ use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::foresight::Foresight;
 use crate::found::Difference;
-use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
 use crate::make::Setting;
+use crate::order::{Order, OrderError};
 use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
 use crate::walk::{holding, walk};
@@ -59,14 +59,14 @@ pub async fn plan(
     declarations: &[Declaration],
     kinds: &Kinds,
     options: &PlanOptions,
-) -> Result<Plan, GraphError> {
-    let graph = Arc::new(Graph::new(declarations)?);
-    Ok(plan_graph(&graph, declarations, kinds, options).await)
+) -> Result<Plan, OrderError> {
+    let order = Arc::new(Order::new(declarations)?);
+    Ok(plan_in_order(&order, declarations, kinds, options).await)
 }
 
 /// Plans declarations that are in an order.
-pub(crate) async fn plan_graph(
-    graph: &Arc<Graph>,
+pub(crate) async fn plan_in_order(
+    order: &Arc<Order>,
     declarations: &[Declaration],
     kinds: &Kinds,
     options: &PlanOptions,
@@ -74,16 +74,16 @@ pub(crate) async fn plan_graph(
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
-    let setting = Setting { foresight: Some(Foresight::new(graph)), ..setting };
+    let setting = Setting { foresight: Some(Foresight::new(order)), ..setting };
     options.progress.begin(declarations.len());
-    let looks = walk(graph, options.parallel, |node, looks, slot| {
-        let look = visit(graph, declarations, node, looks, (setting.clone(), Purpose::Plan));
+    let looks = walk(order, options.parallel, |node, looks, slot| {
+        let look = visit(order, declarations, node, looks, (setting.clone(), Purpose::Plan));
         let look = holding(slot, look);
         options.progress.clone().count(declarations[node].name.clone(), look)
     })
     .await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
-    Plan { resources: graph.order().iter().filter_map(|node| planned[*node].take()).collect() }
+    Plan { resources: order.nodes().iter().filter_map(|node| planned[*node].take()).collect() }
 }
 
 /// Tells the looks of a plan to end when it is dropped: what blocks a thread does not end with its

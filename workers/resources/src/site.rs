@@ -6,8 +6,8 @@ use crankcase_engine::Stop;
 use crate::account::Account;
 use crate::apply::{self, ApplyOptions};
 use crate::declaration::Declaration;
-use crate::graph::{Graph, GraphError};
 use crate::kinds::Kinds;
+use crate::order::{Order, OrderError};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::text::nearest;
 
@@ -19,7 +19,7 @@ pub struct Site {
     declarations: Vec<Declaration>,
     /// Whether these are only some of the resources that are declared.
     is_cut: bool,
-    graph: Arc<Graph>,
+    order: Arc<Order>,
     kinds: Kinds,
     digest: String,
     is_piped: bool,
@@ -36,9 +36,9 @@ impl Site {
         declarations: Vec<Declaration>,
         kinds: Kinds,
         digest: String,
-    ) -> Result<Self, GraphError> {
-        let graph = Arc::new(Graph::new(&declarations)?);
-        Ok(Self { declarations, is_cut: false, graph, kinds, digest, is_piped: false })
+    ) -> Result<Self, OrderError> {
+        let order = Arc::new(Order::new(&declarations)?);
+        Ok(Self { declarations, is_cut: false, order, kinds, digest, is_piped: false })
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -46,7 +46,7 @@ impl Site {
     }
 
     /// Returns the site with these resources in place of its own.
-    pub(crate) fn with(&self, declarations: Vec<Declaration>) -> Result<Self, GraphError> {
+    pub(crate) fn with(&self, declarations: Vec<Declaration>) -> Result<Self, OrderError> {
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
         Ok(Self { is_piped: self.is_piped, ..site })
     }
@@ -110,7 +110,7 @@ impl Site {
         let nodes: HashMap<&str, usize> =
             names.map(|(node, declaration)| (declaration.name.as_str(), node)).collect();
         // Each resource comes after all that it depends on.
-        for node in self.graph.order().iter().rev() {
+        for node in self.order.nodes().iter().rev() {
             if is_chosen[*node] {
                 for (used, _) in self.declarations[*node].needs() {
                     is_chosen[nodes[used]] = true;
@@ -121,8 +121,8 @@ impl Site {
     }
 
     /// Returns their order and who depends on whom, by positions in the declarations.
-    pub fn graph(&self) -> &Graph {
-        &self.graph
+    pub fn order(&self) -> &Order {
+        &self.order
     }
 
     /// Returns the kinds that the resources may have.
@@ -151,8 +151,8 @@ impl Site {
     /// Cancel safe.
     pub async fn plan(&self, options: &PlanOptions) -> Plan {
         let whole = self.departed(&options.facilities).await.join(self);
-        let Self { graph, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
-        plan::plan_graph(graph, declarations, kinds, options).await
+        let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
+        plan::plan_in_order(order, declarations, kinds, options).await
     }
 
     /// Makes every resource as declared, once; see [`apply`](crate::apply()). What has left the site and
@@ -163,8 +163,8 @@ impl Site {
     /// Not cancel safe: tell `stop` instead.
     pub async fn apply(&self, options: &ApplyOptions, stop: Stop) -> Account {
         let whole = self.with_departed(&options.facilities).await;
-        let Self { graph, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
-        apply::apply_graph(graph, declarations, kinds, (options, stop)).await
+        let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
+        apply::apply_in_order(order, declarations, kinds, (options, stop)).await
     }
 }
 

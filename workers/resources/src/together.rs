@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::declaration::Declaration;
-use crate::graph::Graph;
 use crate::kind::GroupMember;
 use crate::kinds::Kinds;
+use crate::order::Order;
 use crate::walk::Slot;
 
 /// The groups of the resources of one apply, by their positions.
@@ -24,10 +24,10 @@ use crate::walk::Slot;
 pub(crate) struct Groups(Vec<Option<Arc<Group>>>);
 
 impl Groups {
-    pub(crate) fn new(graph: &Graph, declarations: &[Declaration], kinds: &Kinds) -> Self {
+    pub(crate) fn new(order: &Order, declarations: &[Declaration], kinds: &Kinds) -> Self {
         let mut depths = vec![0_usize; declarations.len()];
-        for node in graph.order() {
-            let inputs = graph.inputs(*node).iter();
+        for node in order.nodes() {
+            let inputs = order.inputs(*node).iter();
             depths[*node] = inputs.map(|input| depths[*input] + 1).max().unwrap_or_default();
         }
         let mut groups: HashMap<(&str, usize), Arc<Group>> = HashMap::new();

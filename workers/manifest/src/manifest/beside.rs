@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, FileRead, Graph, PATH, already_kept, conflicts};
+use crankcase_resources::{Claimed, Declaration, FileRead, Order, PATH, already_kept, conflicts};
 
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
@@ -45,11 +45,11 @@ pub(crate) fn check_kept(
 /// work. One that another resource may make first is not missed.
 pub(crate) fn check_read(
     (declarations, placed): (&[Declaration], &[Placed]),
-    graph: &Graph,
+    order: &Order,
     (vars, mut left): (&KnownVars<'_>, usize),
     problems: &mut Problems,
 ) {
-    let makers = Makers::new((declarations, placed), graph);
+    let makers = Makers::new((declarations, placed), order);
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.claimed.reads {
             let path = declarations[node].folder.join(&read.path);
@@ -111,13 +111,13 @@ struct Makers<'a> {
 }
 
 impl<'a> Makers<'a> {
-    fn new((declarations, placed): (&'a [Declaration], &[Placed]), graph: &Graph) -> Self {
+    fn new((declarations, placed): (&'a [Declaration], &[Placed]), order: &Order) -> Self {
         let claims = declarations.iter().flat_map(|declaration| &declaration.claims);
         let kept = claims.filter(|claim| claim.space == PATH && claim.is_made());
         // Without an order, because of a circle, nothing is known of who comes before.
-        let mut follows_any = vec![graph.order().len() < placed.len(); placed.len()];
-        for node in graph.order() {
-            let mut inputs = graph.inputs(*node).iter();
+        let mut follows_any = vec![order.nodes().len() < placed.len(); placed.len()];
+        for node in order.nodes() {
+            let mut inputs = order.inputs(*node).iter();
             follows_any[*node] =
                 inputs.any(|input| follows_any[*input] || placed[*input].claimed.may_make_any);
         }

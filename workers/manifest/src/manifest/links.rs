@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crankcase_resources::{Dependency, Edges, Graph, circle, item_name};
+use crankcase_resources::{Dependency, Edges, Order, circle, item_name};
 
 use crate::manifest::bounds::{Bounds, size_of};
 use crate::manifest::expand::Expanded;
@@ -50,7 +50,7 @@ pub(crate) fn connect(
     expanded: &Expanded,
     bounds: &mut Bounds,
     problems: &mut Problems,
-) -> (Graph, Vec<Links>) {
+) -> (Order, Vec<Links>) {
     let drafts = &expanded.drafts;
     let names = drafts.iter().enumerate().map(|(index, draft)| (draft.name.as_str(), index));
     let (positions, edges) = (names.collect(), Edges::new(drafts.len()));
@@ -66,16 +66,16 @@ pub(crate) fn connect(
     let links =
         drafts.iter().enumerate().map(|(node, draft)| connecting.link(node, draft)).collect();
     let Connecting { edges, .. } = connecting;
-    let graph = Graph::from_edges(edges).unwrap_or_else(|cycles| {
+    let order = Order::from_edges(edges).unwrap_or_else(|cycles| {
         for cycle in cycles {
             let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
             let first = &drafts[cycle[0]];
             let message = format!("circular dependency: {}", circle(&path));
             problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
         }
-        Graph::default()
+        Order::default()
     });
-    (graph, links)
+    (order, links)
 }
 
 /// What a name stands for.

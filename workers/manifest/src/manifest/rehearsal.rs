@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{Claimed, Declaration, Declared, Graph, KnownConfig, Place};
+use crankcase_resources::{Claimed, Declaration, Declared, KnownConfig, Order, Place};
 
 use crate::manifest::beside::Placed;
 use crate::manifest::bounds::{Bounds, Room, Share};
@@ -38,7 +38,7 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
     pub(crate) fn run(
         &mut self,
         drafts: Vec<Draft>,
-        (links, graph): (Vec<Links>, &Graph),
+        (links, order): (Vec<Links>, &Order),
         globals: &Arc<Globals>,
     ) -> (Vec<Declaration>, Vec<Placed>) {
         let room = Arc::default();
@@ -48,11 +48,11 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
         // What is used comes first, so that what is known of its state is known to those that use it.
         // Where a circle leaves no order, nothing is known of states.
         let in_files: Vec<usize> = (0..drafts.len()).collect();
-        let has_order = graph.order().len() == drafts.len();
+        let has_order = order.nodes().len() == drafts.len();
         let (mut states, mut parts) = (HashMap::new(), HashMap::new());
         // Of the resources of one `for_each` the first that is wrong stands for all.
         let mut wrong = HashSet::new();
-        for node in if has_order { graph.order() } else { &in_files } {
+        for node in if has_order { order.nodes() } else { &in_files } {
             let (draft, declaration) = (&drafts[*node], &mut declarations[*node]);
             let written = (Arc::as_ptr(&draft.source), draft.offset);
             if !draft.has_config || wrong.contains(&written) {
@@ -69,7 +69,7 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
             if !made_of.is_empty() {
                 parts.insert(*node, made_of);
             }
-            if has_order && !graph.dependents(*node).is_empty() && !judged.declared.is_empty() {
+            if has_order && !order.dependents(*node).is_empty() && !judged.declared.is_empty() {
                 let declared = from_json(&judged.declared.into());
                 states.insert(draft.name.clone(), declared);
             }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::{Edges, Graph, OnChange, circle};
+use crankcase_resources::{Edges, OnChange, Order, circle};
 use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -94,9 +94,9 @@ pub(crate) fn evaluate(
         }
         checked.push(Checked { used, is_wrong: problems.count() > before });
     }
-    match Graph::from_edges(edges) {
-        Ok(graph) => {
-            let order = graph.order().iter();
+    match Order::from_edges(edges) {
+        Ok(order) => {
+            let order = order.nodes().iter();
             let ordered =
                 order.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
             in_order(ordered, &outside.host, bounds, problems)

@@ -119,7 +119,7 @@ fn one_resource_of_a_for_each_is_depended_on_by_its_name() -> TestResult {
     assert_eq!(page.dependencies.len(), 1);
     assert_eq!(page.dependencies[0].resource, "home[\"ada\"]");
     assert_eq!(page.notify, ["home[\"brian\"]"]);
-    assert_eq!(manifest.graph().inputs(2), [0]);
+    assert_eq!(manifest.order().inputs(2), [0]);
     assert_eq!(known(&manifest, "page", &inputs)?, json!({"path": "/a/page"}));
     Ok(())
 }

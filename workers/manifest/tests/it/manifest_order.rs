@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use crankcase_manifest::{Manifest, Overrides};
-use crankcase_resources::{Graph, GraphError, OnChange};
+use crankcase_resources::{OnChange, Order, OrderError};
 
 use crate::site::{KINDS, Site};
 
@@ -19,9 +19,9 @@ fn what_is_depended_on_comes_first_and_else_the_order_of_the_file() -> Result<()
 
     let manifest = site.load()?;
 
-    assert_eq!(names(&manifest, manifest.graph().order()), ["a", "c", "b"]);
-    assert_eq!(names(&manifest, manifest.graph().dependents(2)), ["c"]);
-    assert_eq!(names(&manifest, manifest.graph().inputs(0)), ["a"]);
+    assert_eq!(names(&manifest, manifest.order().nodes()), ["a", "c", "b"]);
+    assert_eq!(names(&manifest, manifest.order().dependents(2)), ["c"]);
+    assert_eq!(names(&manifest, manifest.order().inputs(0)), ["a"]);
     Ok(())
 }
 
@@ -33,8 +33,8 @@ fn what_notifies_comes_before_what_it_notifies() -> Result<(), Box<dyn Error>> {
 
     let manifest = site.load()?;
 
-    assert_eq!(names(&manifest, manifest.graph().order()), ["page", "server"]);
-    assert_eq!(names(&manifest, manifest.graph().dependents(1)), ["server"]);
+    assert_eq!(names(&manifest, manifest.order().nodes()), ["page", "server"]);
+    assert_eq!(names(&manifest, manifest.order().dependents(1)), ["server"]);
     assert_eq!(manifest.declarations()[1].notify, ["server"]);
     Ok(())
 }
@@ -49,7 +49,7 @@ fn a_chain_of_100_000_is_sorted() -> Result<(), Box<dyn Error>> {
 
     let manifest = site.load()?;
 
-    assert!(manifest.graph().order().iter().copied().eq(0..100_000));
+    assert!(manifest.order().nodes().iter().copied().eq(0..100_000));
     Ok(())
 }
 
@@ -103,12 +103,12 @@ fn a_graph_of_declarations_refuses_what_a_manifest_would() -> Result<(), Box<dyn
     let mut cycle = declarations.to_vec();
     cycle[1].notify.push("a".into());
     assert_eq!(
-        Graph::new(&cycle).err(),
-        Some(GraphError::Cycle { path: ["a", "b", "a"].map(String::from).into() })
+        Order::new(&cycle).err(),
+        Some(OrderError::Cycle { path: ["a", "b", "a"].map(String::from).into() })
     );
     let lonely = [declarations[1].clone()];
-    assert!(matches!(Graph::new(&lonely), Err(GraphError::Unknown { used, .. }) if used == "a"));
+    assert!(matches!(Order::new(&lonely), Err(OrderError::Unknown { used, .. }) if used == "a"));
     let twice = [declarations[0].clone(), declarations[0].clone()];
-    assert_eq!(Graph::new(&twice).err(), Some(GraphError::Duplicate { name: "a".into() }));
+    assert_eq!(Order::new(&twice).err(), Some(OrderError::Duplicate { name: "a".into() }));
     Ok(())
 }

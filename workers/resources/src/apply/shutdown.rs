@@ -7,9 +7,9 @@ use crate::converge::failed;
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::foresight::Foresight;
-use crate::graph::Graph;
 use crate::halting::{Halting, Steps};
 use crate::make::Setting;
+use crate::order::Order;
 use crate::plan::visit::{Purpose, Shutdown, visit};
 use crate::walk::{holding, walk};
 
@@ -26,7 +26,7 @@ pub(crate) struct Prior {
 ///
 /// What a resource uses is not shut down if the resource could not be.
 pub(crate) async fn shut_down(
-    graph: &Arc<Graph>,
+    order: &Arc<Order>,
     declarations: &[Declaration],
     setting: &Setting,
     (options, halting): (&ApplyOptions, &Halting),
@@ -38,14 +38,14 @@ pub(crate) async fn shut_down(
     if !is_needed {
         return priors;
     }
-    let setting = &Setting { foresight: Some(Foresight::new(graph)), ..setting.clone() };
-    let mut looks = walk(graph, options.parallel, |node, looks, slot| {
-        holding(slot, visit(graph, declarations, node, looks, (setting.clone(), Purpose::ShutDown)))
+    let setting = &Setting { foresight: Some(Foresight::new(order)), ..setting.clone() };
+    let mut looks = walk(order, options.parallel, |node, looks, slot| {
+        holding(slot, visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown)))
     })
     .await;
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
-    for node in graph.order().iter().rev() {
-        let held = graph.dependents(*node).iter().find_map(|after| held_by[*after].clone());
+    for node in order.nodes().iter().rev() {
+        let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());
         let Some(shutdown) = looks[*node].shutdown.take() else {
             held_by[*node] = held;
             continue;
@@ -58,7 +58,7 @@ pub(crate) async fn shut_down(
             Err((because.clone(), Outcome::Skipped { because }))
         } else {
             let notices = setting.facilities.notices();
-            let promise = Promise::new(notices, name, targets(graph, declarations, *node));
+            let promise = Promise::new(notices, name, targets(order, declarations, *node));
             let work = halting.run(&opened, vec![action], steps, &promise);
             let ended = options.progress.at_work_on(name, work).await;
             promise.keep();

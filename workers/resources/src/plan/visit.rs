@@ -4,10 +4,10 @@ use std::sync::Arc;
 use crate::action::Action;
 use crate::declaration::Declaration;
 use crate::found::{Amiss, Found};
-use crate::graph::Graph;
 use crate::inputs::{Changes, Inputs, Seen, SeenState};
 use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
+use crate::order::Order;
 use crate::plan::{Change, PlannedResource, Refresh, Verdict};
 
 /// What a plan knows of a resource it has looked at.
@@ -37,7 +37,7 @@ pub(crate) enum Purpose {
 
 /// Returns the work of looking at one node.
 pub(crate) fn visit(
-    graph: &Graph,
+    order: &Order,
     declarations: &[Declaration],
     node: usize,
     looks: &[Option<Look>],
@@ -45,7 +45,7 @@ pub(crate) fn visit(
 ) -> impl Future<Output = Look> + Send + use<> {
     let nothing = Seen::default();
     let inputs =
-        Inputs::gather(graph, declarations, (node, setting.facilities.notices()), |node| {
+        Inputs::gather(order, declarations, (node, setting.facilities.notices()), |node| {
             looks[node].as_ref().map_or(&nothing, |look| &look.seen)
         });
     let declaration = declarations[node].clone();

@@ -32,14 +32,14 @@ pub(super) fn check(kinds: &Kinds, samples: &[Sample], seed: u64) -> io::Result<
     let kinds = kinds.clone().with(kind::<Giver>());
     let world = World::new()?;
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut graph = Graph::new(kinds, &world);
-    graph.fill(samples, &mut rng)?;
-    graph.converges()?;
-    graph.sees_drifts(&mut rng)?;
-    Ok(graph.wrong)
+    let mut order = Order::new(kinds, &world);
+    order.fill(samples, &mut rng)?;
+    order.converges()?;
+    order.sees_drifts(&mut rng)?;
+    Ok(order.wrong)
 }
 
-struct Graph<'a> {
+struct Order<'a> {
     kinds: Kinds,
     world: &'a World,
     nodes: Vec<Node<'a>>,
@@ -56,7 +56,7 @@ struct Node<'a> {
     is_lasting: bool,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> Order<'a> {
     fn new(kinds: Kinds, world: &'a World) -> Self {
         let (nodes, declarations) = (Vec::new(), Vec::new());
         Self { kinds, world, nodes, declarations, secrets: BTreeSet::new(), wrong: Vec::new() }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crankcase_resources::{
-    Claim, Conflict, Declaration, Dependency, Graph, OnChange, PATH, conflicts, connect,
+    Claim, Conflict, Declaration, Dependency, OnChange, Order, PATH, conflicts, connect,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -115,9 +115,9 @@ fn a_notification_is_not_lost_beside_a_declared_edge_without_one() {
 
     connect(&mut declarations);
 
-    let graph = Graph::new(&declarations).unwrap();
-    assert_eq!(graph.notifiers(1), [0]);
-    assert_eq!(graph.inputs(1), [0]);
+    let order = Order::new(&declarations).unwrap();
+    assert_eq!(order.notifiers(1), [0]);
+    assert_eq!(order.inputs(1), [0]);
 }
 
 #[test]
@@ -211,12 +211,12 @@ proptest! {
 
         connect(&mut declarations);
 
-        prop_assert!(Graph::new(&declarations).is_ok());
+        prop_assert!(Order::new(&declarations).is_ok());
         for node in 0..count {
             for edge in declarations[node].left_out.clone() {
                 let mut with = declarations.clone();
                 with[node].automatic.push(edge);
-                prop_assert!(Graph::new(&with).is_err());
+                prop_assert!(Order::new(&with).is_err());
             }
         }
     }

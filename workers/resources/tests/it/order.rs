@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, GraphError, Kinds, Outcome, PlanOptions, plan,
+    Account, ApplyOptions, Declaration, Kinds, OrderError, Outcome, PlanOptions, plan,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-async fn refused(declarations: &[Declaration]) -> GraphError {
+async fn refused(declarations: &[Declaration]) -> OrderError {
     plan(declarations, &Kinds::default(), &PlanOptions::default()).await.expect_err("it is refused")
 }
 
@@ -165,7 +165,7 @@ async fn a_circle_is_refused_with_its_path() {
     let error = refused(&declarations).await;
 
     let text = error.to_string();
-    assert!(matches!(error, GraphError::Cycle { .. }));
+    assert!(matches!(error, OrderError::Cycle { .. }));
     assert!(
         ["a -> c -> b -> a", "c -> b -> a -> c", "b -> a -> c -> b"]
             .iter()

@@ -12,10 +12,10 @@ const MAX_CYCLES: usize = 20;
 
 /// The order of resources, and their dependencies.
 ///
-/// Resources are meant by their position in the list that the graph was made of. What is depended
+/// Resources are meant by their position in the list that the order was made of. What is depended
 /// on comes before its dependent, and what notifies before what it notifies.
 #[derive(Debug, Clone, Default)]
-pub struct Graph {
+pub struct Order {
     order: Vec<usize>,
     inputs: Vec<Vec<usize>>,
     dependents: Vec<Vec<usize>>,
@@ -23,10 +23,10 @@ pub struct Graph {
     notified: Vec<Vec<usize>>,
 }
 
-/// Why declarations make no graph.
+/// Why declarations cannot be put into an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum GraphError {
+pub enum OrderError {
     /// Two declarations have one name.
     #[error("resource \"{name}\" is declared twice")]
     Duplicate {
@@ -51,14 +51,14 @@ pub enum GraphError {
     },
 }
 
-impl Graph {
-    /// Makes the graph of some declarations.
+impl Order {
+    /// Puts some declarations into an order.
     ///
     /// # Errors
     ///
     /// When a name is there twice or not at all, or there is a cycle. A loaded manifest has none
     /// of that.
-    pub fn new(declarations: &[Declaration]) -> Result<Self, GraphError> {
+    pub fn new(declarations: &[Declaration]) -> Result<Self, OrderError> {
         let index = index(declarations)?;
         let mut edges = Edges::new(declarations.len());
         for (node, declaration) in declarations.iter().enumerate() {
@@ -72,11 +72,11 @@ impl Graph {
         Self::from_edges(edges).map_err(|cycles| {
             let path = cycles.first().map_or(&[][..], Vec::as_slice);
             let path = path.iter().map(|node| declarations[*node].name.clone()).collect();
-            GraphError::Cycle { path }
+            OrderError::Cycle { path }
         })
     }
 
-    /// Makes a graph of its edges.
+    /// Puts nodes into the order that their edges ask for.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Graph {
 
     /// Returns the resources, each after all that it needs; otherwise in the order of the
     /// manifest.
-    pub fn order(&self) -> &[usize] {
+    pub fn nodes(&self) -> &[usize] {
         &self.order
     }
 
@@ -145,7 +145,7 @@ impl Graph {
     }
 }
 
-/// What a graph is made of: who needs whom, among nodes by number.
+/// Which nodes need which others, by number.
 #[derive(Debug)]
 pub struct Edges {
     inputs: Vec<Vec<usize>>,
@@ -225,11 +225,11 @@ fn sort(inputs: &[Vec<usize>]) -> Result<Vec<usize>, Vec<Vec<usize>>> {
     if cycles.is_empty() { Ok(order) } else { Err(cycles) }
 }
 
-fn index(declarations: &[Declaration]) -> Result<HashMap<&str, usize>, GraphError> {
+fn index(declarations: &[Declaration]) -> Result<HashMap<&str, usize>, OrderError> {
     let mut index = HashMap::with_capacity(declarations.len());
     for (node, declaration) in declarations.iter().enumerate() {
         if index.insert(declaration.name.as_str(), node).is_some() {
-            return Err(GraphError::Duplicate { name: declaration.name.clone() });
+            return Err(OrderError::Duplicate { name: declaration.name.clone() });
         }
     }
     Ok(index)
@@ -239,8 +239,8 @@ fn find(
     index: &HashMap<&str, usize>,
     declaration: &Declaration,
     used: &str,
-) -> Result<usize, GraphError> {
-    index.get(used).copied().ok_or_else(|| GraphError::Unknown {
+) -> Result<usize, OrderError> {
+    index.get(used).copied().ok_or_else(|| OrderError::Unknown {
         name: declaration.name.clone(),
         used: used.to_owned(),
         hint: nearest(used, index.keys().copied())
