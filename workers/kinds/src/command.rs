@@ -14,21 +14,21 @@ const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// How a command runs: its folder, environment, user, group, umask and limits.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(super) struct Setting {
+pub struct Setting {
     /// the folder to run in; / by default
-    pub(super) cwd: Option<AbsPath>,
+    pub cwd: Option<AbsPath>,
     /// environment variables to add to PATH, HOME and LANG, or to replace them
     #[param(default = {})]
-    pub(super) env: Environment,
+    pub env: Environment,
     /// the user to run as; the agent's own by default
-    pub(super) user: Option<Account>,
+    pub user: Option<Account>,
     /// the group to run as; the user's main one by default
-    pub(super) group: Option<Account>,
+    pub group: Option<Account>,
     /// the mode bits that new files lack, in octal; the agent's by default
-    pub(super) umask: Option<Umask>,
+    pub umask: Option<Umask>,
     /// limits by name, each a number or `unlimited`; the agent's by default
     #[param(default = {})]
-    pub(super) limits: Limits,
+    pub limits: Limits,
 }
 
 impl Setting {
@@ -50,7 +50,7 @@ impl Setting {
 
 /// The program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Argv(pub(super) Vec<String>);
+pub struct Argv(pub Vec<String>);
 
 impl Argv {
     /// Reads a list of words; `help` is what to write in place of a line.
@@ -84,8 +84,10 @@ impl Field for Argv {
 
 /// A list of words, or a line for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Command {
+pub enum Command {
+    /// The program and its arguments.
     Argv(Argv),
+    /// A line for `/bin/sh`.
     Line(String),
 }
 
@@ -172,7 +174,7 @@ pub(super) fn claims(words: Half<&[String]>, setting: &SettingHalf) -> Claimed {
 
 /// Variables by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Environment(BTreeMap<String, String>);
+pub struct Environment(pub BTreeMap<String, String>);
 
 impl Field for Environment {
     fn ty() -> Type {
@@ -200,7 +202,7 @@ impl Field for Environment {
 /// A user or a group, by name or id. Whether there is one shows when the command starts: another
 /// resource may make it before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Account(pub(super) String);
+pub struct Account(pub String);
 
 impl Field for Account {
     fn ty() -> Type {
@@ -231,7 +233,7 @@ impl Field for Account {
 
 /// The mode bits that new files lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Umask(u32);
+pub struct Umask(pub u32);
 
 impl Field for Umask {
     fn ty() -> Type {
@@ -254,7 +256,7 @@ impl Field for Umask {
 
 /// Limits by name; `None` is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Limits(BTreeMap<Limit, Option<u64>>);
+pub struct Limits(pub BTreeMap<Limit, Option<u64>>);
 
 impl Field for Limits {
     fn ty() -> Type {
@@ -295,7 +297,7 @@ fn unknown_limit(name: &str) -> String {
 
 /// How long a command may take to end, at most 5 minutes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Grace(pub(super) Duration);
+pub struct Grace(pub Duration);
 
 impl Field for Grace {
     fn ty() -> Type {

@@ -9,8 +9,9 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::command::{self, Command};
-pub(crate) use crate::exec::config::Exec;
-use crate::exec::config::{ExecHalf, ExecState};
+pub use crate::exec::config::Exec;
+use crate::exec::config::ExecHalf;
+use crate::exec::config::ExecState;
 use crate::exec::run::{Finished, RunError, run};
 
 mod config;
@@ -23,8 +24,9 @@ type Ran = Mutex<Option<ExecState>>;
 /// Why a guarded command need not run.
 type Guarded = Option<&'static str>;
 
+/// What an `exec` does.
 #[derive(Debug, Actions)]
-pub(crate) enum Do {
+pub enum Do {
     /// runs the command
     Run { command: Vec<String> },
 }

@@ -1,11 +1,11 @@
 use crankcase_resources::{
-    Actions, AttributeError, BoxError, Check, Claimed, Context, Resource, Unfinished, Watch,
-    blocking,
+    Actions, AttributeError, BoxError, Check, Claimed, Config, Context, Resource, Surroundings,
+    Unfinished, Watch, blocking,
 };
 use crankcase_workers::EntryPath;
 
-pub(crate) use crate::file::config::File;
-use crate::file::config::{FileHalf, FileState, Presence};
+pub use crate::file::config::{File, Presence, Principal};
+use crate::file::config::{FileHalf, FileState};
 use crate::file::error::EntryError;
 
 mod change;
@@ -17,10 +17,12 @@ mod error;
 mod observe;
 mod reversal;
 mod rights;
+mod travel;
 mod wanted;
 
+/// What is done to a file or folder.
 #[derive(Debug, Clone, Actions)]
-pub(crate) enum Do {
+pub enum Do {
     /// makes the folder
     CreateFolder { path: EntryPath },
     /// makes the file
@@ -47,6 +49,10 @@ impl Resource for File {
 
     fn claims(half: &FileHalf) -> Claimed {
         half.claims()
+    }
+
+    fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        Ok(travel::send(config, surroundings)?)
     }
 
     async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {

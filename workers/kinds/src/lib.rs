@@ -2,6 +2,31 @@
 //!
 //! Each keeps to the contract of [`Kind`](crankcase_resources::Kind) and needs nothing else of the
 //! core: a kind of a user's own is written in the same way.
+//!
+//! [`builtin`] is what a manifest uses. The configs are public for graphs from Rust, as in
+//! `File { content: Some("hello".into()), ..File::new(path) }`; see [`Graph`](crankcase_resources::Graph).
+//!
+//! # Examples
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use crankcase_kinds::{EntryPath, File, builtin};
+//! use crankcase_resources::{Graph, PlanOptions, Surroundings};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let temporary = tempfile::tempdir()?;
+//! # let root = temporary.path().display();
+//! let folder = EntryPath::parse(&format!("{root}/www/"))?;
+//! let docroot = Graph::of("docroot", File::new(folder));
+//! let path = EntryPath::parse(&format!("{root}/www/index.html"))?;
+//! let page = Graph::of("page", File { content: Some("hello\n".into()), ..File::new(path) });
+//! let site = page.after(&docroot)?.site(&builtin(), &Surroundings::new(Path::new("/")))?;
+//!
+//! let plan = site.plan(&PlanOptions::default()).await;
+//! assert_eq!((plan.changes(), plan.may_change()), (2, 0));
+//! # Ok(()) }
+//! ```
 mod builtin;
 mod command;
 mod exec;
@@ -11,3 +36,9 @@ mod print;
 mod process;
 
 pub use builtin::builtin;
+pub use command::{Account, Argv, Command, Environment, Grace, Limits, Setting, Umask};
+pub use crankcase_workers::EntryPath;
+pub use exec::Exec;
+pub use file::{File, Presence, Principal};
+pub use print::Print;
+pub use process::{Ending, Process};

@@ -9,14 +9,15 @@ use serde_json::Value;
 ///
 /// Under `run` that is once per start and per change of the config. Its state is its config.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct Print {
+pub struct Print {
     /// what to print
     #[param(declared)]
-    message: String,
+    pub message: String,
 }
 
+/// What a `print` does.
 #[derive(Debug, Actions)]
-pub(crate) enum Do {
+pub enum Do {
     /// puts the message into the log
     Print { message: String },
 }

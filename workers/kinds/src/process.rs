@@ -10,31 +10,31 @@ use crate::command::{self, Argv, Grace, Setting};
 
 /// keeps a program running for as long as the agent runs
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct Process {
+pub struct Process {
     /// the program and its arguments, as a list
-    command: Argv,
+    pub command: Argv,
     /// how the program runs
     #[param(flatten)]
-    setting: Setting,
+    pub setting: Setting,
     /// what asks it to end
     #[param(default = "TERM")]
-    stop_signal: Ending,
+    pub stop_signal: Ending,
     /// how long it may take to end, at most 5 minutes
     #[param(default = "10s")]
-    grace: Grace,
+    pub grace: Grace,
 }
 
 /// The state of the `process` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct ProcessState {
+pub struct ProcessState {
     /// the program and its arguments
     #[param(declared)]
-    command: Argv,
+    pub command: Argv,
 }
 
 /// A signal that asks a program to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ending(StopSignal);
+pub struct Ending(pub StopSignal);
 
 impl Field for Ending {
     fn ty() -> Type {

@@ -15,6 +15,7 @@ use crate::found::Found;
 use crate::judged::Judged;
 use crate::known::KnownConfig;
 use crate::params::{Reader, Table};
+use crate::surroundings::Surroundings;
 use crate::watch::Watch;
 
 /// A kind of resource: what a manifest names as `type`.
@@ -76,6 +77,28 @@ pub trait Kind: fmt::Debug + Send + Sync {
     ///
     /// Every attribute that is wrong, with what would be right.
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>>;
+
+    /// Makes a config fit to be sent to another machine; see
+    /// [`Resource::send`](crate::Resource::send). By default it travels as it is.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot travel.
+    fn send(&self, config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        let _ = (config, surroundings);
+        Ok(())
+    }
+
+    /// Fills in what only the machine knows that a config was sent to; see
+    /// [`Resource::receive`](crate::Resource::receive). By default that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the machine cannot have such a resource.
+    fn receive(&self, config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        let _ = (config, surroundings);
+        Ok(())
+    }
 
     /// Returns whether two configs declare the same resource, so that a new manifest leaves it
     /// running.

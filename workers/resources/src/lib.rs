@@ -24,6 +24,7 @@ mod error;
 mod facilities;
 mod foresight;
 mod found;
+mod graph;
 mod halting;
 mod inputs;
 mod judged;
@@ -44,6 +45,7 @@ mod progress;
 mod reconcile;
 mod resource;
 mod site;
+mod surroundings;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod text;
@@ -71,6 +73,7 @@ pub use declaration::{
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};
 pub use found::{Amiss, Difference, Found};
+pub use graph::{Graph, GraphError, Node, NodeError};
 pub use judged::Judged;
 pub use kind::{GroupMember, Kind, Unit};
 pub use kinds::{Kinds, UnknownKindError};
@@ -95,6 +98,7 @@ pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Site, UnknownResourceError, UnknownTagError};
+pub use surroundings::Surroundings;
 pub use text::{circle, cut, nearest, printable, shown};
 pub use typed::{KindOf, kind};
 pub use watch::Watch;

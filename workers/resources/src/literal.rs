@@ -31,7 +31,7 @@ pub struct Literal {
 impl Literal {
     /// Returns a config of values.
     pub fn new(config: Config) -> Self {
-        Self { config, used: Vec::new(), scope: AS_WRITTEN.clone() }
+        Self { config, used: Vec::new(), scope: as_written() }
     }
 
     /// Takes an attribute from the state of a dependency, as `{{ deps.DEPENDENCY.state.OF }}` would.
@@ -48,6 +48,10 @@ impl Literal {
     pub fn scope(mut self, scope: impl Scope + 'static) -> Self {
         self.scope = Arc::new(scope);
         self
+    }
+
+    pub(crate) fn scoped(self, scope: &Arc<dyn Scope>) -> Self {
+        Self { scope: Arc::clone(scope), ..self }
     }
 
     /// Declares a resource with this config, in the `site.yaml` of a folder.
@@ -93,6 +97,11 @@ impl Render for Literal {
                 && Arc::ptr_eq(&self.scope, &other.scope)
         })
     }
+}
+
+/// Returns what leaves template files as they are written.
+pub(crate) fn as_written() -> Arc<dyn Scope> {
+    AS_WRITTEN.clone()
 }
 
 static AS_WRITTEN: LazyLock<Arc<dyn Scope>> = LazyLock::new(|| Arc::new(AsWritten));

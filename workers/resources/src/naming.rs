@@ -79,6 +79,12 @@ pub fn resource_name(worker: &str) -> String {
     parts.map_or_else(|| worker.to_owned(), |(resource, item)| item_name(resource, &item))
 }
 
+/// Returns whether a resource may have this name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let worker = worker_name(name);
+    crankcase_engine::Name::<()>::parse(&worker).is_ok() && resource_name(&worker) == name
+}
+
 /// Splits the name of a resource of a `for_each` into the name before it and the item.
 fn split(name: &str) -> Option<(&str, String)> {
     let (resource, item) = name.strip_suffix(']')?.split_once('[')?;

@@ -9,11 +9,13 @@ use serde_json::Value;
 
 use crate::action::{Actions, Unfinished};
 use crate::context::Context;
+use crate::declaration::Config;
 use crate::error::{AttributeError, BoxError};
 use crate::found::{Amiss, Difference, Found};
 use crate::known::Claimed;
 use crate::params::{Params, written};
 use crate::part::Part;
+use crate::surroundings::Surroundings;
 use crate::watch::Watch;
 
 /// A kind of resource: the struct is the config of one resource, and nothing else.
@@ -194,6 +196,30 @@ pub trait Resource: Params + Clone + fmt::Debug {
             };
             Ok(if is_there { None } else { self.absent() })
         }
+    }
+
+    /// Makes a config fit to be sent to another machine: what stands in files of this one is put into the
+    /// config itself, and what means nothing there is dropped. By default it travels as it is. It may
+    /// block for the disk.
+    ///
+    /// Attributes that are taken from states are not in the config.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot travel.
+    fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        let _ = (config, surroundings);
+        Ok(())
+    }
+
+    /// Fills in what only the machine knows that a config was sent to. By default that is nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the machine cannot have such a resource.
+    fn receive(config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        let _ = (config, surroundings);
+        Ok(())
     }
 
     /// Returns what is to be done because a resource that notifies this one has changed.

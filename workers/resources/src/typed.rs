@@ -21,6 +21,7 @@ use crate::kind::{GroupMember, Kind, Unit};
 use crate::known::KnownConfig;
 use crate::params::{HIDDEN, Params, Reader, Table, declared, shown_value, written};
 use crate::resource::{Check, Grouping, Member, Resource, Supervised};
+use crate::surroundings::Surroundings;
 use crate::watch::Watch;
 
 /// Returns the kind of a resource that is written in Rust.
@@ -117,6 +118,14 @@ impl<R: Resource> Kind for KindOf<R> {
         let config = read::<R>(config)?;
         let program = self.program.map(|program| program(&config));
         Ok(Arc::new(Made { config, program, grouping: self.grouping }))
+    }
+
+    fn send(&self, config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        R::send(config, surroundings)
+    }
+
+    fn receive(&self, config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
+        R::receive(config, surroundings)
     }
 
     fn same(&self, old: &Config, new: &Config) -> bool {

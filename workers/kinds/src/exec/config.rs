@@ -15,40 +15,40 @@ const SHELL: &str = "/bin/sh";
 /// command, and none may see a need to run any more. Without them the command runs once per apply,
 /// and with `onlyif` only if that succeeds. A notification runs it again, whatever the guards say.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct Exec {
+pub struct Exec {
     /// the program and its arguments as a list, or a line if `shell` is set
-    pub(super) command: Command,
+    pub command: Command,
     /// whether command and guards are lines for /bin/sh
     #[param(default = false)]
-    pub(super) shell: bool,
+    pub shell: bool,
     /// a path; if it exists the command need not run
-    pub(super) creates: Option<AbsPath>,
+    pub creates: Option<AbsPath>,
     /// a command; if it succeeds there is no need to run
-    pub(super) unless: Option<Command>,
+    pub unless: Option<Command>,
     /// a command; only if it succeeds there is a need to run
-    pub(super) onlyif: Option<Command>,
+    pub onlyif: Option<Command>,
     /// how the command runs
     #[param(flatten)]
-    pub(super) setting: Setting,
+    pub setting: Setting,
     /// how long command or guard may take
     #[param(default = "5m")]
-    pub(super) timeout: Duration,
+    pub timeout: Duration,
     /// the time between TERM and KILL, at most 5 minutes
     #[param(default = "5s")]
-    pub(super) grace: Grace,
+    pub grace: Grace,
 }
 
 /// The state of the `exec` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct ExecState {
+pub struct ExecState {
     /// whether the command has run, in this `apply` or since the agent's start
-    pub(super) ran: bool,
+    pub ran: bool,
     /// its exit code; null before it has run
-    pub(super) exit_code: Option<i32>,
+    pub exit_code: Option<i32>,
     /// what it wrote to its standard output, of 128 KiB the first and the last half
-    pub(super) stdout: String,
+    pub stdout: String,
     /// what it wrote to its standard error, alike
-    pub(super) stderr: String,
+    pub stderr: String,
 }
 
 impl Exec {

@@ -20,46 +20,46 @@ use crate::file::content::ContentFrom;
 /// have put them, and a target that is a symlink, a device or the like is never touched. An absent
 /// folder is removed only when it is empty.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct File {
+pub struct File {
     /// where it is; a path that ends in / is a folder
-    pub(super) path: EntryPath,
+    pub path: EntryPath,
     /// the file's text
-    pub(super) content: Option<Arc<str>>,
+    pub content: Option<Arc<str>>,
     /// a file to copy, relative to the manifest
-    pub(super) source: Option<String>,
+    pub source: Option<String>,
     /// a file to render, relative to the manifest
-    pub(super) template: Option<String>,
+    pub template: Option<String>,
     /// the permissions in octal and quoted, such as "0644"; left as they are if not given, and of a
     /// new file 0644, of a new folder 0755
-    pub(super) mode: Option<Mode>,
+    pub mode: Option<Mode>,
     /// the name or number of the owning user; left as it is if not given
-    pub(super) owner: Option<Principal>,
+    pub owner: Option<Principal>,
     /// the name or number of the owning group; left as it is if not given
-    pub(super) group: Option<Principal>,
+    pub group: Option<Principal>,
     /// whether it is to be there
     #[param(default = "exists")]
-    pub(super) state: Presence,
+    pub state: Presence,
 }
 
 /// The state of the `file` kind.
 #[derive(Debug, Clone, PartialEq, Params)]
-pub(crate) struct FileState {
+pub struct FileState {
     /// where it is; a folder ends in /
     #[param(declared)]
-    pub(super) path: EntryPath,
+    pub path: EntryPath,
     /// whether it is there
-    pub(super) state: Presence,
+    pub state: Presence,
     /// the permissions in octal, if it is there
-    pub(super) mode: Option<Mode>,
+    pub mode: Option<Mode>,
     /// the name of the owning user, or its number if it has none
-    pub(super) owner: Option<String>,
+    pub owner: Option<String>,
     /// the name of the owning group, or its number if it has none
-    pub(super) group: Option<String>,
+    pub group: Option<String>,
     /// the size of a file
     #[param(unit = "bytes")]
-    pub(super) size: Option<u64>,
+    pub size: Option<u64>,
     /// the SHA-256 of a file's content, in hexadecimal; null if it may not be read
-    pub(super) sha256: Option<String>,
+    pub sha256: Option<String>,
 }
 
 impl FileStateHalf {
@@ -79,15 +79,19 @@ impl FileStateHalf {
 
 /// Whether something is to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Choice)]
-pub(crate) enum Presence {
+pub enum Presence {
+    /// It is to be there.
     Exists,
+    /// It is to be gone.
     Absent,
 }
 
 /// A user or group as it was declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Principal {
+pub enum Principal {
+    /// By its number.
     Id(u32),
+    /// By its name.
     Name(String),
 }
 

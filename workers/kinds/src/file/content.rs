@@ -14,7 +14,7 @@ use crate::file::error::EntryError;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// How large a template may be, in bytes.
-const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
+pub(super) const TEMPLATE_LIMIT: u64 = 16 * 1024 * 1024;
 
 /// How much of a file is read at a time, in bytes.
 const PIECE: usize = 64 * 1024;
@@ -81,12 +81,14 @@ fn read_template(path: &Path) -> Result<String, EntryError> {
         other => other.into(),
     })?;
     let text = String::from_utf8(bytes);
-    let mut text = text.map_err(|_| EntryError::NotText { path: path.to_owned() })?;
-    if text.starts_with(BYTE_ORDER_MARK) {
-        // It says how the template is written, and is no part of it; so it is at load.
-        text.remove(0);
-    }
-    Ok(text)
+    let text = text.map_err(|_| EntryError::NotText { path: path.to_owned() })?;
+    Ok(without_byte_order_mark(&text).to_owned())
+}
+
+/// Returns a template without the mark that says how it is written, and is no part of it. At load it is
+/// left out as well.
+pub(super) fn without_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }
 
 /// Reads a file piece by piece to its end, however large it is, or until the run is to end.

@@ -26,6 +26,8 @@ pub(super) enum EntryError {
     NoPrincipal { what: &'static str, name: String },
     #[error("{path:?} is larger than the {limit} bytes that a template may have")]
     LargeTemplate { path: PathBuf, limit: u64 },
+    #[error("only UTF-8 text of at most 16 MiB is sent, and {path:?} is something else")]
+    NotSent { path: PathBuf },
     #[error("{path:?} is not UTF-8 text, as a template must be")]
     NotText { path: PathBuf },
     #[error("{path:?} is made or changed by a resource before this one, and is known after that")]

@@ -6,6 +6,7 @@ mod file;
 mod file_attacks;
 mod file_reading;
 mod file_rights;
+mod graph;
 mod kinds;
 mod needs_root;
 mod plan;

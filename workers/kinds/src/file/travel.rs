@@ -1,0 +1,34 @@
+use std::path::Path;
+
+use crankcase_resources::{Config, RenderedText, Surroundings, Value};
+use crankcase_workers::{FileError, read_file};
+
+use crate::file::content::{TEMPLATE_LIMIT, without_byte_order_mark};
+use crate::file::error::EntryError;
+
+/// Puts the text of a source or a template into the config, as the file is on this machine alone.
+pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(), EntryError> {
+    for (attribute, is_template) in [("source", false), ("template", true)] {
+        let Some(Value::String(path)) = config.get(attribute) else { continue };
+        let path = surroundings.folder.join(path);
+        let mut text = read_text(&path)?;
+        if is_template {
+            let rendered = surroundings.scope.render_text(&path, without_byte_order_mark(&text));
+            match rendered.map_err(|source| EntryError::Render { path, source })? {
+                RenderedText::Known(rendered) => text = rendered,
+                RenderedText::Unknown(aliases) => return Err(EntryError::Unknown { aliases }),
+            }
+        }
+        config.remove(attribute);
+        config.insert("content".to_owned(), text.into());
+    }
+    Ok(())
+}
+
+fn read_text(path: &Path) -> Result<String, EntryError> {
+    let bytes = read_file(path, TEMPLATE_LIMIT).map_err(|error| match error {
+        FileError::TooLarge { path, .. } => EntryError::NotSent { path },
+        other => other.into(),
+    })?;
+    String::from_utf8(bytes).map_err(|_| EntryError::NotSent { path: path.to_owned() })
+}

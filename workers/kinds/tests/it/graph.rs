@@ -1,0 +1,150 @@
+//! Graphs from Rust with the built-in kinds.
+
+use std::fs;
+use std::path::Path;
+
+use crankcase_engine::Stop;
+use crankcase_kinds::{Argv, Command, EntryPath, Exec, File, Presence, Principal, builtin};
+use crankcase_resources::{
+    AbsPath, ApplyOptions, Graph, Mode, Node, NodeError, PlanOptions, RenderError, RenderedText,
+    Scope, Surroundings, Verdict,
+};
+use serde_json::json;
+use tempfile::tempdir;
+
+use crate::support::TestResult;
+
+fn file(path: &Path) -> Result<File, Box<dyn std::error::Error>> {
+    Ok(File::new(EntryPath::parse(path.to_str().ok_or("not UTF-8")?)?))
+}
+
+#[tokio::test]
+async fn a_graph_of_typed_configs_is_planned_and_applied() -> TestResult {
+    let folder = tempdir()?;
+    let root = folder.path();
+    let docroot = Graph::of("docroot", file(&root.join("www/"))?);
+    let path = root.join("www/index.html");
+    let page = File { content: Some("hello\n".into()), mode: Some(Mode(0o640)), ..file(&path)? };
+    let page = Graph::of("page", page).after(&docroot)?;
+    let mark = root.join("mark");
+    let touch = Argv(vec!["touch".into(), mark.display().to_string()]);
+    let touch = Exec {
+        creates: Some(AbsPath::parse(mark.to_str().ok_or("not UTF-8")?)?),
+        ..Exec::new(Command::Argv(touch))
+    };
+    let digest = Graph::from(Node::new("digest", "file", json!({"path": root.join("digest")})));
+    let digest = digest.using("content", &page, "sha256")?;
+    let all = digest.merge(&Graph::of("touch", touch).told_by(&page)?)?;
+    let site = all.site(&builtin(), &Surroundings::new(Path::new("/")))?;
+    let (_stopper, stop) = Stop::pair();
+
+    let plan = site.plan(&PlanOptions::default()).await;
+    let account = site.apply(&ApplyOptions::default(), stop).await;
+    let again = site.plan(&PlanOptions::default()).await;
+
+    assert_eq!((plan.changes(), plan.may_change()), (4, 0), "{plan}");
+    assert_eq!((account.changes(), account.failures()), (4, 0), "{account}");
+    assert_eq!(again.changes(), 0, "{again}");
+    let digest = fs::read_to_string(root.join("digest"))?;
+    assert_eq!(digest, "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03");
+    Ok(())
+}
+
+#[test]
+fn each_attribute_that_is_wrong_is_named_with_its_node() -> TestResult {
+    let wrong = Node::new("page", "file", json!({"mod": "0644", "content": 1}));
+    let path = EntryPath::parse("/srv/")?;
+    let folder = File { content: Some("x".into()), ..File::new(path) };
+    let all = Graph::from(wrong).merge(&Graph::of("folder", folder))?;
+
+    let refused = all.site(&builtin(), &Surroundings::new(Path::new("/"))).expect_err("is wrong");
+
+    let said = refused.errors().iter().map(|error| match error {
+        NodeError::Attribute { name, error, .. } => format!("{name}.{error}"),
+        other => other.to_string(),
+    });
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [
+            "folder.content: a folder has none; take the / from the end of the path for a file",
+            "page.mod: there is no such attribute; did you mean \"mode\"?",
+            "page.path: is missing",
+            "page.content: 1 is not a text; quote it, or add `| string` to an expression",
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn two_nodes_that_keep_one_file_are_refused() -> TestResult {
+    let path = Path::new("/srv/page");
+    let gone = File { state: Presence::Absent, ..file(path)? };
+    let all = Graph::of("there", file(path)?).merge(&Graph::of("gone", gone))?;
+
+    let refused = all.site(&builtin(), &Surroundings::new(Path::new("/"))).expect_err("is wrong");
+
+    let [NodeError::Conflict { name, other, .. }] = refused.errors() else {
+        return Err(refused.into());
+    };
+    assert_eq!((name.as_str(), other.as_str()), ("there", "gone"));
+    Ok(())
+}
+
+/// Renders the one expression that it knows.
+#[derive(Debug)]
+struct Greeting;
+
+impl Scope for Greeting {
+    fn render_text(&self, _: &Path, text: &str) -> Result<RenderedText, RenderError> {
+        Ok(RenderedText::Known(text.replace("{{ greeting }}", "hello")))
+    }
+}
+
+#[test]
+fn what_stands_in_local_files_travels_in_the_config() -> TestResult {
+    let folder = tempdir()?;
+    fs::write(folder.path().join("page.j2"), "\u{feff}{{ greeting }}, world\n")?;
+    fs::write(folder.path().join("logo"), "{{ as it is }}")?;
+    fs::write(folder.path().join("binary"), [0xff, 0xfe])?;
+    let kept = |name: &str| file(&Path::new("/srv").join(name));
+    let page = File { template: Some("page.j2".into()), ..kept("page")? };
+    let owner = Some(Principal::Name("www-data".into()));
+    let logo = File { source: Some("logo".into()), owner, ..kept("logo")? };
+    let binary = File { source: Some("binary".into()), ..kept("binary")? };
+    let surroundings = Surroundings::new(folder.path()).scope(Greeting);
+    let kinds = builtin();
+    let all = Graph::of("page", page).merge(&Graph::of("logo", logo))?;
+
+    let sent = all.to_wire(&kinds, &surroundings)?;
+    let there = Surroundings::new(Path::new("/"));
+    let received = Graph::from_wire(&sent, &kinds, &there)?;
+    let refused =
+        Graph::of("binary", binary).to_wire(&kinds, &surroundings).expect_err("is binary");
+
+    let config = |name: &str| received.node(name).map(|node| node.config().clone());
+    let content = |name: &str| config(name).and_then(|config| config.get("content").cloned());
+    assert_eq!(content("page"), Some(json!("hello, world\n")));
+    assert_eq!(content("logo"), Some(json!("{{ as it is }}")));
+    assert!(config("page").is_some_and(|config| !config.contains_key("template")));
+    // What was filled in stays as it is on a further way.
+    assert_eq!(received.to_wire(&kinds, &there)?, sent);
+    assert!(matches!(refused.errors(), [NodeError::Travel { name, .. }] if name == "binary"));
+    assert!(refused.to_string().contains("only UTF-8 text of at most 16 MiB is sent"), "{refused}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_orders_nodes_that_require_nothing() -> TestResult {
+    let folder = tempdir()?;
+    let page = File { content: Some("x".into()), ..file(&folder.path().join("www/page"))? };
+    let all =
+        Graph::of("a-page", page).merge(&Graph::of("www", file(&folder.path().join("www/"))?))?;
+
+    let site = all.site(&builtin(), &Surroundings::new(Path::new("/")))?;
+    let plan = site.plan(&PlanOptions::default()).await;
+
+    let page = plan.get("a-page").map(|page| &page.verdict);
+    assert!(matches!(page, Some(Verdict::Changes(_))), "{plan}");
+    assert_eq!(plan.resources[0].name, "www");
+    Ok(())
+}

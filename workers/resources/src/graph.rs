@@ -1,0 +1,221 @@
+//! Graphs of resources that are declared from Rust.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+pub use self::error::{GraphError, NodeError};
+pub use self::node::Node;
+use crate::order::{Edges, Order};
+use crate::resource::Resource;
+use crate::text::nearest;
+
+mod error;
+mod node;
+mod site;
+mod wire;
+
+/// Resources that are declared from Rust, the equal of a manifest: nodes by their names, one of which is
+/// the head.
+///
+/// A node requires another one by its graph, which comes along, or by its name, to be merged later.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_resources::{Graph, Node};
+/// use serde_json::json;
+///
+/// let docroot = Graph::from(Node::new("docroot", "file", json!({"path": "/srv/www/"})));
+/// let page = Node::new("page", "file", json!({"path": "/srv/www/index.html"}));
+/// let by_graph = Graph::from(page.clone()).after(&docroot)?;
+/// let by_name = Graph::from(page.after("docroot")).merge(&docroot)?;
+///
+/// assert_eq!(by_graph, by_name);
+/// assert_eq!((by_graph.head(), by_graph.layers()?.len()), ("page", 2));
+/// # Ok::<(), crankcase_resources::GraphError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Graph {
+    head: String,
+    nodes: BTreeMap<String, Arc<Node>>,
+}
+
+impl From<Node> for Graph {
+    fn from(node: Node) -> Self {
+        let head = node.name.clone();
+        Self { nodes: BTreeMap::from([(head.clone(), Arc::new(node))]), head }
+    }
+}
+
+impl Graph {
+    /// Returns a graph of one node, with the config of a kind that is written in Rust.
+    #[track_caller]
+    pub fn of<R: Resource>(name: &str, config: R) -> Self {
+        Node::of(name, config).into()
+    }
+
+    /// Has the head require the head of another graph, all of which comes along.
+    ///
+    /// # Errors
+    ///
+    /// When two nodes with one name differ.
+    pub fn after(self, other: &Self) -> Result<Self, GraphError> {
+        self.change(|node| node.after(&other.head)).join(other)
+    }
+
+    /// Has the head require the head of another graph, all of which comes along, and be notified when that
+    /// one has changed.
+    ///
+    /// # Errors
+    ///
+    /// When two nodes with one name differ.
+    pub fn told_by(self, other: &Self) -> Result<Self, GraphError> {
+        self.change(|node| node.told_by(&other.head)).join(other)
+    }
+
+    /// Takes an attribute of the head's config from the state of the head of another graph, all of which
+    /// comes along.
+    ///
+    /// # Errors
+    ///
+    /// When two nodes with one name differ.
+    pub fn using(self, attribute: &str, other: &Self, of: &str) -> Result<Self, GraphError> {
+        self.change(|node| node.using(attribute, &other.head, of)).join(other)
+    }
+
+    /// Returns the graph with its head changed. The head keeps its name.
+    #[must_use]
+    fn change(mut self, change: impl FnOnce(Node) -> Node) -> Self {
+        if let Some(head) = self.nodes.get_mut(&self.head) {
+            let changed = change(Node::clone(head));
+            *head = Arc::new(changed);
+        }
+        self
+    }
+
+    /// Returns both graphs as one; nodes that are equal become one. If the head of one requires the head
+    /// of the other, directly, it becomes the head; otherwise the first one does.
+    ///
+    /// # Errors
+    ///
+    /// When two nodes with one name differ.
+    pub fn merge(self, other: &Self) -> Result<Self, GraphError> {
+        let requires = |graph: &Self, head: &str| {
+            graph.nodes.get(&graph.head).is_some_and(|node| node.requires.contains_key(head))
+        };
+        let is_second = requires(other, &self.head) && !requires(&self, &other.head);
+        let head = if is_second { other.head.clone() } else { self.head.clone() };
+        Ok(Self { head, ..self.join(other)? })
+    }
+
+    /// Adds the nodes of another graph.
+    fn join(mut self, other: &Self) -> Result<Self, GraphError> {
+        let mut errors = Vec::new();
+        for (name, node) in &other.nodes {
+            match self.nodes.entry(name.clone()) {
+                Entry::Vacant(free) => {
+                    free.insert(Arc::clone(node));
+                }
+                Entry::Occupied(first) => errors.extend(different(first.get(), node)),
+            }
+        }
+        GraphError::of(errors)?;
+        Ok(self)
+    }
+
+    /// Returns the name of the head.
+    pub fn head(&self) -> &str {
+        &self.head
+    }
+
+    /// Returns the node with this name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.get(name).map(|node| &**node)
+    }
+
+    /// Returns the nodes in the order of their names.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values().map(|node| &**node)
+    }
+
+    /// Returns the nodes in layers: each node is in the first layer that comes after all that it requires.
+    /// So the nodes of a layer do not require each other. They are in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// When a requirement is missing, or there is a cycle.
+    pub fn layers(&self) -> Result<Vec<Vec<&Node>>, GraphError> {
+        let nodes: Vec<&Node> = self.nodes().collect();
+        let order = order(&nodes)?;
+        let mut depths = vec![0; nodes.len()];
+        for node in order.nodes() {
+            let before = order.inputs(*node).iter().map(|input| depths[*input] + 1);
+            depths[*node] = before.max().unwrap_or(0);
+        }
+        let count = depths.iter().max().map_or(0, |depth| depth + 1);
+        let mut layers = vec![Vec::new(); count];
+        for (node, depth) in nodes.into_iter().zip(depths) {
+            layers[depth].push(node);
+        }
+        Ok(layers)
+    }
+}
+
+/// Says in what two nodes with one name differ, if they do.
+fn different(first: &Node, second: &Node) -> Option<NodeError> {
+    if first == second {
+        return None;
+    }
+    let (attribute, [one, two]) = first.difference(second)?;
+    Some(NodeError::Different {
+        name: second.name.clone(),
+        place: second.place.clone(),
+        other: first.place.clone(),
+        attribute,
+        first: one,
+        second: two,
+    })
+}
+
+/// Puts nodes, which are in the order of their names, into the order of their requirements.
+fn order(nodes: &[&Node]) -> Result<Order, GraphError> {
+    let find = |name: &str| nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok();
+    let mut edges = Edges::new(nodes.len());
+    let mut errors = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        for (required, on_change) in &node.requires {
+            if let Some(required) = find(required) {
+                edges.depends(index, required, *on_change);
+            }
+        }
+        let names = nodes.iter().map(|node| &node.name);
+        errors.extend(node.unmet(|required| find(required).is_some(), names));
+    }
+    GraphError::of(errors)?;
+    Order::from_edges(edges).map_err(|cycles| {
+        let name = |index: usize| nodes[index].name.clone();
+        let cycles = cycles.into_iter().map(|path| path.into_iter().map(name).collect());
+        GraphError::of(cycles.map(|path| NodeError::Cycle { path }).collect())
+            .expect_err("where there is no order there is a cycle")
+    })
+}
+
+impl Node {
+    /// Returns what the node requires and is not there.
+    fn unmet<'a>(
+        &self,
+        is_there: impl Fn(&str) -> bool,
+        names: impl Iterator<Item = &'a String> + Clone,
+    ) -> Vec<NodeError> {
+        let missing = self.requires.keys().filter(|required| !is_there(required));
+        let missing = missing.map(|required| NodeError::Missing {
+            name: self.name.clone(),
+            place: self.place.clone(),
+            required: required.clone(),
+            hint: nearest(required, names.clone().map(String::as_str))
+                .map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?")),
+        });
+        missing.collect()
+    }
+}

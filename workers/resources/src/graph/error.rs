@@ -1,0 +1,161 @@
+use std::fmt;
+
+use crate::automatic::Conflict;
+use crate::claim::Claim;
+use crate::declaration::Place;
+use crate::error::{AttributeError, BoxError};
+use crate::kinds::UnknownKindError;
+use crate::order::OrderError;
+use crate::text::circle;
+
+/// All that is wrong with a graph. Nothing of it was executed.
+#[derive(Debug)]
+pub struct GraphError {
+    /// At least one thing.
+    errors: Vec<NodeError>,
+}
+
+impl GraphError {
+    /// Returns each thing that is wrong.
+    pub fn errors(&self) -> &[NodeError] {
+        &self.errors
+    }
+
+    /// Returns an error, if anything is wrong.
+    pub(super) fn of(errors: Vec<NodeError>) -> Result<(), Self> {
+        if errors.is_empty() { Ok(()) } else { Err(Self { errors }) }
+    }
+}
+
+impl From<NodeError> for GraphError {
+    fn from(error: NodeError) -> Self {
+        Self { errors: vec![error] }
+    }
+}
+
+impl fmt::Display for GraphError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, error) in self.errors.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            error.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for GraphError {}
+
+/// One thing that is wrong with a graph.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The name of a node is none that a resource can have.
+    #[error(
+        "{place}: {name:?} is no name of a resource: it begins with a letter, then come letters, \
+         digits, _, - and single dots"
+    )]
+    Name {
+        /// The name.
+        name: String,
+        /// Where the node was made.
+        place: Place,
+    },
+    /// Two nodes with one name declare different things.
+    #[error(
+        "{place}: there are two different nodes \"{name}\", the other is at {other}: {attribute} is \
+         {first} in one and {second} in the other"
+    )]
+    Different {
+        /// The name.
+        name: String,
+        /// Where the second one was made.
+        place: Place,
+        /// Where the first one was made.
+        other: Place,
+        /// The first thing in which they differ.
+        attribute: String,
+        /// As the first one has it.
+        first: String,
+        /// As the second one has it.
+        second: String,
+    },
+    /// A node requires one that is not in the graph.
+    #[error("{place}: node \"{name}\" requires \"{required}\", which is not in the graph{hint}")]
+    Missing {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// The node that it requires.
+        required: String,
+        /// The nearest right name, as a question; empty if none is near.
+        hint: String,
+    },
+    /// Nodes require each other in a circle.
+    #[error("nodes require each other in a circle: {}", circle(path))]
+    Cycle {
+        /// Each node is followed by one that it requires; the first is also the last.
+        path: Vec<String>,
+    },
+    /// There is no such kind.
+    #[error("{place}: node \"{name}\": {error}")]
+    Kind {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// What is wrong with its kind.
+        error: UnknownKindError,
+    },
+    /// An attribute is wrong.
+    #[error("{place}: node \"{name}\": {error}")]
+    Attribute {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// What is wrong with it.
+        error: AttributeError,
+    },
+    /// Two nodes keep the same thing.
+    #[error("{place}: node \"{name}\": {claim} is kept by node \"{other}\" already")]
+    Conflict {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// The one that keeps it already.
+        other: String,
+        /// What both keep.
+        claim: Claim,
+    },
+    /// A part of a node has the name of another node.
+    #[error(transparent)]
+    Order(OrderError),
+    /// A node cannot be sent, or not be received.
+    #[error("{place}: node \"{name}\" cannot travel: {error}")]
+    Travel {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// Why.
+        error: BoxError,
+    },
+    /// What was received is no graph in the format that is spoken here.
+    #[error("this is no graph: {message}")]
+    Wire {
+        /// What is wrong with it, and where.
+        message: String,
+    },
+}
+
+impl NodeError {
+    pub(super) fn conflict(conflict: Conflict, names: impl Fn(usize) -> (String, Place)) -> Self {
+        let Conflict { first, second, claim } = conflict;
+        let ((other, _), (name, place)) = (names(first), names(second));
+        Self::Conflict { name, place, other, claim }
+    }
+}

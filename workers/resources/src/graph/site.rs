@@ -1,0 +1,129 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::automatic::{conflicts, connect};
+use crate::declaration::{Config, Declaration, Dependency, Wanted};
+use crate::graph::error::{GraphError, NodeError};
+use crate::graph::node::Node;
+use crate::graph::{Graph, order};
+use crate::kinds::Kinds;
+use crate::known::KnownConfig;
+use crate::literal::Literal;
+use crate::naming::is_name;
+use crate::site::Site;
+use crate::surroundings::Surroundings;
+
+impl Graph {
+    /// Returns the graph as a site, which can be planned, applied and kept: every node is a resource.
+    /// Edges that follow from claims are added, and parts, as for a manifest.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong: names, requirements, cycles, kinds, attributes as far as they are known, and
+    /// things that two nodes keep. Nothing is executed.
+    pub fn site(&self, kinds: &Kinds, surroundings: &Surroundings) -> Result<Site, GraphError> {
+        let nodes: Vec<&Node> = self.nodes().collect();
+        let order = order(&nodes)?;
+        let mut errors = Vec::new();
+        let mut wanted = wanted(&nodes);
+        let mut declared = BTreeMap::new();
+        let mut states: HashMap<&str, Map<String, Value>> = HashMap::new();
+        for index in order.nodes() {
+            let node = nodes[*index];
+            let Node { name, place, .. } = node;
+            if !is_name(name) {
+                errors.push(NodeError::Name { name: name.clone(), place: place.clone() });
+            }
+            let kind = match kinds.get(&node.kind) {
+                Ok(kind) => kind,
+                Err(error) => {
+                    let (name, place) = (name.clone(), place.clone());
+                    errors.push(NodeError::Kind { name, place, error });
+                    continue;
+                }
+            };
+            let mut declaration = node.declare(surroundings);
+            declaration.wanted = wanted.remove(name.as_str()).unwrap_or_else(Wanted::nothing);
+            declaration.host = kind.reads_host().then(|| Arc::clone(&surroundings.host));
+            let (config, unknown) = node.known(&states);
+            let known = KnownConfig { config: &config, unknown: &unknown };
+            let all = kinds.declare(&mut declaration, &known);
+            errors.extend(all.judged.errors.into_iter().map(|error| {
+                let (name, place) = (name.clone(), place.clone());
+                NodeError::Attribute { name, place, error }
+            }));
+            states.insert(name, all.judged.declared);
+            let parts = all.parts.into_iter().map(|(part, _)| part);
+            declared.insert(*index, [declaration].into_iter().chain(parts).collect::<Vec<_>>());
+        }
+        let mut declarations: Vec<_> = declared.into_values().flatten().collect();
+        let named = |index: usize| {
+            let Declaration { name, place, .. } = &declarations[index];
+            (name.clone(), place.clone())
+        };
+        let conflicts = conflicts(&declarations);
+        errors.extend(conflicts.into_iter().map(|it| NodeError::conflict(it, named)));
+        GraphError::of(errors)?;
+        connect(&mut declarations);
+        let site = Site::new(declarations, kinds.clone(), self.digest());
+        site.map_err(|error| NodeError::Order(error).into())
+    }
+
+    /// Returns what tells it from another graph.
+    fn digest(&self) -> String {
+        let nodes: Vec<&Node> = self.nodes().collect();
+        let text = serde_json::to_vec(&nodes).expect("nodes are data");
+        base16ct::lower::encode_string(&Sha256::digest(text))
+    }
+}
+
+/// Returns which attributes of the states of nodes are used.
+fn wanted<'a>(nodes: &[&'a Node]) -> HashMap<&'a str, Wanted> {
+    let mut wanted: HashMap<_, Wanted> = HashMap::new();
+    for used in nodes.iter().flat_map(|node| node.uses.values()) {
+        let attribute = BTreeSet::from([used.attribute.clone()]);
+        let of = wanted.entry(used.node.as_str()).or_insert_with(Wanted::nothing);
+        of.add(Wanted::Attributes(attribute));
+    }
+    wanted
+}
+
+impl Node {
+    fn declare(&self, surroundings: &Surroundings) -> Declaration {
+        let mut config = Literal::new(self.config.clone()).scoped(&surroundings.scope);
+        for (attribute, used) in &self.uses {
+            config = config.using(attribute, &used.node, &used.attribute);
+        }
+        let dependencies = self.requires.iter().map(|(node, on_change)| Dependency {
+            alias: node.clone(),
+            resource: node.clone(),
+            on_change: *on_change,
+        });
+        let declaration = config.declare(&surroundings.folder, &self.name, &self.kind);
+        Declaration {
+            place: self.place.clone(),
+            dependencies: dependencies.collect(),
+            noop: self.noop,
+            reverse: self.reverse,
+            tags: self.tags.clone(),
+            ..declaration
+        }
+    }
+
+    /// Returns the config as far as it is known before anything is looked at, and what is not.
+    fn known(&self, states: &HashMap<&str, Map<String, Value>>) -> (Config, BTreeSet<String>) {
+        let (mut config, mut unknown) = (self.config.clone(), BTreeSet::new());
+        for (attribute, used) in &self.uses {
+            let state = states.get(used.node.as_str());
+            let value = state.and_then(|state| state.get(&used.attribute)).cloned();
+            if value.is_none() {
+                unknown.insert(attribute.clone());
+            }
+            config.insert(attribute.clone(), value.unwrap_or_default());
+        }
+        (config, unknown)
+    }
+}

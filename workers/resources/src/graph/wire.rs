@@ -1,0 +1,161 @@
+//! Graphs as text, to be sent to another machine.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::caught::caught;
+use crate::declaration::Place;
+use crate::graph::Graph;
+use crate::graph::error::{GraphError, NodeError};
+use crate::graph::node::Node;
+use crate::kind::Kind;
+use crate::kinds::Kinds;
+use crate::surroundings::Surroundings;
+
+/// The one format there is so far.
+const FORMAT: u32 = 1;
+
+/// How large a graph may be that is received, in bytes.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+/// How many nodes it may have.
+const MAX_NODES: usize = 1_000_000;
+
+#[derive(Serialize)]
+struct Sent<'a> {
+    format: u32,
+    head: &'a str,
+    layers: Vec<Vec<Node>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a map with format, head and layers")]
+struct Received {
+    format: u32,
+    head: String,
+    layers: Vec<Vec<Node>>,
+}
+
+/// The format of what cannot be read otherwise.
+#[derive(Deserialize)]
+#[serde(expecting = "a map with format, head and layers")]
+struct Format {
+    format: u32,
+}
+
+impl Graph {
+    /// Writes the graph as JSON: `{"format": 1, "head": NAME, "layers": [[NODE, ..], ..]}`. Each node is
+    /// in the first layer that comes after all that it requires, and the nodes of a layer are in the
+    /// order of their names. A node has `name`, `type` and `config`, and if they say something
+    /// `requires` (a map of names to `check` or `notify`), `uses` (a map of attributes to `node` and
+    /// `attribute`), `tags`, `noop` and `reverse`.
+    ///
+    /// First each kind [makes the config fit to travel](crate::Resource::send), which may read files.
+    /// Values of sensitive attributes are in the text as they are. Blocks for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When a requirement is missing, there is a cycle, or a node cannot travel.
+    pub fn to_wire(
+        &self,
+        kinds: &Kinds,
+        surroundings: &Surroundings,
+    ) -> Result<String, GraphError> {
+        let mut errors = Vec::new();
+        let mut send = |node: &Node| {
+            let mut node = node.clone();
+            travel(&mut node, kinds, &mut errors, |kind, config| kind.send(config, surroundings));
+            node
+        };
+        let layers = self.layers()?.into_iter();
+        let layers = layers.map(|layer| layer.into_iter().map(&mut send).collect()).collect();
+        GraphError::of(errors)?;
+        let sent = Sent { format: FORMAT, head: self.head(), layers };
+        let text = serde_json::to_string(&sent);
+        text.map_err(|error| NodeError::Wire { message: error.to_string() }.into())
+    }
+
+    /// Reads what [`to_wire`](Self::to_wire) has written, of at most 64 MiB and 1,000,000 nodes. Then each
+    /// kind [fills in](crate::Resource::receive) what only this machine knows.
+    ///
+    /// # Errors
+    ///
+    /// When it is no such text, or of another format; when a name is there twice, a node requires one
+    /// that is in no layer before it, a kind is unknown, or a node cannot be received. It is refused as
+    /// a whole.
+    pub fn from_wire(
+        text: &str,
+        kinds: &Kinds,
+        surroundings: &Surroundings,
+    ) -> Result<Self, GraphError> {
+        let wrong = |message: String| GraphError::from(NodeError::Wire { message });
+        if text.len() > MAX_BYTES {
+            return Err(wrong(format!("it has {} bytes, and 64 MiB are the most", text.len())));
+        }
+        let no_json = |error: serde_json::Error| wrong(error.to_string());
+        let received: Result<Received, _> = serde_json::from_str(text);
+        let format = match &received {
+            Ok(received) => received.format,
+            Err(_) => serde_json::from_str(text).map_or(FORMAT, |Format { format }| format),
+        };
+        if format != FORMAT {
+            return Err(wrong(format!("its format is {format}, and {FORMAT} is spoken here")));
+        }
+        let Received { head, layers, .. } = received.map_err(no_json)?;
+        let count: usize = layers.iter().map(Vec::len).sum();
+        if count > MAX_NODES {
+            return Err(wrong(format!("it has {count} nodes, and 1,000,000 are the most")));
+        }
+        let mut nodes: BTreeMap<String, Arc<Node>> = BTreeMap::new();
+        let mut errors = Vec::new();
+        for (line, layer) in layers.into_iter().enumerate() {
+            let mut received = Vec::with_capacity(layer.len());
+            for (column, mut node) in layer.into_iter().enumerate() {
+                // In messages a layer is a line of the text.
+                node.place =
+                    Place { file: PathBuf::from("wire"), line: line + 1, column: column + 1 };
+                travel(&mut node, kinds, &mut errors, |kind, config| {
+                    kind.receive(config, surroundings)
+                });
+                errors.extend(node.unmet(|required| nodes.contains_key(required), nodes.keys()));
+                received.push(node);
+            }
+            for node in received {
+                let name = node.name.clone();
+                if let Some(first) = nodes.insert(name.clone(), Arc::new(node)) {
+                    return Err(wrong(format!(
+                        "there are two nodes \"{name}\", one at {}",
+                        first.place
+                    )));
+                }
+            }
+        }
+        if !nodes.contains_key(&head) {
+            return Err(wrong(format!("its head \"{head}\" is none of its nodes")));
+        }
+        GraphError::of(errors)?;
+        Ok(Self { head, nodes })
+    }
+}
+
+/// Has the kind of a node change its config, for the way or after it.
+fn travel(
+    node: &mut Node,
+    kinds: &Kinds,
+    errors: &mut Vec<NodeError>,
+    change: impl FnOnce(&dyn Kind, &mut crate::Config) -> Result<(), crate::BoxError>,
+) {
+    let (name, place) = (node.name.clone(), node.place.clone());
+    match kinds.get(&node.kind) {
+        Err(error) => errors.push(NodeError::Kind { name, place, error }),
+        Ok(kind) => {
+            let changed = caught(|| change(&**kind, &mut node.config));
+            if let Err(error) = changed.map_err(Into::into).flatten() {
+                errors.push(NodeError::Travel { name, place, error });
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::declaration::Scope;
+use crate::literal::as_written;
+
+/// What the configs of a [`Graph`](crate::Graph) stand in, on one machine.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Surroundings {
+    /// The folder in which relative paths begin; absolute.
+    pub folder: PathBuf,
+    /// What renders template files. By default they stay as they are written.
+    pub scope: Arc<dyn Scope>,
+    /// What kinds that [read the host](crate::Resource::READS_HOST) see of the machine. Null by default.
+    pub host: Arc<Value>,
+}
+
+impl Surroundings {
+    /// Returns the surroundings of configs whose relative paths begin in a folder.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), scope: as_written(), host: Arc::default() }
+    }
+
+    /// Sets what renders template files.
+    #[must_use]
+    pub fn scope(self, scope: impl Scope + 'static) -> Self {
+        Self { scope: Arc::new(scope), ..self }
+    }
+
+    /// Sets what kinds that read the host see of the machine.
+    #[must_use]
+    pub fn host(self, host: Value) -> Self {
+        Self { host: Arc::new(host), ..self }
+    }
+}
