@@ -2,6 +2,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod check;
+pub(crate) mod confirm;
 pub(crate) mod control;
 pub(crate) mod events;
 pub(crate) mod graph;

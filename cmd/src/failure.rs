@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
-use crankcase_resources::UnknownTagError;
+use crankcase_resources::SelectionError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
+use crate::command::confirm::NoTerminal;
 use crate::command::control::BadReason;
 use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
 use crate::global::Format;
@@ -55,8 +56,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    let is_usage = error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<UnknownTagError>();
-    if is_usage || error.is::<BadReason>() {
+    let is_usage = error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<SelectionError>();
+    if is_usage || error.is::<BadReason>() || error.is::<NoTerminal>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

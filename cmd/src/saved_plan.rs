@@ -1,21 +1,25 @@
 //! A plan in a file, to be applied as it was seen or not at all.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_resources::{Plan, Site};
+use crankcase_resources::{AsPlanned, Plan, Selection, Site};
 use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::plan_file::begins_as_plan;
-use crate::site_args::{SiteArgs, Tags};
+use crate::site_args::SiteArgs;
 
 /// The version of the file's format.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
 const MOST: u64 = 64 * 1024 * 1024;
+
+/// How many things that have moved are named.
+const NAMED: usize = 5;
 
 /// A plan, and what it was made of.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,9 +28,12 @@ pub(crate) struct SavedPlan {
     crankcase_plan: u32,
     /// What it is a plan of, with absolute paths: it may be applied from elsewhere.
     site: SiteArgs,
-    /// The tags of the resources that it is a plan of; none stands for all resources.
-    #[serde(default)]
-    tags: Vec<String>,
+    /// The resources that it is a plan of.
+    selection: Selection,
+    /// The version of the program that has made it.
+    version: String,
+    /// The files that it was made of: manifests and files of variables, each with its SHA-256.
+    files: BTreeMap<PathBuf, String>,
     /// A SHA-256 that tells the manifest from one that was changed since.
     digest: String,
     plan: Plan,
@@ -34,14 +41,24 @@ pub(crate) struct SavedPlan {
 
 /// What was planned has moved since.
 #[derive(Debug, thiserror::Error)]
-#[error("the plan is out of date: the manifest or what was looked at has changed; plan again")]
-pub(crate) struct OutOfDate;
+#[error("the plan is out of date: {}; plan again", listed(moved))]
+pub(crate) struct OutOfDate {
+    /// What has moved, each as a clause.
+    moved: Vec<String>,
+}
+
+/// Lists the first of some clauses, and counts the rest.
+fn listed(moved: &[String]) -> String {
+    let rest = moved.len().saturating_sub(NAMED);
+    let first = moved[..moved.len() - rest].join(", ");
+    if rest == 0 { first } else { format!("{first} and {rest} more") }
+}
 
 /// Variables or tags were set beside a saved plan.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "a saved plan has the variables and tags that it was made with; leave out --var, --var-file and \
-     --tag"
+    "a saved plan has the variables and resources that it was made with; leave out --var, --var-file, \
+     --tag, --only and --skip"
 )]
 pub(crate) struct HasVars;
 
@@ -66,20 +83,59 @@ pub(crate) enum InvalidPlan {
 
 impl SavedPlan {
     /// Returns the plan of a site whose paths are absolute.
-    pub(crate) fn new((site, tags): (SiteArgs, Tags), digest: &str, plan: Plan) -> Self {
-        let Tags { tags } = tags;
-        Self { crankcase_plan: VERSION, site, tags, digest: digest.to_owned(), plan }
+    pub(crate) fn new(
+        (site, selection): (SiteArgs, Selection),
+        (files, digest): (BTreeMap<PathBuf, String>, &str),
+        plan: Plan,
+    ) -> Self {
+        let (version, digest) = (env!("CARGO_PKG_VERSION").to_owned(), digest.to_owned());
+        Self { crankcase_plan: VERSION, site, selection, version, files, digest, plan }
     }
 
     /// Loads the site that it is a plan of.
     pub(crate) fn load(&self) -> anyhow::Result<Site> {
-        let tags = Tags { tags: self.tags.clone() };
-        Ok(tags.select(self.site.load()?)?)
+        Ok(self.site.load()?.select(&self.selection)?)
     }
 
-    /// Refuses a manifest or a machine that is not what was planned for.
+    /// Refuses a manifest or a machine that is not what was planned for, and says what has moved.
     pub(crate) fn check(&self, digest: &str, plan: &Plan) -> Result<(), OutOfDate> {
-        if (&*self.digest, &self.plan) == (digest, plan) { Ok(()) } else { Err(OutOfDate) }
+        let mut moved = Vec::new();
+        let version = env!("CARGO_PKG_VERSION");
+        if self.version != version {
+            moved.push(format!("crankcase {} made it, and this is {version}", self.version));
+        }
+        let now = self.site.fingerprints();
+        for (path, fingerprint) in &self.files {
+            match now.get(path) {
+                None => moved.push(format!("{} is gone", path.display())),
+                Some(now) if now != fingerprint => {
+                    moved.push(format!("{} has changed", path.display()));
+                }
+                Some(_) => {}
+            }
+        }
+        let new = now.keys().filter(|path| !self.files.contains_key(*path));
+        moved.extend(new.map(|path| format!("{} is new", path.display())));
+        if moved.is_empty() && self.digest != digest {
+            moved.push("the manifest has changed".to_owned());
+        }
+        for planned in &self.plan.resources {
+            match plan.get(&planned.name) {
+                None => moved.push(format!("\"{}\" is gone", planned.name)),
+                Some(now) if now != planned => {
+                    moved.push(format!("\"{}\" is not as it was", planned.name));
+                }
+                Some(_) => {}
+            }
+        }
+        let new = plan.resources.iter().filter(|now| self.plan.get(&now.name).is_none());
+        moved.extend(new.map(|now| format!("\"{}\" is new", now.name)));
+        if moved.is_empty() { Ok(()) } else { Err(OutOfDate { moved }) }
+    }
+
+    /// Approves what it shows, and nothing else.
+    pub(crate) fn approval(self) -> AsPlanned {
+        AsPlanned::new(self.plan)
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
@@ -131,10 +187,12 @@ mod tests {
     use std::error::Error;
     use std::fs;
 
-    use crankcase_resources::Plan;
+    use std::collections::BTreeMap;
+
+    use crankcase_resources::{Plan, Selection};
 
     use super::SavedPlan;
-    use crate::site_args::{SiteArgs, Tags};
+    use crate::site_args::SiteArgs;
 
     type TestResult = Result<(), Box<dyn Error>>;
 
@@ -145,7 +203,11 @@ mod tests {
             var_files: Vec::new(),
             no_automatic_edges: false,
         };
-        SavedPlan::new((site, Tags::default()), "", Plan { resources: Vec::new() })
+        SavedPlan::new(
+            (site, Selection::default()),
+            (BTreeMap::new(), ""),
+            Plan { resources: Vec::new() },
+        )
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! Which manifests a command reads, and what is set over their variables.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Overrides, SiteFiles};
-use crankcase_resources::{Site, UnknownTagError};
+use crankcase_resources::{Selection, Site};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::plan_file::IsSavedPlan;
 
@@ -65,6 +68,16 @@ impl SiteArgs {
         })
     }
 
+    /// Returns the files that it is made of, manifests and files of variables, each with its SHA-256. A
+    /// file that cannot be read has none.
+    pub(crate) fn fingerprints(&self) -> BTreeMap<PathBuf, String> {
+        let digest = |path: PathBuf| {
+            let text = std::fs::read(&path).ok()?;
+            Some((path, base16ct::lower::encode_string(&Sha256::digest(text))))
+        };
+        self.files().listed().into_iter().filter_map(digest).collect()
+    }
+
     /// Returns whether variables are set from outside.
     pub(crate) fn sets_vars(&self) -> bool {
         !self.vars.is_empty() || !self.var_files.is_empty()
@@ -80,18 +93,28 @@ impl SiteArgs {
     }
 }
 
-/// Which resources of a site are meant.
-#[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct Tags {
+/// Which resources of a site are meant, and how many at a time.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct WorkArgs {
     /// Only the resources with this tag, and all that they depend on; may be given again
     #[arg(long = "tag", value_name = "TAG")]
-    pub(crate) tags: Vec<String>,
+    tags: Vec<String>,
+    /// Only the resource with this name, and all that it depends on; may be given again
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Not the resource with this name, and nothing that depends on it; may be given again
+    #[arg(long, value_name = "NAME")]
+    skip: Vec<String>,
+    /// How many resources are worked on at a time
+    #[arg(long, value_name = "COUNT", default_value = "16")]
+    pub(crate) jobs: NonZeroUsize,
 }
 
-impl Tags {
-    /// Returns the resources that are meant: all, if no tag is named.
-    pub(crate) fn select(&self, site: Site) -> Result<Site, UnknownTagError> {
-        if self.tags.is_empty() { Ok(site) } else { site.select(&self.tags) }
+impl WorkArgs {
+    /// Returns which resources are meant.
+    pub(crate) fn selection(&self) -> Selection {
+        let Self { tags, only, skip, .. } = self.clone();
+        Selection { tags, only, skip }
     }
 }
 

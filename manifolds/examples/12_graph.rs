@@ -1,5 +1,7 @@
 //! Keeps a graph that is declared from Rust, without a manifest, until all of it is as declared.
 
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
+
 use std::error::Error;
 use std::fs;
 use std::path::Path;

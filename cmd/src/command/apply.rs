@@ -1,18 +1,24 @@
 use std::io::Write;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, Facilities, PlanOptions, Site};
+use crankcase_engine::{Stop, Stopper};
+use crankcase_resources::{Account, ApplyOptions, Approval, Facilities, PlanOptions, Site};
 use crankcase_workers::{Leftover, end_leftovers};
 
+use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
 use crate::global::Global;
 use crate::saved_plan::{HasVars, SavedPlan};
-use crate::site_args::{SiteArgs, Tags};
+use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
 /// What is said after a second signal.
 const KILLED: &str = "crankcase: interrupted again: what ran was killed, and there is no account";
+
+/// What is said when a person has refused.
+const UNCONFIRMED: &str = "crankcase: it was not confirmed; nothing was changed";
 
 /// What is applied.
 #[derive(Debug, clap::Args)]
@@ -20,18 +26,23 @@ pub(crate) struct Args {
     #[command(flatten)]
     site: SiteArgs,
     #[command(flatten)]
-    tags: Tags,
+    work: WorkArgs,
     /// Exit with 2 if anything was changed
     #[arg(long)]
     detailed_exitcode: bool,
     /// Begin nothing more after the first failure
     #[arg(long)]
     fail_fast: bool,
+    /// Show the plan, and ask on the terminal before it, or each resource or action of it, is carried out
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    confirm: Confirm,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    args.confirm.require_terminal()?;
     let mut interrupts = Interrupts::listen()?;
-    let loaded = interrupts.unless(move || load(&args.site, &args.tags)).await;
+    let loading = (args.site.clone(), args.work.clone());
+    let loaded = interrupts.unless(move || load(&loading.0, &loading.1)).await;
     let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
@@ -43,40 +54,35 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         ended = end_leftovers(&processes) => ended?.iter().for_each(tell_leftover),
     }
     let facilities = Facilities::open(state_dir.path())?;
-    if let Some(saved) = saved {
-        let options = PlanOptions { facilities: facilities.clone(), ..PlanOptions::default() };
-        let plan = tokio::select! {
+    let is_bound = saved.is_some();
+    if is_bound || args.confirm != Confirm::None {
+        tokio::select! {
             biased;
             () = interrupts.next() => return Ok(exit::INTERRUPTED),
-            plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
-        };
-        saved.check(site.digest(), &plan)?;
-    }
-    let options = ApplyOptions { fail_fast: args.fail_fast, facilities, ..ApplyOptions::default() };
-    let (stopper, stop) = Stop::pair();
-    let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
-    tokio::pin!(applying);
-    let (account, was_interrupted) = tokio::select! {
-        biased;
-        account = &mut applying => (account, false),
-        () = interrupts.next() => {
-            // Commands that run are told to end, and the account says what was not attempted.
-            stopper.stop();
-            tokio::select! {
-                biased;
-                account = &mut applying => (account, true),
-                // Commands that run are killed when it is dropped.
-                () = interrupts.again() => {
-                    drop(writeln!(anstream::stderr(), "{KILLED}"));
-                    return Ok(exit::INTERRUPTED);
+            is_confirmed = plan(global, &args, (saved.as_ref(), &site), &facilities) => {
+                if !is_confirmed? {
+                    drop(writeln!(anstream::stderr(), "{UNCONFIRMED}"));
+                    return Ok(exit::FAILED);
                 }
             }
         }
+    }
+    let (stopper, stop) = Stop::pair();
+    let approval = approval(saved, args.confirm, (&stopper, &stop));
+    let options = options(&args, approval, facilities);
+    let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
+    let Some((account, was_interrupted)) =
+        to_the_end(Box::pin(applying), &stopper, &mut interrupts).await
+    else {
+        drop(writeln!(anstream::stderr(), "{KILLED}"));
+        return Ok(exit::INTERRUPTED);
     };
     print::data(global.output, &account, print::marked)?;
     Ok(if was_interrupted {
         exit::INTERRUPTED
-    } else if account.failures() > 0 {
+    } else if is_bound && account.refused() > 0 {
+        exit::CONFLICT
+    } else if account.failures() + account.refused() > 0 {
         exit::FAILED
     } else if args.detailed_exitcode && account.changes() > 0 {
         exit::CHANGED
@@ -85,15 +91,74 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     })
 }
 
+/// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns
+/// whether it is to be carried out.
+async fn plan(
+    global: &Global,
+    args: &Args,
+    (saved, site): (Option<&SavedPlan>, &Site),
+    facilities: &Facilities,
+) -> anyhow::Result<bool> {
+    let (parallel, facilities) = (args.work.jobs, facilities.clone());
+    let options = PlanOptions { parallel, facilities, ..PlanOptions::default() };
+    let plan = told(global, ("plan", &options.progress), site.plan(&options)).await;
+    if let Some(saved) = saved {
+        saved.check(site.digest(), &plan)?;
+    }
+    let is_asked = args.confirm != Confirm::None && plan.has_something_to_do();
+    Ok(!is_asked || confirm_plan(args.confirm, &plan).await)
+}
+
+/// Returns what decides on each change: a saved plan, and who is asked.
+fn approval(
+    saved: Option<SavedPlan>,
+    of: Confirm,
+    (stopper, stop): (&Stopper, &Stop),
+) -> Vec<Arc<dyn Approval>> {
+    let as_planned = saved.map(|saved| Arc::new(saved.approval()) as Arc<dyn Approval>);
+    let asking = (of.is_piecemeal()).then(|| Asking::new(of, (stopper.clone(), stop.clone())));
+    let asking = asking.map(|asking| Arc::new(asking) as Arc<dyn Approval>);
+    as_planned.into_iter().chain(asking).collect()
+}
+
+fn options(args: &Args, approval: Vec<Arc<dyn Approval>>, facilities: Facilities) -> ApplyOptions {
+    // Who is asked is asked in order.
+    let parallel = if args.confirm.is_piecemeal() { NonZeroUsize::MIN } else { args.work.jobs };
+    let fail_fast = args.fail_fast;
+    ApplyOptions { parallel, fail_fast, approval, facilities, ..ApplyOptions::default() }
+}
+
+/// Waits for the account, and returns whether the work was interrupted; nothing if it was broken off.
+async fn to_the_end(
+    mut applying: impl Future<Output = Account> + Unpin,
+    stopper: &Stopper,
+    interrupts: &mut Interrupts,
+) -> Option<(Account, bool)> {
+    tokio::select! {
+        biased;
+        account = &mut applying => return Some((account, false)),
+        () = interrupts.next() => {}
+    }
+    // Commands that run are told to end, and the account says what was not attempted.
+    stopper.stop();
+    tokio::select! {
+        biased;
+        account = &mut applying => Some((account, true)),
+        // Commands that run are killed when it is dropped.
+        () = interrupts.again() => None,
+    }
+}
+
 /// Loads what is applied: a site, or a saved plan and the site that it was made of.
-fn load(args: &SiteArgs, tags: &Tags) -> anyhow::Result<(Option<SavedPlan>, Site)> {
+fn load(args: &SiteArgs, work: &WorkArgs) -> anyhow::Result<(Option<SavedPlan>, Site)> {
     let saved = SavedPlan::read(args)?;
-    if saved.is_some() && (args.sets_vars() || !tags.tags.is_empty()) {
+    let selection = work.selection();
+    if saved.is_some() && (args.sets_vars() || !selection.is_all()) {
         return Err(HasVars.into());
     }
     let site = match &saved {
         Some(saved) => saved.load()?,
-        None => tags.select(args.load()?)?,
+        None => args.load()?.select(&selection)?,
     };
     Ok((saved, site))
 }

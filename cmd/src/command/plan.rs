@@ -6,7 +6,7 @@ use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
 use crate::global::Global;
 use crate::saved_plan::{IsPiped, SavedPlan};
-use crate::site_args::{SiteArgs, Tags};
+use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
 /// What is planned.
@@ -15,7 +15,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     site: SiteArgs,
     #[command(flatten)]
-    tags: Tags,
+    work: WorkArgs,
     /// Exit with 2 if anything would change
     #[arg(long)]
     detailed_exitcode: bool,
@@ -36,8 +36,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if site.is_piped() && args.out.is_some() {
         return Err(IsPiped.into());
     }
-    let site = args.tags.select(site)?;
-    let options = PlanOptions { facilities: facilities(global), ..PlanOptions::default() };
+    // Before anything is looked at, so that a change meanwhile is noticed.
+    let files = args.out.as_ref().map(|_| named.fingerprints()).unwrap_or_default();
+    let selection = args.work.selection();
+    let site = site.select(&selection)?;
+    let (parallel, facilities) = (args.work.jobs, facilities(global));
+    let options = PlanOptions { parallel, facilities, ..PlanOptions::default() };
     let plan = tokio::select! {
         biased;
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
@@ -45,7 +49,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     print::data(global.output, &plan, print::marked)?;
     if let Some(path) = &args.out {
-        SavedPlan::new((named, args.tags), site.digest(), plan.clone()).write(path)?;
+        SavedPlan::new((named, selection), (files, site.digest()), plan.clone()).write(path)?;
     }
     Ok(if plan.failures() > 0 {
         exit::FAILED

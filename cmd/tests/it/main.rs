@@ -3,6 +3,7 @@
 
 mod agent;
 mod asking;
+mod confirm;
 mod deep;
 mod exits;
 mod keeping;

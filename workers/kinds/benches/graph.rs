@@ -3,6 +3,7 @@
 //! `cargo bench -p crankcase-kinds --bench graph` runs it. What is compared is that the same nodes are
 //! written and read by `serde_json` alone, once warm; medians of five rounds.
 
+#![expect(clippy::disallowed_types, reason = "a benchmark measures real time")]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails may panic")]
 

@@ -72,6 +72,14 @@ impl SiteFiles {
         Self { paths, overrides: Overrides::default(), kinds, host: Host::of_machine() }
     }
 
+    /// Returns the files that the site is loaded from: manifests, those of folders included, and files of
+    /// variables. Blocks for the disk.
+    pub fn listed(&self) -> Vec<PathBuf> {
+        let mut files = Manifest::list(&self.paths);
+        files.extend(self.overrides.files.iter().cloned());
+        files
+    }
+
     /// Loads the site and has each kind judge its configs; nothing is executed.
     ///
     /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources

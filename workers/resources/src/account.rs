@@ -49,6 +49,11 @@ impl Account {
         })
     }
 
+    /// Returns how many resources were left as they are because their change was not approved.
+    pub fn refused(&self) -> usize {
+        self.count(|accounted| matches!(accounted.outcome, Outcome::Refused { .. }))
+    }
+
     /// Returns the resource with this name.
     pub fn get(&self, name: &str) -> Option<&Accounted> {
         self.resources.iter().find(|accounted| accounted.name == name)
@@ -119,6 +124,11 @@ pub enum Outcome {
     NotAttempted {
         /// What stopped it.
         by: Halt,
+    },
+    /// It is not as declared, and its change was not approved; its actions remain.
+    Refused {
+        /// Why not.
+        because: String,
     },
     /// It was not begun.
     Skipped {

@@ -5,6 +5,7 @@ use crankcase_engine::Stop;
 
 use crate::account::Account;
 use crate::apply::visit::Visit;
+use crate::approval::Approval;
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::halting::Halting;
@@ -28,6 +29,8 @@ pub struct ApplyOptions {
     /// Whether the first failure keeps every action from starting that has not started; off by
     /// default.
     pub fail_fast: bool,
+    /// What decides on each change before it is made, one after the other; none by default.
+    pub approval: Vec<Arc<dyn Approval>>,
     /// What is told how far it has come.
     pub progress: Progress,
     /// What resources are given; nothing that outlives the process by default.
@@ -39,6 +42,7 @@ impl Default for ApplyOptions {
         Self {
             parallel: PARALLEL,
             fail_fast: false,
+            approval: Vec::new(),
             progress: Progress::default(),
             facilities: Facilities::default(),
         }
@@ -79,7 +83,8 @@ pub(crate) async fn apply_in_order(
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
     let setting = Setting::new(kinds, stop.clone(), declarations, &options.facilities);
-    let halting = Arc::new(Halting::new(stop, options.fail_fast));
+    let halting =
+        Arc::new(Halting::new(stop, options.fail_fast).approved(options.approval.clone()));
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(order, declarations, &setting, (options, &halting)).await;
     let (nothing, notices) = (Seen::default(), options.facilities.notices());

@@ -3,11 +3,13 @@ use serde_json::Value;
 
 use crate::account::{Halt, Outcome};
 use crate::action::Action;
+use crate::approval::Wish;
 use crate::facilities::Promise;
 use crate::found::{Amiss, Difference, Found};
 use crate::halting::{Halting, Steps};
 use crate::inputs::SeenState;
 use crate::opened::Opened;
+use crate::plan::Change;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -56,9 +58,19 @@ impl Convergence<'_> {
             Found::Stale(amiss) if self.readonly => return Ok(read_only(amiss, progress)),
             Found::Stale(amiss) if self.noop => return Ok(leave_alone(amiss, progress)),
             Found::Stale(amiss) => {
-                progress.differences = amiss.differences;
-                self.act(amiss.actions, progress).await?;
-                self.verify_foreseen(amiss.after.as_deref(), progress).await?
+                let Amiss { differences, actions, shutdown, after, .. } = amiss;
+                let change = Change { differences, shutdown, actions };
+                if let Err(refused) =
+                    self.halting.approve(self.opened.name(), Wish::Change(&change)).await
+                {
+                    self.opened.leave();
+                    progress.differences = change.differences;
+                    progress.steps.remaining.extend(change.actions);
+                    return Err(refused);
+                }
+                progress.differences = change.differences;
+                self.act(change.actions, progress).await?;
+                self.verify_foreseen(after.as_deref(), progress).await?
             }
         };
         let state = self.refresh(progress).await?.unwrap_or(state);
@@ -121,6 +133,11 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
+        if let Err(refused) = self.halting.approve(self.opened.name(), Wish::Refresh(&action)).await
+        {
+            progress.steps.remaining.push(action);
+            return Err(refused);
+        }
         self.act(vec![action], progress).await?;
         self.verify(progress).await.map(Some)
     }

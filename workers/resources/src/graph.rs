@@ -8,7 +8,7 @@ pub use self::error::{GraphError, NodeError};
 pub use self::node::Node;
 use crate::order::{Edges, Order};
 use crate::resource::Resource;
-use crate::text::nearest;
+use crate::text::did_you_mean;
 
 mod error;
 mod node;
@@ -213,8 +213,7 @@ impl Node {
             name: self.name.clone(),
             place: self.place.clone(),
             required: required.clone(),
-            hint: nearest(required, names.clone().map(String::as_str))
-                .map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?")),
+            hint: did_you_mean(required, names.clone().map(String::as_str)),
         });
         missing.collect()
     }

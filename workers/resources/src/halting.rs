@@ -1,10 +1,12 @@
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_engine::Stop;
 
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, Unfinished};
+use crate::approval::{Approval, Wish};
 use crate::deadline::too_late;
 use crate::facilities::Promise;
 use crate::opened::{Acted, Opened};
@@ -17,6 +19,7 @@ pub(crate) struct Halting {
     fail_fast: bool,
     has_failed: AtomicBool,
     gate: Option<Gate>,
+    approval: Vec<Arc<dyn Approval>>,
 }
 
 /// If no action may start, returns the name of the resource that is the reason.
@@ -30,12 +33,33 @@ impl fmt::Debug for Gate {
 
 impl Halting {
     pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self { stop, fail_fast, has_failed: AtomicBool::new(false), gate: None }
+        Self {
+            stop,
+            fail_fast,
+            has_failed: AtomicBool::new(false),
+            gate: None,
+            approval: Vec::new(),
+        }
     }
 
     /// Lets an action start only while `gate` returns no reason against it.
     pub(crate) fn gated(self, gate: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self { gate: Some(Gate(Box::new(gate))), ..self }
+    }
+
+    /// Has each change approved before it is made.
+    pub(crate) fn approved(self, approval: Vec<Arc<dyn Approval>>) -> Self {
+        Self { approval, ..self }
+    }
+
+    /// Refuses what is not approved.
+    pub(crate) async fn approve(&self, resource: &str, wish: Wish<'_>) -> Result<(), Outcome> {
+        for approval in &self.approval {
+            if let Some(because) = approval.refuses(resource, wish).await {
+                return Err(Outcome::Refused { because });
+            }
+        }
+        Ok(())
     }
 
     /// Returns why no action may start, if none may.
@@ -75,12 +99,16 @@ impl Halting {
     ) -> Result<(), Outcome> {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
-            let ran = match self.refuse() {
-                Some(outcome) => {
+            let approved = match self.refuse() {
+                Some(outcome) => Err(outcome),
+                None => self.approve(opened.name(), Wish::Act(&action)).await,
+            };
+            let ran = match approved {
+                Err(outcome) => {
                     steps.remaining.push(action);
                     Err(outcome)
                 }
-                None => match on_record(opened, promise).await {
+                Ok(()) => match on_record(opened, promise).await {
                     Ok(()) => run_one(opened, action, (self, &mut *steps)).await,
                     Err(error) => {
                         steps.remaining.push(action);

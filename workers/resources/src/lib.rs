@@ -10,6 +10,7 @@ extern crate self as crankcase_resources;
 mod account;
 mod action;
 mod apply;
+mod approval;
 mod automatic;
 mod blocking;
 mod caught;
@@ -60,6 +61,7 @@ pub use account::{Account, Accounted, Done, Halt, Outcome};
 pub use action::unknown as unknown_action;
 pub use action::{Action, ActionType, Actions, Unfinished};
 pub use apply::{ApplyOptions, apply};
+pub use approval::{Approval, AsPlanned, Wish};
 pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;
 pub use claim::{Claim, PATH, Role};
@@ -97,7 +99,7 @@ pub use reconcile::{
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
-pub use site::{Site, UnknownResourceError, UnknownTagError};
+pub use site::{Selection, SelectionError, Site, UnknownResourceError};
 pub use surroundings::Surroundings;
 pub use text::{circle, cut, nearest, printable, shown};
 pub use typed::{KindOf, kind};

@@ -73,6 +73,11 @@ impl Opened {
         self.made.context = context.remembering(&self.made.context);
     }
 
+    /// Returns the resource's name.
+    pub(crate) fn name(&self) -> &str {
+        self.made.context.name()
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.made.config
     }

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use crate::declaration::{Declaration, OnChange};
-use crate::text::{circle, nearest};
+use crate::text::{circle, did_you_mean};
 
 pub(crate) use self::components::components;
 
@@ -243,7 +243,6 @@ fn find(
     index.get(used).copied().ok_or_else(|| OrderError::Unknown {
         name: declaration.name.clone(),
         used: used.to_owned(),
-        hint: nearest(used, index.keys().copied())
-            .map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?")),
+        hint: did_you_mean(used, index.keys().copied()),
     })
 }

@@ -132,6 +132,11 @@ impl Plan {
         self.count(|planned| planned.verdict == Verdict::RunOnly)
     }
 
+    /// Returns whether any resource would, or may, change.
+    pub fn has_something_to_do(&self) -> bool {
+        self.changes() + self.may_change() > 0
+    }
+
     /// Returns the resource with this name.
     pub fn get(&self, name: &str) -> Option<&PlannedResource> {
         self.resources.iter().find(|planned| planned.name == name)

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -9,7 +8,11 @@ use crate::declaration::Declaration;
 use crate::kinds::Kinds;
 use crate::order::{Order, OrderError};
 use crate::plan::{self, Plan, PlanOptions};
-use crate::text::nearest;
+use crate::text::did_you_mean;
+
+pub use self::select::{Selection, SelectionError};
+
+mod select;
 
 /// What a machine is to be kept as: declarations that were found valid, and their kinds.
 ///
@@ -85,41 +88,6 @@ impl Site {
         })
     }
 
-    /// Returns the site of the resources that have any of these tags, and of all that they depend on,
-    /// directly or not. Whom they notify is not among them for that, and is not notified then.
-    ///
-    /// # Errors
-    ///
-    /// When no resource has one of the tags, with the nearest one.
-    pub fn select(&self, tags: &[String]) -> Result<Self, UnknownTagError> {
-        let mut is_chosen = vec![false; self.declarations.len()];
-        for tag in tags {
-            let mut is_known = false;
-            for (node, declaration) in self.declarations.iter().enumerate() {
-                let is_tagged = declaration.tags.contains(tag);
-                is_known |= is_tagged;
-                is_chosen[node] |= is_tagged;
-            }
-            if !is_known {
-                let tags = self.declarations.iter().flat_map(|declared| &declared.tags);
-                let hint = did_you_mean(tag, tags.map(String::as_str));
-                return Err(UnknownTagError { tag: tag.clone(), hint });
-            }
-        }
-        let names = self.declarations.iter().enumerate();
-        let nodes: HashMap<&str, usize> =
-            names.map(|(node, declaration)| (declaration.name.as_str(), node)).collect();
-        // Each resource comes after all that it depends on.
-        for node in self.order.nodes().iter().rev() {
-            if is_chosen[*node] {
-                for (used, _) in self.declarations[*node].needs() {
-                    is_chosen[nodes[used]] = true;
-                }
-            }
-        }
-        Ok(self.cut(&nodes, &is_chosen))
-    }
-
     /// Returns their order and who depends on whom, by positions in the declarations.
     pub fn order(&self) -> &Order {
         &self.order
@@ -128,19 +96,6 @@ impl Site {
     /// Returns the kinds that the resources may have.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds
-    }
-
-    /// Returns the site of those that are chosen, and so is all that they depend on.
-    fn cut(&self, nodes: &HashMap<&str, usize>, is_chosen: &[bool]) -> Self {
-        let chosen = self.declarations.iter().zip(is_chosen).filter(|(_, is_chosen)| **is_chosen);
-        let mut declarations: Vec<_> = chosen.map(|(declaration, _)| declaration.clone()).collect();
-        for declaration in &mut declarations {
-            declaration.notify.retain(|notified| is_chosen[nodes[notified.as_str()]]);
-            declaration.left_out.retain(|edge| is_chosen[nodes[edge.resource.as_str()]]);
-        }
-        let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
-        let site = site.expect("a part of a graph has no circle, and all that it uses");
-        Self { is_cut: true, is_piped: self.is_piped, ..site }
     }
 
     /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()). What has left
@@ -174,20 +129,6 @@ impl Site {
 pub struct UnknownResourceError {
     name: String,
     hint: String,
-}
-
-/// A tag that no resource of a site has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no resource has the tag \"{tag}\"{hint}")]
-pub struct UnknownTagError {
-    tag: String,
-    hint: String,
-}
-
-/// Asks for the name that is nearest to another one, if any is near.
-fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let nearest = nearest(name, names);
-    nearest.map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?"))
 }
 
 /// Two sites are equal when their resources are declared alike and at the same places, by kinds of

@@ -56,6 +56,12 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     WithCauses(error).to_string()
 }
 
+/// Asks for the name that is nearest to another one, if any is near.
+pub(crate) fn did_you_mean<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let nearest = nearest(name, names);
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?"))
+}
+
 /// Returns the candidate that `name` was most likely meant to be, if one is near.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates

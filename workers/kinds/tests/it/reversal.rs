@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Facilities, KnownConfig, Plan, PlanOptions, Site,
+    Account, ApplyOptions, Declaration, Facilities, KnownConfig, Plan, PlanOptions, Selection, Site,
 };
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
@@ -298,7 +298,8 @@ async fn some_resources_of_a_site_put_nothing_back() -> TestResult {
     machine.applied(vec![machine.page_at("page", "www/page")]).await?;
     let mut tagged = machine.page_at("other", "www/other");
     tagged.tags = vec!["some".to_owned()];
-    let site = Site::new(vec![tagged], builtin(), String::new())?.select(&["some".to_owned()])?;
+    let site = Site::new(vec![tagged], builtin(), String::new())?
+        .select(&Selection { tags: vec!["some".to_owned()], ..Selection::default() })?;
     let facilities = Facilities::open(&machine.state())?;
     let (_stopper, stop) = Stop::pair();
 

@@ -12,7 +12,7 @@ use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Manifest, SiteFiles};
 use crankcase_resources::{
     Account, ApplyOptions, AttributeError, Claimed, Config, DependencyState, Inputs, Judged, Kind,
-    KnownConfig, Outcome, PlanOptions, Rendered, Site as Loaded, Unit, Verdict,
+    KnownConfig, Outcome, PlanOptions, Rendered, Selection, Site as Loaded, Unit, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -198,7 +198,7 @@ async fn a_tag_chooses_resources_with_all_that_they_depend_on() -> TestResult {
     let loaded = load(&site)?;
     let select = |tags: &[&str]| -> TestResult<Vec<String>> {
         let tags: Vec<_> = tags.iter().map(|tag| (*tag).to_owned()).collect();
-        let chosen = loaded.select(&tags)?;
+        let chosen = loaded.select(&Selection { tags, ..Selection::default() })?;
         Ok(chosen.declarations().iter().map(|declared| declared.name.clone()).collect())
     };
 
@@ -207,7 +207,8 @@ async fn a_tag_chooses_resources_with_all_that_they_depend_on() -> TestResult {
     assert_eq!(select(&["db", "web"])?, ["a", "b", "c"]);
     let error = select(&["webb"]).err().ok_or("it was found")?;
     assert_eq!(error.to_string(), "no resource has the tag \"webb\"; did you mean \"web\"?");
-    let plan = loaded.select(&["web".to_owned()])?.plan(&PlanOptions::default()).await;
+    let web = Selection { tags: vec!["web".to_owned()], ..Selection::default() };
+    let plan = loaded.select(&web)?.plan(&PlanOptions::default()).await;
     assert_eq!(plan.resources.len(), 2);
     Ok(())
 }
@@ -219,7 +220,8 @@ fn a_tag_chooses_what_automatic_edges_lead_to() -> TestResult {
          page: {type: file, tags: [web], config: {path: /srv/page}}\n",
     )?;
 
-    let chosen = load(&site)?.select(&["web".to_owned()])?;
+    let web = Selection { tags: vec!["web".to_owned()], ..Selection::default() };
+    let chosen = load(&site)?.select(&web)?;
 
     let names: Vec<_> = chosen.declarations().iter().map(|declared| &*declared.name).collect();
     assert_eq!(names, ["folder[\"/srv\"]", "page"]);

@@ -20,6 +20,9 @@ impl fmt::Display for Account {
         if self.failures() > 0 {
             write!(f, ", {} failed or skipped", self.failures())?;
         }
+        if self.refused() > 0 {
+            write!(f, ", {} not approved", self.refused())?;
+        }
         if self.halted() > 0 {
             write!(f, ", {} not attempted or interrupted", self.halted())?;
         }
@@ -51,6 +54,9 @@ impl fmt::Display for Accounted {
             Outcome::Halted { by, .. } => writeln!(f, "- {name} ({kind}) is unfinished: {by}")?,
             Outcome::NotAttempted { by } => {
                 writeln!(f, "- {name} ({kind}) was not attempted: {by}")?;
+            }
+            Outcome::Refused { because } => {
+                writeln!(f, "- {name} ({kind}) is left as it is: {because}")?;
             }
             Outcome::Skipped { because } => {
                 writeln!(f, "- {name} ({kind}) was skipped because of {because}")?;

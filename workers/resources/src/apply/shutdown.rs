@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use crate::account::Outcome;
 use crate::apply::{ApplyOptions, targets};
+use crate::approval::Wish;
 use crate::converge::failed;
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
@@ -51,6 +52,7 @@ pub(crate) async fn shut_down(
             continue;
         };
         let Shutdown { action, opened } = shutdown;
+        let change = looks[*node].change();
         let (name, mut prior) = (&declarations[*node].name, Prior::default());
         let steps = &mut prior.steps;
         let ended = if let Some(because) = held {
@@ -59,8 +61,20 @@ pub(crate) async fn shut_down(
         } else {
             let notices = setting.facilities.notices();
             let promise = Promise::new(notices, name, targets(order, declarations, *node));
-            let work = halting.run(&opened, vec![action], steps, &promise);
-            let ended = options.progress.at_work_on(name, work).await;
+            let approved = match change {
+                Some(change) => halting.approve(name, Wish::Change(change)).await,
+                None => Ok(()),
+            };
+            let ended = match approved {
+                Ok(()) => {
+                    let work = halting.run(&opened, vec![action], steps, &promise);
+                    options.progress.at_work_on(name, work).await
+                }
+                Err(refused) => {
+                    steps.remaining.push(action);
+                    Err(refused)
+                }
+            };
             promise.keep();
             ended.map_err(|outcome| (name.clone(), outcome))
         };

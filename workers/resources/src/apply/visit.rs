@@ -122,9 +122,10 @@ impl Visit {
         let Declaration { name, kind, .. } = self.declaration;
         let blocked_by = match &outcome {
             Outcome::Skipped { because } => Some(because.clone()),
-            Outcome::Failed { .. } | Outcome::Halted { .. } | Outcome::NotAttempted { .. } => {
-                Some(name.clone())
-            }
+            Outcome::Failed { .. }
+            | Outcome::Refused { .. }
+            | Outcome::Halted { .. }
+            | Outcome::NotAttempted { .. } => Some(name.clone()),
             _ => None,
         };
         let missed = if blocked_by.is_some() { self.inputs.notified_by() } else { Vec::new() };

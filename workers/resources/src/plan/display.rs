@@ -38,11 +38,11 @@ impl fmt::Display for PlannedResource {
             Verdict::Changes(change) => {
                 let what = if *is_put_back { "be put back" } else { "change" };
                 writeln!(f, "~ {name} ({kind}) would {what}")?;
-                write_change(f, change)?;
+                change.fmt(f)?;
             }
             Verdict::Noop(change) => {
                 writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
-                write_change(f, change)?;
+                change.fmt(f)?;
             }
             Verdict::MayChange { because, reason } => {
                 writeln!(f, "? {name} ({kind}) may change after {}: {reason}", because.join(", "))?;
@@ -60,12 +60,15 @@ impl fmt::Display for PlannedResource {
     }
 }
 
-fn write_change(f: &mut fmt::Formatter<'_>, change: &Change) -> fmt::Result {
-    write_differences(f, &change.differences)?;
-    if let Some(shutdown) = &change.shutdown {
-        writeln!(f, "    before everything else: {shutdown}")?;
+impl fmt::Display for Change {
+    /// Writes one line per difference, with the unified diffs below, and one per action.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_differences(f, &self.differences)?;
+        if let Some(shutdown) = &self.shutdown {
+            writeln!(f, "    before everything else: {shutdown}")?;
+        }
+        write_actions(f, &self.actions)
     }
-    write_actions(f, &change.actions)
 }
 
 /// Writes one line per difference, and the unified diffs below.

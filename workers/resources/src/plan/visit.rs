@@ -19,6 +19,16 @@ pub(crate) struct Look {
     seen: Seen,
 }
 
+impl Look {
+    /// Returns how the resource would change, if it would.
+    pub(crate) fn change(&self) -> Option<&Change> {
+        match &self.planned.verdict {
+            Verdict::Changes(change) => Some(change),
+            _ => None,
+        }
+    }
+}
+
 /// A shutdown-first action, and the resource for which it is to be done.
 #[derive(Debug)]
 pub(crate) struct Shutdown {

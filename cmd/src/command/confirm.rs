@@ -1,0 +1,118 @@
+//! Asking a person before something is changed.
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use crankcase_engine::{Stop, Stopper};
+use crankcase_resources::{Approval, Plan, Wish};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+
+/// What is asked for before it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Confirm {
+    /// Nothing
+    #[default]
+    None,
+    /// The plan as a whole
+    Once,
+    /// Each resource that is to change
+    Resource,
+    /// Each action
+    Action,
+}
+
+/// There is nobody who could be asked.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--confirm asks on a terminal, and standard input or standard error is none; nothing was changed. \
+     Save a plan with \"plan -o\" and apply it, or leave --confirm out"
+)]
+pub(crate) struct NoTerminal;
+
+impl Confirm {
+    /// Returns whether a person is asked again and again.
+    pub(crate) fn is_piecemeal(self) -> bool {
+        matches!(self, Self::Resource | Self::Action)
+    }
+
+    /// Refuses to ask where nobody can answer.
+    pub(crate) fn require_terminal(self) -> Result<(), NoTerminal> {
+        let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+        if self == Self::None || can_ask { Ok(()) } else { Err(NoTerminal) }
+    }
+}
+
+/// Shows a plan, and asks whether it is to be carried out, unless its resources or actions are asked for
+/// one by one.
+pub(crate) async fn confirm_plan(of: Confirm, plan: &Plan) -> bool {
+    // Nobody can be asked when the stream is closed: nothing is answered then.
+    drop(write!(anstream::stderr(), "{plan}"));
+    of.is_piecemeal() || ask("carry out this plan?".to_owned()).await
+}
+
+/// Asks for resources or actions, one at a time. The first refusal stops the apply.
+pub(crate) struct Asking {
+    of: Confirm,
+    stopper: Stopper,
+    stop: Stop,
+    one: Mutex<()>,
+    was_refused: AtomicBool,
+}
+
+impl fmt::Debug for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking").field("of", &self.of).finish_non_exhaustive()
+    }
+}
+
+impl Asking {
+    /// Returns what asks, and tells to stop what was refused.
+    pub(crate) fn new(of: Confirm, (stopper, stop): (Stopper, Stop)) -> Self {
+        Self { of, stopper, stop, one: Mutex::default(), was_refused: AtomicBool::new(false) }
+    }
+}
+
+#[async_trait]
+impl Approval for Asking {
+    async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String> {
+        let question = match (self.of, wish) {
+            (Confirm::Resource, Wish::Change(change)) => {
+                format!("{resource}\n{change}change it?")
+            }
+            (Confirm::Resource, Wish::Refresh(action)) => {
+                format!("{resource} was notified: {action}?")
+            }
+            (Confirm::Action, Wish::Act(action)) => format!("{resource}: {action}?"),
+            _ => return None,
+        };
+        let _one = self.one.lock().await;
+        let is_confirmed = !self.was_refused.load(Ordering::Acquire)
+            && tokio::select! {
+                biased;
+                () = self.stop.wait() => false,
+                is_confirmed = ask(question) => is_confirmed,
+            };
+        if is_confirmed {
+            return None;
+        }
+        self.was_refused.store(true, Ordering::Release);
+        self.stopper.stop();
+        Some("it was not confirmed".to_owned())
+    }
+}
+
+/// Asks a question; only `y` and `yes` confirm.
+async fn ask(question: String) -> bool {
+    let answer = spawn_blocking(move || {
+        let mut stderr = anstream::stderr();
+        write!(stderr, "{question} [y/N] ")?;
+        stderr.flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    let answer = answer.await.map_err(io::Error::other).flatten().unwrap_or_default();
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+}

@@ -1,0 +1,80 @@
+//! What decides whether a change may be made.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::action::Action;
+use crate::plan::{Change, Plan, PlannedResource, Verdict};
+
+/// What an apply is about to do to a resource.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum Wish<'a> {
+    /// To change it: all that its check has found.
+    Change(&'a Change),
+    /// To answer a notification.
+    Refresh(&'a Action),
+    /// To do one of the actions that were approved by one of the above.
+    Act(&'a Action),
+}
+
+/// Decides on each change of an apply before it is made.
+///
+/// A resource that is refused is left as it is, and what depends on it is skipped. By default nothing
+/// is refused.
+///
+/// # Guarantees
+///
+/// - A resource is asked for with all that its check has found, and then action by action; one that is
+///   refused as a whole is not asked for again.
+/// - It is not asked for while it is told to stop.
+///
+/// # Requirements
+///
+/// - Several resources may be asked for at the same time, unless they are changed one at a time.
+#[async_trait]
+pub trait Approval: fmt::Debug + Send + Sync {
+    /// Returns why this may not be done to a resource, as a text; nothing if it may.
+    async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String>;
+}
+
+/// Approves what a plan shows, and nothing else.
+#[derive(Debug)]
+pub struct AsPlanned {
+    resources: HashMap<String, PlannedResource>,
+}
+
+impl AsPlanned {
+    /// Returns the approval of what this plan shows.
+    pub fn new(plan: Plan) -> Self {
+        let resources = plan.resources.into_iter().map(|planned| (planned.name.clone(), planned));
+        Self { resources: resources.collect() }
+    }
+}
+
+#[async_trait]
+impl Approval for AsPlanned {
+    async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String> {
+        let planned = self.resources.get(resource);
+        let verdict = planned.map(|planned| &planned.verdict);
+        let is_shown = match (wish, verdict) {
+            (Wish::Act(_), _) => true,
+            (Wish::Change(change), Some(Verdict::Changes(shown))) => {
+                (&shown.differences, &shown.actions) == (&change.differences, &change.actions)
+            }
+            (Wish::Refresh(action), _) => {
+                let refresh = planned.and_then(|planned| planned.refresh.as_ref());
+                refresh.is_some_and(|refresh| refresh.action == *action)
+            }
+            (Wish::Change(_), _) => false,
+        };
+        let why = match verdict {
+            _ if is_shown => return None,
+            Some(Verdict::MayChange { .. }) => "the plan could not show yet how it changes",
+            _ => "it would change otherwise than the plan has shown",
+        };
+        Some(format!("{why}; plan again"))
+    }
+}
