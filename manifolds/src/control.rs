@@ -36,7 +36,7 @@ pub fn manifold(config: Config) -> Result<Manifold, ConfigError> {
         .start_with(config, |config, (), _ctx| async move {
             let Config { lock, engine, bounds } = config;
             let control = Control::listen(&lock, engine, bounds)?;
-            tracing::info!(path = ?control.path(), "the control socket listens");
+            tracing::info!(path = %control.path().display(), "the control socket listens");
             Ok(control)
         })
         .build()

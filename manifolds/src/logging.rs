@@ -16,8 +16,10 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt, registry};
 
+use self::people::ForPeople;
 use self::stderr::{Layout, Stderr};
 
+mod people;
 mod stderr;
 
 /// Where the spans are made that say which worker an event comes from. They are at level debug,
@@ -143,10 +145,8 @@ impl Logging {
         // An empty value does not count, by the convention of that variable.
         let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_colours = !is_plain && io::stderr().is_terminal();
-        (
-            fmt::layer().with_writer(Stderr::new(Layout::Human)).with_ansi(has_colours).boxed(),
-            missed,
-        )
+        let layer = fmt::layer().with_writer(Stderr::new(Layout::Human)).with_ansi(has_colours);
+        (layer.event_format(ForPeople).boxed(), missed)
     }
 }
 

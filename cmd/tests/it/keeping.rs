@@ -97,10 +97,10 @@ async fn the_log_has_the_beginning_and_the_end_of_what_a_command_floods() -> Tes
 
     // Of its first try.
     let said = ran.stderr.lines().filter_map(|line| line.split_once("an action said")).take(101);
-    let line = |number: u32| format!(" resource=\"flood\" line=\"{number}\"");
+    let line = |number: u32| format!(": {number}");
     let expected: Vec<_> = (1..=50)
         .map(line)
-        .chain([" more resource=\"flood\" lines=3900".to_owned()])
+        .chain([" more; lines: 3900".to_owned()])
         .chain((3951..=4000).map(line))
         .collect();
     assert_eq!(said.map(|(_, said)| said).collect::<Vec<_>>(), expected);
@@ -137,7 +137,7 @@ async fn what_stands_in_the_place_of_a_file_is_left_alone_and_told() -> TestResu
     let mut told = vec!["folder", "link"];
     while !told.is_empty() {
         let line = agent.until_logged(&["a worker is degraded"]).await?;
-        told.retain(|name| !line.contains(&format!("/agent/resources/{name}\"")));
+        told.retain(|name| !line.contains(&format!("/agent/resources/{name}: ")));
     }
     machine.until("well", |text| text == "right").await?;
 

@@ -89,7 +89,9 @@ async fn an_invalid_manifest_is_rejected_and_the_old_one_runs_on() -> TestResult
 
     machine.write("site.yaml", &SITE.replace("type: file", "type: fil").replace("first", "x"))?;
     agent.until_logged(&["a worker is degraded", "the old one runs on: site.yaml:2:16: "]).await?;
-    agent.until_logged(&["a worker is degraded", "\"site.yaml:3:17: unknown type"]).await?;
+    agent
+        .until_logged(&["a worker is degraded", "is degraded: site.yaml:3:17: unknown type"])
+        .await?;
     let report = machine.run(&["report", "--exit-status"]).await?;
     let whole = machine.run(&["report", "site"]).await?;
     let why = machine.run(&["why", "site"]).await?;

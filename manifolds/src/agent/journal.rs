@@ -7,6 +7,9 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+/// Who installs and releases resources.
+const SITE: &str = "site";
+
 /// The first fatal error, which is mostly the one that the agent's end says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Unsaid(Arc<Mutex<Option<Fatal>>>);
@@ -103,6 +106,10 @@ fn log(event: &Event, fatal: &Unsaid) {
         EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
         // Who notes something logs it as well, with all there is to say.
         EventKind::Noted { text } => tracing::debug!(worker, text, "noted"),
+        // The site says all of that on one line.
+        kind if event.origin.as_ref().is_some_and(|origin| origin.who == SITE) => {
+            tracing::debug!(worker, event = %kind, "transition");
+        }
         kind => match &event.origin {
             Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
             None => tracing::debug!(worker, event = %kind, "transition"),

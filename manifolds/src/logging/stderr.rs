@@ -173,6 +173,6 @@ fn note(missed: &Missed, layout: Layout) -> String {
                 json!({ "timestamp": time, "level": "WARN", "fields": fields, "target": target });
             format!("{end}{note}\n")
         }
-        Layout::Human => format!("{end}{time}  WARN {target}: {message} lines={lines}\n"),
+        Layout::Human => format!("{end}{time}  WARN {message}; lines: {lines}\n"),
     }
 }

@@ -50,10 +50,11 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
     let mut why = "the manifest was loaded";
     loop {
         let whole = next.with_departed(wiring.facilities()).await;
-        let change = match wiring.change(whole.as_ref().unwrap_or(&next)) {
+        let (change, moved) = match wiring.change(whole.as_ref().unwrap_or(&next)) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
         };
+        moved.log(why);
         match engine.asked_by("site", why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
             Ok(()) | Err(ChangeError::Stuck { .. }) => wiring.hand_over(),

@@ -22,6 +22,34 @@ pub(super) struct Wiring {
     installed: BTreeMap<String, Installed>,
 }
 
+/// What another site changes.
+#[derive(Debug)]
+pub(super) struct Moved {
+    /// How many resources there are now.
+    total: usize,
+    /// How many of them are new, or of another type or with other dependencies than before.
+    new: usize,
+    /// How many of the others are declared in another way.
+    renewed: usize,
+    /// Those that are not kept any more.
+    released: Vec<String>,
+}
+
+/// How many resources that were released are named.
+const NAMED: usize = 20;
+
+impl Moved {
+    /// Logs it.
+    pub(super) fn log(&self, why: &str) {
+        let Self { total, new, renewed, released } = self;
+        for resource in released.iter().take(NAMED) {
+            tracing::info!(resource, "released: it is not kept any more, and left as it is");
+        }
+        let released = released.len();
+        tracing::info!(resources = total, new, renewed, released, why, "the site is kept");
+    }
+}
+
 /// A resource that has a manifold.
 #[derive(Debug)]
 struct Installed {
@@ -52,7 +80,7 @@ impl Wiring {
     /// # Errors
     ///
     /// When a resource has a name that no manifold can have; that of a loaded site never has.
-    pub(super) fn change(&mut self, site: &Site) -> Result<Change, NameError> {
+    pub(super) fn change(&mut self, site: &Site) -> Result<(Change, Moved), NameError> {
         self.board.connect(site.declarations(), &self.facilities);
         self.claims.connect(site.declarations());
         let (mut change, mut fresh) = (Change::new(), Vec::new());
@@ -86,7 +114,12 @@ impl Wiring {
             self.installed.insert(name, installed);
         }
         self.board.forget(fresh.iter().map(String::as_str));
-        Ok(before.values().fold(change, |change, gone| change.uninstall(gone.name.clone())))
+        let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
+        let (total, new) = (self.installed.len(), fresh.len());
+        let moved = Moved { total, new, renewed, released: before.keys().cloned().collect() };
+        let change =
+            before.values().fold(change, |change, gone| change.uninstall(gone.name.clone()));
+        Ok((change, moved))
     }
 
     /// Hands their new declarations to the resources that were left in place. None of them makes use

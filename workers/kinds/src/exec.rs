@@ -166,7 +166,8 @@ impl Exec {
         if finished.code == Some(0) {
             return Ok(finished);
         }
-        Err(format!("the command {}", finished.end()).into())
+        let last = finished.last_line().map(|line| format!("; its last line was: {line}"));
+        Err(format!("the command {}{}", finished.end(), last.unwrap_or_default()).into())
     }
 }
 

@@ -101,6 +101,6 @@ pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised
 pub use serde_json::{Value, json};
 pub use site::{Selection, SelectionError, Site, UnknownResourceError};
 pub use surroundings::Surroundings;
-pub use text::{circle, cut, nearest, printable, shown};
+pub use text::{circle, cut, cut_after, nearest, printable, shown};
 pub use typed::{KindOf, kind};
 pub use watch::Watch;

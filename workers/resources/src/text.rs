@@ -45,7 +45,12 @@ pub fn shown(value: &Value) -> String {
 
 /// Returns a text, cut to what fits into an error.
 pub fn cut(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    cut_after(text, SHOWN)
+}
+
+/// Returns a text, cut after so many characters.
+pub fn cut_after(text: &str, count: usize) -> String {
+    match text.char_indices().nth(count) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }

@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crankcase_resources::{BoxError, Context};
+use crankcase_resources::{BoxError, Context, cut_after};
 use crankcase_workers::{ProcessError, ProcessGroup, StopSignal};
 use tokio::process::{ChildStderr, ChildStdout};
 
 use crate::command::Command;
 use crate::exec::config::{Exec, ExecState};
 use crate::exec::output::Output;
+
+/// How many characters of its last line an error shows.
+const LAST_LINE: usize = 200;
 
 /// A command that has ended by itself.
 #[derive(Debug)]
@@ -28,6 +31,12 @@ impl Finished {
     pub(super) fn state(&self) -> ExecState {
         let (stdout, stderr) = (self.stdout.clone(), self.stderr.clone());
         ExecState { ran: true, exit_code: self.code, stdout, stderr }
+    }
+
+    /// Returns the last line that it wrote to its standard error.
+    pub(super) fn last_line(&self) -> Option<String> {
+        let line = self.stderr.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(cut_after(line.trim(), LAST_LINE))
     }
 
     /// Says how it ended.

@@ -15,6 +15,10 @@ use crate::make::Made;
 use crate::opened::Opened;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
+use crate::text::cut_after;
+
+/// How many characters the log says at most of what was changed.
+const MAX_CHANGE: usize = 500;
 
 /// A resource from its open to its close.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub(super) struct Judgement {
     pub(super) is_changed: bool,
     /// The attributes that were not as declared.
     pub(super) differing: Vec<String>,
+    /// What was changed, as a text.
+    pub(super) change: String,
     /// The actions that were done.
     pub(super) actions: Arc<[Action]>,
     /// What the actions said, the failed one included.
@@ -77,7 +83,13 @@ impl Judgement {
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
         let is_changed = !actions.is_empty();
         let differing = progress.differences.iter().map(|it| it.attribute.clone()).collect();
-        let mut judgement = Self { is_changed, differing, actions, output, ..Self::default() };
+        let change = if is_changed {
+            cut_after(&listed(&progress.differences), MAX_CHANGE)
+        } else {
+            String::new()
+        };
+        let mut judgement =
+            Self { is_changed, differing, change, actions, output, ..Self::default() };
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
                 judgement.failure = Some(Failure::Again(format!("{}: {error}", done.action)));

@@ -44,6 +44,8 @@ pub(super) struct Reconciler<F> {
     is_late: bool,
     /// Whether what it depends on was asked to look again, because a look has failed.
     has_asked: bool,
+    /// Why it is looked at.
+    why: &'static str,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
     setbacks: Setbacks,
@@ -69,6 +71,18 @@ enum Cause {
     Ended(Exit),
 }
 
+impl Cause {
+    /// Says why the resource is looked at.
+    fn why(&self) -> &'static str {
+        match self {
+            Self::News => "its declaration or what it depends on has changed",
+            Self::Seen => "its watch has told of a change",
+            Self::Time => "it was time to look",
+            Self::Stop | Self::Ended(_) => "its worker ends",
+        }
+    }
+}
+
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) fn new(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Self {
         let name = links.declaration.borrow().name.clone();
@@ -81,6 +95,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             is_late: false,
             has_asked: false,
             is_back: false,
+            why: "its worker has started",
             setbacks: Setbacks::new(setting.backoff.reset_after, setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -118,6 +133,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let cause = self.wait(delay).await;
             is_seen = matches!(cause, Cause::Seen);
             self.is_late = matches!(cause, Cause::Time);
+            self.why = cause.why();
             match cause {
                 Cause::Stop => return Ok(()),
                 Cause::News | Cause::Seen => self.seat.begin(),
@@ -142,6 +158,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Looks at the resource, and makes it as declared.
     async fn round(&mut self) -> Result<Judgement, Failure> {
+        let began = Instant::now();
         // First of all: what comes from here on is news.
         let told = self.seat.look();
         let facilities = self.setting.facilities.clone();
@@ -176,14 +193,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
             let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
-            tracing::info!(resource = self.name, ?actions, "resource changed");
+            let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
+            said::log_change(&self.name, (what, &judgement), (self.why, began.elapsed()));
             // A dependent that is notified sees the new state with the notification.
             if let Some(state) = &state {
                 self.seat.publish(state.clone());
             }
             promise.keep();
             self.seat.tell(&judgement.differing, &judgement.actions);
-            let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
             let text = format!("{what}: {}", actions.join("; "));
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {

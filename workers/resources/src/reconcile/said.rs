@@ -1,4 +1,27 @@
-use crate::text::excerpt;
+use std::time::Duration;
+
+use crate::reconcile::held::Judgement;
+use crate::text::{cut_after, excerpt};
+
+/// How many characters the names of actions have at most.
+const MAX_NAMES: usize = 200;
+
+/// Logs that a resource was changed: what differed, by which actions, why it was looked at, and how long
+/// that took.
+pub(super) fn log_change(
+    resource: &str,
+    (what, judgement): (&str, &Judgement),
+    (why, took): (&str, Duration),
+) {
+    let actions: Vec<_> = judgement.actions.iter().map(|action| action.name.as_str()).collect();
+    let (by, took) = (cut_after(&actions.join(", "), MAX_NAMES), format!("{took:.1?}"));
+    let change = &judgement.change;
+    match what {
+        "repaired" => tracing::info!(resource, what = change, by, why, took, "repaired"),
+        "refreshed" => tracing::info!(resource, by, why, took, "refreshed"),
+        _ => tracing::info!(resource, what = change, by, why, took, "changed"),
+    }
+}
 
 /// Logs what actions said, all of it or its beginning and its end: a command that fails for ever must
 /// not fill the disk with its output.

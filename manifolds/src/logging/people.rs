@@ -1,0 +1,145 @@
+//! Lines of the log as people read them.
+
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The fields that say whom an event is about.
+const SUBJECTS: [&str; 4] = ["resource", "process", "member", "worker"];
+
+/// The fields that say what has happened, so that their names say nothing more.
+const WHATS: [&str; 6] = ["what", "reason", "error", "line", "origin", "event"];
+
+/// Lays an event out as `TIME LEVEL SUBJECT: MESSAGE: WHAT; KEY: VALUE`. The subject is a field of the
+/// event, else the worker that it comes from. Module paths are left out of what this program says to
+/// people, at `info` and above.
+#[derive(Debug)]
+pub(super) struct ForPeople;
+
+impl<S, N> FormatEvent<S, N> for ForPeople
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        ctx: &FmtContext<'_, S, N>,
+        mut out: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut said = Said::default();
+        event.record(&mut said);
+        SystemTime.format_time(&mut out)?;
+        let (target, level) = (event.metadata().target(), *event.metadata().level());
+        write_level(&mut out, level)?;
+        if level > Level::INFO || !target.starts_with("crankcase") {
+            write!(out, "{target}: ")?;
+        }
+        let subject = said.take(&SUBJECTS).or_else(|| worker::<S, N>(ctx));
+        if let Some(subject) = subject {
+            write!(out, "{subject}: ")?;
+        }
+        out.write_str(&said.message)?;
+        let whats = said.fields.extract_if(.., |(name, _)| WHATS.contains(name));
+        for (_, what) in whats.collect::<Vec<_>>() {
+            write!(out, ": {what}")?;
+        }
+        for (name, value) in &said.fields {
+            write!(out, "; {name}: {value}")?;
+        }
+        writeln!(out)
+    }
+}
+
+/// Writes a level, in its colour if there are colours.
+fn write_level(out: &mut Writer<'_>, level: Level) -> fmt::Result {
+    if !out.has_ansi_escapes() {
+        return write!(out, " {level:>5} ");
+    }
+    let colour = match level {
+        Level::ERROR => 31,
+        Level::WARN => 33,
+        Level::INFO => 32,
+        Level::DEBUG => 34,
+        _ => 35,
+    };
+    write!(out, " \u{1b}[{colour}m{level:>5}\u{1b}[0m ")
+}
+
+/// Returns the worker that an event comes from, and what it is within that.
+fn worker<S, N>(ctx: &FmtContext<'_, S, N>) -> Option<String>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    let mut names = Vec::new();
+    for span in ctx.event_scope()?.from_root() {
+        let extensions = span.extensions();
+        let fields = extensions.get::<FormattedFields<N>>().map(|fields| fields.as_str());
+        // As in `worker="/agent/site"`.
+        let fields = fields.unwrap_or_default();
+        let name = fields.split_once('=').map_or(fields, |(_, value)| value.trim_matches('"'));
+        names.push(name.to_owned());
+    }
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// What an event says, with control characters escaped.
+#[derive(Debug, Default)]
+struct Said {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Said {
+    /// Takes the first field that has one of these names, in their order.
+    fn take(&mut self, names: &[&str]) -> Option<String> {
+        let position = |name: &&str| self.fields.iter().position(|(field, _)| field == name);
+        let position = names.iter().find_map(position)?;
+        Some(self.fields.remove(position).1)
+    }
+
+    fn add(&mut self, field: &Field, value: &str) {
+        let text = escaped(value);
+        match field.name() {
+            "message" => self.message = text,
+            name => self.fields.push((name, text)),
+        }
+    }
+}
+
+impl Visit for Said {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, &format!("{value:?}"));
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.add(field, &crankcase_engine::WithCauses(value).to_string());
+    }
+}
+
+/// Escapes what would not stand on one line as it is written.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}')
+            || ('\u{202a}'..='\u{202e}').contains(&character)
+            || ('\u{2066}'..='\u{2069}').contains(&character)
+        {
+            escaped.extend(character.escape_default());
+        } else {
+            escaped.push(character);
+        }
+    }
+    escaped
+}
