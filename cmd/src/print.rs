@@ -4,6 +4,7 @@ mod dot;
 mod marked;
 mod problems;
 mod report;
+mod summary;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use serde::Serialize;
 pub(crate) use dot::{dot, site_dot};
 pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
-pub(crate) use report::report;
+pub(crate) use report::{engine, report, report_all};
 
 use crate::global::Format;
 

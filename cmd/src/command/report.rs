@@ -10,11 +10,15 @@ pub(crate) struct Args {
     /// Exit with 1 if anything in it is degraded, failed or parked
     #[arg(long)]
     exit_status: bool,
+    /// List all resources, also those of many that are as declared
+    #[arg(long)]
+    all: bool,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let client = global.connect().await?;
     let subject = client.report(args.path.as_deref().map(worker_path).as_deref()).await?;
-    print::data(global.output, &subject, print::report)?;
+    let people = if args.all { print::report_all } else { print::report };
+    print::data(global.output, &subject, people)?;
     Ok(if args.exit_status && subject.has_trouble() { exit::FAILED } else { exit::DONE })
 }

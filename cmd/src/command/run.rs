@@ -106,9 +106,8 @@ fn install(
 /// Shows the report of a run that ended because everything was settled.
 fn show(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
-    let text = report.to_string();
     let report = EngineReport::from(report);
-    print::data(global.output, &report, |_, out| out.write_all(text.as_bytes()))?;
+    print::data(global.output, &report, print::engine)?;
     Ok(if report.has_trouble() { exit::FAILED } else { exit::DONE })
 }
 

@@ -7,37 +7,74 @@ use anstyle::{AnsiColor, Style};
 use crankcase_resources::resource_name;
 use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport, WorkerState};
 
-use super::{first_line, indented, one_line};
+use super::{first_line, indented, one_line, summary};
 use crate::paths::resource_path;
 
-/// Writes a report.
+/// How many resources are listed one by one. Of more only those are that are not as declared.
+const LISTED: usize = 40;
+
+/// Writes a report; of many resources only those that are not as declared.
 pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
+    write(subject, LISTED, out)
+}
+
+/// Writes a report with all resources.
+pub(crate) fn report_all(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
+    write(subject, usize::MAX, out)
+}
+
+fn write(subject: &Subject, listed: usize, out: &mut dyn Write) -> io::Result<()> {
     match subject {
-        Subject::Engine(engine) => {
-            let count = engine.workers.len();
-            writeln!(out, "{} {}, {count} workers", one_line(&engine.path), word(&engine.state))?;
-            workers(engine, 1, out)
-        }
-        Subject::Worker(worker) => whole(worker, out),
+        Subject::Engine(engine) => whole_engine(engine, listed, out),
+        Subject::Worker(worker) => whole(worker, listed, out),
         _ => writeln!(out, "the agent reports what this version does not know"),
     }
 }
 
-fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the report of an engine; of many resources only those that are not as declared.
+pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
+    whole_engine(engine, LISTED, out)
+}
+
+fn whole_engine(engine: &EngineReport, listed: usize, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(resources) = summary::resources(engine) {
+        summary::summary(resources, out)?;
+    }
+    let count = engine.workers.len();
+    writeln!(out, "{} {}, {count} workers", one_line(&engine.path), word(&engine.state))?;
+    workers(engine, (1, listed), out)
+}
+
+fn workers(
+    engine: &EngineReport,
+    (depth, listed): (usize, usize),
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let indent = depth * 2;
     if let Some(error) = &engine.error {
         writeln!(out, "{:indent$}error: {}", "", first_line(error))?;
     }
-    let names = || engine.workers.keys().map(|name| resource_name(name));
-    let width = names().map(|name| name.chars().count()).max().unwrap_or(0);
-    for (name, worker) in names().zip(engine.workers.values()) {
-        write!(out, "{:indent$}{:width$}  ", "", one_line(&name))?;
-        writeln!(out, "{}{}{}", colored(worker), parked_by(worker), notes(engine, worker))?;
+    let is_shown = |worker: &WorkerReport| {
+        engine.workers.len() <= listed || summary::condition(worker) != "as declared"
+    };
+    let shown = engine.workers.iter().filter(|(_, worker)| is_shown(worker));
+    let shown: Vec<_> = shown.map(|(name, worker)| (resource_name(name), worker)).collect();
+    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, worker) in &shown {
+        write!(out, "{:indent$}{:width$}  ", "", one_line(name))?;
+        let state = match summary::is_of_resources(engine) {
+            true => in_color(worker, summary::condition(worker)),
+            false => colored(worker),
+        };
+        writeln!(out, "{state}{}{}", parked_by(worker), notes(engine, worker))?;
         if let Some(Detail::Engine(nested)) = &worker.report {
-            workers(nested, depth + 1, out)?;
+            workers(nested, (depth + 1, listed), out)?;
         }
     }
-    Ok(())
+    match engine.workers.len() - shown.len() {
+        0 => Ok(()),
+        left => writeln!(out, "{:indent$}... {left} more are as declared; --all lists them", ""),
+    }
 }
 
 /// Returns who has parked a worker and why, as events say it.
@@ -68,7 +105,9 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
         notes.push("left behind".to_owned());
     }
     if let Some(reason) = &worker.degraded {
-        notes.push(format!("degraded: {reason}"));
+        // Of a resource the state says so already.
+        let is_said = summary::is_of_resources(engine);
+        notes.push(if is_said { reason.clone() } else { format!("degraded: {reason}") });
         notes.extend(until.map(|until| format!("next try {until}")));
     }
     if let Some(error) = worker.error.as_ref().filter(|_| !is_past(worker)) {
@@ -86,7 +125,7 @@ fn is_past(worker: &WorkerReport) -> bool {
 }
 
 /// Writes all there is to say of one worker.
-fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
+fn whole(worker: &WorkerReport, listed: usize, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{} {}{}",
@@ -130,7 +169,7 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     match &worker.report {
-        Some(Detail::Engine(engine)) => workers(engine, 1, out),
+        Some(Detail::Engine(engine)) => workers(engine, (1, listed), out),
         Some(Detail::Value(value)) => {
             let text = serde_json::to_string_pretty(value)?;
             text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
@@ -139,15 +178,20 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Returns a worker's state in the colour that says how well that is.
+/// Returns a worker's state in its colour.
 fn colored(worker: &WorkerReport) -> String {
+    in_color(worker, &word(&worker.state))
+}
+
+/// Returns a word in the colour that says how well a worker is.
+fn in_color(worker: &WorkerReport, word: &str) -> String {
     let color = match worker.state {
         _ if worker.has_trouble() => AnsiColor::Red,
         WorkerState::Running | WorkerState::Done => AnsiColor::Green,
         _ => AnsiColor::Yellow,
     };
     let style = Style::new().fg_color(Some(color.into()));
-    format!("{style}{}{style:#}", word(&worker.state))
+    format!("{style}{word}{style:#}")
 }
 
 /// Returns a state in words; one that only a later version knows may be anything.

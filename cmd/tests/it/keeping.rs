@@ -21,10 +21,11 @@ async fn until_settled_shows_the_report_and_ends() -> TestResult {
     let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
 
     let expected = "\
+2 resources: 2 as declared
 /agent running, 5 workers
   resources  running
-    other  running
-    page   running
+    other  as declared
+    page   as declared
   settled    running
   signals    running
   site       running
@@ -36,6 +37,30 @@ async fn until_settled_shows_the_report_and_ends() -> TestResult {
 }
 
 #[tokio::test]
+async fn of_many_resources_the_report_lists_those_that_are_not_as_declared() -> TestResult {
+    let many: String = (0..50).map(|number| format!("  n{number}: {{type: noop}}\n")).collect();
+    let site = format!(
+        "resources:\n{many}  bad: {{type: file, config: {{path: '@/bad', content: x}}}}\n  behind: \
+         {{type: noop, dependencies: [bad]}}\n"
+    );
+    let machine = Machine::new(&site)?;
+    fs::create_dir(machine.path("bad"))?;
+
+    let settled = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["/agent/resources/bad: a worker is degraded"]).await?;
+    let all = machine.run(&["report", "--all"]).await?;
+    agent.clean_kill(&machine).await?;
+
+    let first = "52 resources: 50 as declared, 1 degraded (bad), 1 waiting (behind)\n";
+    assert!(settled.stdout.starts_with(first), "{settled:?}");
+    let rest = "\n    ... 50 more are as declared; --all lists them\n";
+    assert!(settled.stdout.contains(rest) && !settled.stdout.contains("n49"), "{settled:?}");
+    assert!(all.stdout.contains("\n    n49     ") && !all.stdout.contains("more are"), "{all:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn until_settled_is_1_when_something_cannot_be_as_declared() -> TestResult {
     let machine = Machine::new(SITE)?;
     fs::create_dir(machine.path("page"))?;
@@ -43,7 +68,7 @@ async fn until_settled_is_1_when_something_cannot_be_as_declared() -> TestResult
     let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
 
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let expected = "    page   starting, degraded: \"@/page\" is a folder and not a file; it is left \
+    let expected = "    page   degraded, \"@/page\" is a folder and not a file; it is left \
                     as it is, next try ";
     assert!(ran.stdout.contains(expected), "{ran:?}");
     assert_eq!(machine.read("other").as_deref(), Some("right"));

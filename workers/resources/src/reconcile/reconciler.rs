@@ -75,7 +75,7 @@ impl Cause {
     /// Says why the resource is looked at.
     fn why(&self) -> &'static str {
         match self {
-            Self::News => "its declaration or what it depends on has changed",
+            Self::News => "its declaration has changed, or what it depends on was looked at",
             Self::Seen => "its watch has told of a change",
             Self::Time => "it was time to look",
             Self::Stop | Self::Ended(_) => "its worker ends",
