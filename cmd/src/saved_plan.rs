@@ -1,11 +1,11 @@
 //! A plan in a file, to be applied as it was seen or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_resources::{AsPlanned, Plan, Selection, Site};
+use crankcase_resources::{Plan, Selection, Site};
 use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +37,12 @@ pub(crate) struct SavedPlan {
     /// A SHA-256 that tells the manifest from one that was changed since.
     digest: String,
     plan: Plan,
+}
+
+/// The version of a saved plan that may be of another version.
+#[derive(Deserialize)]
+struct Version {
+    crankcase_plan: u32,
 }
 
 /// What was planned has moved since.
@@ -119,8 +125,10 @@ impl SavedPlan {
         if moved.is_empty() && self.digest != digest {
             moved.push("the manifest has changed".to_owned());
         }
+        let now = plan.resources.iter().map(|now| (now.name.as_str(), now));
+        let mut now: HashMap<&str, _> = now.collect();
         for planned in &self.plan.resources {
-            match plan.get(&planned.name) {
+            match now.remove(planned.name.as_str()) {
                 None => moved.push(format!("\"{}\" is gone", planned.name)),
                 Some(now) if now != planned => {
                     moved.push(format!("\"{}\" is not as it was", planned.name));
@@ -128,14 +136,10 @@ impl SavedPlan {
                 Some(_) => {}
             }
         }
-        let new = plan.resources.iter().filter(|now| self.plan.get(&now.name).is_none());
-        moved.extend(new.map(|now| format!("\"{}\" is new", now.name)));
+        let mut new: Vec<_> = now.into_keys().collect();
+        new.sort_unstable();
+        moved.extend(new.into_iter().map(|name| format!("\"{name}\" is new")));
         if moved.is_empty() { Ok(()) } else { Err(OutOfDate { moved }) }
-    }
-
-    /// Approves what it shows, and nothing else.
-    pub(crate) fn approval(self) -> AsPlanned {
-        AsPlanned::new(self.plan)
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
@@ -172,13 +176,13 @@ impl SavedPlan {
             Err(_) => return Ok(None),
             Ok(text) => text,
         };
-        let saved: Self = serde_json::from_slice(&text)
-            .map_err(|source| InvalidPlan::Syntax { path: path.clone(), source })?;
-        let version = saved.crankcase_plan;
+        let wrong = |source| InvalidPlan::Syntax { path: path.clone(), source };
+        // Another version has other keys.
+        let Version { crankcase_plan: version } = serde_json::from_slice(&text).map_err(wrong)?;
         if version != VERSION {
             return Err(InvalidPlan::Version { path: path.clone(), version });
         }
-        Ok(Some(saved))
+        Ok(Some(serde_json::from_slice(&text).map_err(wrong)?))
     }
 }
 

@@ -8,10 +8,14 @@ use std::path::PathBuf;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Overrides, SiteFiles};
 use crankcase_resources::{Selection, Site};
+use crankcase_workers::read_file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plan_file::IsSavedPlan;
+
+/// How large a file of a manifest may be, in bytes.
+const MOST: u64 = 16 * 1024 * 1024;
 
 /// Manifests and variables.
 #[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
@@ -72,7 +76,7 @@ impl SiteArgs {
     /// file that cannot be read has none.
     pub(crate) fn fingerprints(&self) -> BTreeMap<PathBuf, String> {
         let digest = |path: PathBuf| {
-            let text = std::fs::read(&path).ok()?;
+            let text = read_file(&path, MOST).ok()?;
             Some((path, base16ct::lower::encode_string(&Sha256::digest(text))))
         };
         self.files().listed().into_iter().filter_map(digest).collect()

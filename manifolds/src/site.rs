@@ -56,7 +56,7 @@ async fn start(
     if let Some(state) = config.state.clone() {
         for leftover in end_leftovers(&Facilities::processes(&state)).await? {
             let (process, fate) = (leftover.name, leftover.fate);
-            tracing::warn!(process, ?fate, "process was left behind");
+            tracing::warn!(process, %fate, "process was left behind");
         }
         facilities = blocking(move || Facilities::open(&state)).await.map_err(Exit::failed)?;
     }

@@ -3,7 +3,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crankcase_engine::{Stop, Stopper};
-use crankcase_resources::{Account, ApplyOptions, Approval, Facilities, PlanOptions, Site};
+use crankcase_resources::{
+    Account, ApplyOptions, Approval, AsPlanned, Facilities, PlanOptions, Site,
+};
 use crankcase_workers::{Leftover, end_leftovers};
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
@@ -55,20 +57,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     }
     let facilities = Facilities::open(state_dir.path())?;
     let is_bound = saved.is_some();
+    let mut as_planned = None;
     if is_bound || args.confirm != Confirm::None {
-        tokio::select! {
+        let planning = plan(global, &args, (saved, &site), &facilities);
+        let confirmed = tokio::select! {
             biased;
             () = interrupts.next() => return Ok(exit::INTERRUPTED),
-            is_confirmed = plan(global, &args, (saved.as_ref(), &site), &facilities) => {
-                if !is_confirmed? {
-                    drop(writeln!(anstream::stderr(), "{UNCONFIRMED}"));
-                    return Ok(exit::FAILED);
-                }
-            }
-        }
+            confirmed = planning => confirmed?,
+        };
+        let Some(confirmed) = confirmed else {
+            drop(writeln!(anstream::stderr(), "{UNCONFIRMED}"));
+            return Ok(exit::FAILED);
+        };
+        as_planned = Some(confirmed);
     }
     let (stopper, stop) = Stop::pair();
-    let approval = approval(saved, args.confirm, (&stopper, &stop));
+    let approval = approval(as_planned, args.confirm, (&stopper, &stop));
     let options = options(&args, approval, facilities);
     let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
     let Some((account, was_interrupted)) =
@@ -91,32 +95,37 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     })
 }
 
-/// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns
-/// whether it is to be carried out.
+/// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns the
+/// approval of what was shown; nothing if it was not confirmed.
 async fn plan(
     global: &Global,
     args: &Args,
-    (saved, site): (Option<&SavedPlan>, &Site),
+    (saved, site): (Option<SavedPlan>, &Site),
     facilities: &Facilities,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<Option<AsPlanned>> {
     let (parallel, facilities) = (args.work.jobs, facilities.clone());
     let options = PlanOptions { parallel, facilities, ..PlanOptions::default() };
     let plan = told(global, ("plan", &options.progress), site.plan(&options)).await;
-    if let Some(saved) = saved {
+    if let Some(saved) = &saved {
         saved.check(site.digest(), &plan)?;
     }
     let is_asked = args.confirm != Confirm::None && plan.has_something_to_do();
-    Ok(!is_asked || confirm_plan(args.confirm, &plan).await)
+    if is_asked && !confirm_plan(args.confirm, &plan).await {
+        return Ok(None);
+    }
+    let as_planned = AsPlanned::new(plan);
+    // What a saved plan could not show was confirmed by nobody.
+    Ok(Some(if saved.is_some() { as_planned } else { as_planned.with_unseen() }))
 }
 
-/// Returns what decides on each change: a saved plan, and who is asked.
+/// Returns what decides on each change: what was shown, and who is asked.
 fn approval(
-    saved: Option<SavedPlan>,
+    as_planned: Option<AsPlanned>,
     of: Confirm,
     (stopper, stop): (&Stopper, &Stop),
 ) -> Vec<Arc<dyn Approval>> {
-    let as_planned = saved.map(|saved| Arc::new(saved.approval()) as Arc<dyn Approval>);
-    let asking = (of.is_piecemeal()).then(|| Asking::new(of, (stopper.clone(), stop.clone())));
+    let as_planned = as_planned.map(|as_planned| Arc::new(as_planned) as Arc<dyn Approval>);
+    let asking = of.is_piecemeal().then(|| Asking::new(of, (stopper.clone(), stop.clone())));
     let asking = asking.map(|asking| Arc::new(asking) as Arc<dyn Approval>);
     as_planned.into_iter().chain(asking).collect()
 }
@@ -165,5 +174,5 @@ fn load(args: &SiteArgs, work: &WorkArgs) -> anyhow::Result<(Option<SavedPlan>, 
 
 fn tell_leftover(leftover: &Leftover) {
     let (process, fate) = (&leftover.name, leftover.fate);
-    tracing::warn!(process, ?fate, "process was left behind");
+    tracing::warn!(process, %fate, "process was left behind");
 }

@@ -70,7 +70,7 @@ async fn what_a_killed_agent_left_is_ended_by_the_next_before_one_is_started_ane
     agent.dirty_kill().await?;
 
     let mut agent = Agent::start(&machine).await?;
-    let left = agent.until_logged(&["process was left behind", "Ended"]).await?;
+    let left = agent.until_logged(&["process was left behind", "it was ended"]).await?;
     let pids = machine.lines("pids", 2).await?;
     within(held.read_to_end(&mut Vec::new())).await??;
 

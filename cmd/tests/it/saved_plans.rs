@@ -204,12 +204,15 @@ async fn a_saved_plan_that_was_spoiled_is_invalid_input() -> TestResult {
         text.replace("\"crankcase_plan\": 4", "\"crankcase_plan\": 999"),
         text.replace("\"crankcase_plan\": 4", "\"crankcase_plan\": \"x\""),
         text.replace("\"paths\"", "\"pats\""),
+        "{\n  \"crankcase_plan\": 3, \"tags\": []}".to_owned(),
     ] {
         machine.write("plan", &spoiled)?;
         let ran = machine.run(&["apply", "plan"]).await?;
 
         assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{ran:?}");
         assert!(ran.stderr.contains("the saved plan plan"), "{ran:?}");
+        let is_older = spoiled.contains("\"crankcase_plan\": 3,");
+        assert_eq!(ran.stderr.contains("has version 3; expected 4"), is_older, "{ran:?}");
         assert!(!machine.path("page").exists(), "something was done");
     }
     Ok(())

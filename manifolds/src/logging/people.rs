@@ -81,12 +81,22 @@ where
     for span in ctx.event_scope()?.from_root() {
         let extensions = span.extensions();
         let fields = extensions.get::<FormattedFields<N>>().map(|fields| fields.as_str());
-        // As in `worker="/agent/site"`.
-        let fields = fields.unwrap_or_default();
-        let name = fields.split_once('=').map_or(fields, |(_, value)| value.trim_matches('"'));
-        names.push(name.to_owned());
+        // As in `worker="/agent/site"`, perhaps with colours.
+        let fields = uncoloured(fields.unwrap_or_default());
+        let name = fields
+            .split_once('=')
+            .map_or(&*fields, |(_, value)| value.trim_matches('"'))
+            .to_owned();
+        names.push(name);
     }
     (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// Returns a text without the sequences that set colours.
+fn uncoloured(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
 /// What an event says, with control characters escaped.
@@ -142,4 +152,60 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+    use tracing::subscriber::with_default;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::{fmt, registry};
+
+    use super::ForPeople;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Returns what is logged without its time.
+    fn logged(has_colours: bool, log: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let layer = fmt::layer().with_writer(move || writer.clone()).with_ansi(has_colours);
+        with_default(registry().with(layer.event_format(ForPeople)), log);
+        let text = String::from_utf8_lossy(&lines.0.lock()).into_owned();
+        text.lines().filter_map(|line| Some(line.split_once(' ')?.1.to_owned() + "\n")).collect()
+    }
+
+    #[test]
+    fn the_subject_is_a_field_else_the_worker_with_and_without_colours() {
+        let log = || {
+            let _span = tracing::info_span!("worker", worker = "/agent/site").entered();
+            tracing::info!(target: "crankcase_x", took = 3, "it is loaded");
+            tracing::warn!(target: "crankcase_x", resource = "page", reason = "no \"luck\"", "it failed");
+            tracing::info!(target: "other::crate", line = "a\u{1b}b\u{202e}c", "said");
+        };
+        let plain = logged(false, log);
+        assert_eq!(
+            plain,
+            " INFO /agent/site: it is loaded; took: 3\n WARN page: it failed: no \"luck\"\n INFO \
+             other::crate: /agent/site: said: a\\u{1b}b\\u{202e}c\n"
+        );
+        let coloured = logged(true, log);
+        assert!(coloured.contains("/agent/site: it is loaded; took: 3\n"), "{coloured}");
+        assert!(coloured.contains("\u{1b}[33m WARN\u{1b}[0m page: it failed"), "{coloured}");
+    }
 }

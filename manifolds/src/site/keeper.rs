@@ -54,10 +54,12 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
         };
-        moved.log(why);
         match engine.asked_by("site", why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
-            Ok(()) | Err(ChangeError::Stuck { .. }) => wiring.hand_over(),
+            Ok(()) | Err(ChangeError::Stuck { .. }) => {
+                moved.log(why);
+                wiring.hand_over();
+            }
             // The engine's own end says how that went.
             Err(ChangeError::Stopped) => return pending().await,
             Err(error) => return Exit::failed(error),

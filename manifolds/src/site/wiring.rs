@@ -116,7 +116,10 @@ impl Wiring {
         self.board.forget(fresh.iter().map(String::as_str));
         let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
         let (total, new) = (self.installed.len(), fresh.len());
-        let moved = Moved { total, new, renewed, released: before.keys().cloned().collect() };
+        // What was put back is not kept for that reason.
+        let gone = before.iter().filter(|(_, gone)| !gone.declaration.borrow().is_put_back());
+        let released = gone.map(|(name, _)| name.clone()).collect();
+        let moved = Moved { total, new, renewed, released };
         let change =
             before.values().fold(change, |change, gone| change.uninstall(gone.name.clone()));
         Ok((change, moved))

@@ -2,8 +2,8 @@ use std::io;
 
 use crankcase_engine::WithCauses;
 use crankcase_resources::{
-    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Half, PATH, Resource,
-    Stale, Unfinished, Watch, blocking,
+    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Foreseen, Half, PATH,
+    Resource, Stale, Unfinished, Watch, blocking,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -108,8 +108,10 @@ impl Exec {
     async fn guarded(&self, context: &Context) -> Result<Guarded, BoxError> {
         if let Some(path) = self.creates.clone() {
             let name = path.as_ref().to_str().map(|path| path.trim_end_matches('/'));
-            if name.and_then(|name| context.foresees(PATH, name)) == Some(true) {
-                return Ok(Some("creates"));
+            match name.and_then(|name| context.foresees(PATH, name)) {
+                Some(Foreseen::There) => return Ok(Some("creates")),
+                Some(_) => return Err(format!("whether there is {path:?} is known later").into()),
+                None => {}
             }
             let exists = blocking(move || match path.as_ref().symlink_metadata() {
                 Ok(_) => Ok(true),

@@ -27,9 +27,9 @@ pub enum Wish<'a> {
 ///
 /// # Guarantees
 ///
-/// - A resource is asked for with all that its check has found, and then action by action; one that is
-///   refused as a whole is not asked for again.
-/// - It is not asked for while it is told to stop.
+/// - It is asked about a resource with all that its check has found, and then action by action. It is not
+///   asked about the actions of a resource that it has refused.
+/// - No resource is asked about after the run was told to stop.
 ///
 /// # Requirements
 ///
@@ -44,13 +44,21 @@ pub trait Approval: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub struct AsPlanned {
     resources: HashMap<String, PlannedResource>,
+    /// Whether what the plan could not show is approved.
+    takes_unseen: bool,
 }
 
 impl AsPlanned {
     /// Returns the approval of what this plan shows.
     pub fn new(plan: Plan) -> Self {
         let resources = plan.resources.into_iter().map(|planned| (planned.name.clone(), planned));
-        Self { resources: resources.collect() }
+        Self { resources: resources.collect(), takes_unseen: false }
+    }
+
+    /// Has it approve also what the plan could not show, of the resources that it says may change.
+    #[must_use]
+    pub fn with_unseen(self) -> Self {
+        Self { takes_unseen: true, ..self }
     }
 }
 
@@ -61,9 +69,8 @@ impl Approval for AsPlanned {
         let verdict = planned.map(|planned| &planned.verdict);
         let is_shown = match (wish, verdict) {
             (Wish::Act(_), _) => true,
-            (Wish::Change(change), Some(Verdict::Changes(shown))) => {
-                (&shown.differences, &shown.actions) == (&change.differences, &change.actions)
-            }
+            (_, Some(Verdict::MayChange { .. })) => self.takes_unseen,
+            (Wish::Change(change), Some(Verdict::Changes(shown))) => shown == change,
             (Wish::Refresh(action), _) => {
                 let refresh = planned.and_then(|planned| planned.refresh.as_ref());
                 refresh.is_some_and(|refresh| refresh.action == *action)

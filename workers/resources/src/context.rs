@@ -13,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::declaration::{Declaration, DependencyState, Scope, Wanted};
 use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
-use crate::foresight::Foresight;
+use crate::foresight::{Foreseen, Foresight};
 use crate::log::Log;
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
@@ -196,13 +196,15 @@ impl Context {
         &self.about.notices
     }
 
-    /// Returns whether a thing will be there, or will be gone, when it is this resource's turn, although
-    /// it is not so yet. None if no resource before this one changes that, and always when it is this
-    /// resource's turn: then the thing itself says it.
+    /// Returns what will be of a thing when it is this resource's turn, if a resource before this one
+    /// changes it in a plan. When it is this resource's turn, the answer is always none: then the thing
+    /// itself says it.
     ///
-    /// A check asks before it says of something missing that it is an obstacle. The claims of resources
-    /// say what they make; `name` is that of a [`Claim`](crate::Claim).
-    pub fn foresees(&self, space: &str, name: &str) -> Option<bool> {
+    /// A check asks before it says that something missing is an obstacle, and before it trusts something
+    /// that it does not keep. The claims of resources say what they change; `name` is that of a
+    /// [`Claim`](crate::Claim). A check that cannot tell then fails with an error, and the plan says that
+    /// the resource *may change*.
+    pub fn foresees(&self, space: &str, name: &str) -> Option<Foreseen> {
         self.about.foresight.as_ref()?.sees(space, name)
     }
 

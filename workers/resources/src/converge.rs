@@ -22,6 +22,8 @@ pub(crate) struct Convergence<'a> {
     pub(crate) readonly: bool,
     /// Whether a resource that notifies it has changed.
     pub(crate) is_notified: bool,
+    /// Whether all that is to be done was approved before the resource was shut down.
+    pub(crate) is_approved: bool,
     /// What is put on disk before anything is done.
     pub(crate) promise: &'a Promise<'a>,
 }
@@ -60,9 +62,7 @@ impl Convergence<'_> {
             Found::Stale(amiss) => {
                 let Amiss { differences, actions, shutdown, after, .. } = amiss;
                 let change = Change { differences, shutdown, actions };
-                if let Err(refused) =
-                    self.halting.approve(self.opened.name(), Wish::Change(&change)).await
-                {
+                if let Err(refused) = self.approve(&change).await {
                     self.opened.leave();
                     progress.differences = change.differences;
                     progress.steps.remaining.extend(change.actions);
@@ -101,6 +101,13 @@ impl Convergence<'_> {
                 listed(&amiss.differences)
             ))),
         }
+    }
+
+    async fn approve(&self, change: &Change) -> Result<(), Outcome> {
+        if self.is_approved {
+            return Ok(());
+        }
+        self.halting.approve(self.opened.name(), Wish::Change(change)).await
     }
 
     /// Looks again after a change; the resource must be valid now, and as it was foreseen.

@@ -1,12 +1,25 @@
 //! What a plan knows of things that are not there yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::claim::Claim;
+use crate::declaration::Declaration;
 use crate::order::Order;
+
+/// What will be of a thing that a resource before this one changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Foreseen {
+    /// It will be there, made or changed.
+    There,
+    /// It will be gone.
+    Gone,
+    /// It may be made, changed or removed.
+    Unsure,
+}
 
 /// What the resources of a plan will have made or removed, as one of them sees it: only those that
 /// come before it count. Cheap to clone.
@@ -15,51 +28,67 @@ pub(crate) struct Foresight {
     shared: Arc<Shared>,
     /// The resource that looks.
     node: usize,
+    /// The resources whose changes it has asked for.
+    seen: Arc<Mutex<BTreeSet<usize>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     order: Arc<Order>,
+    /// The names of the resources.
+    names: Vec<String>,
     /// By space and name: the resources that change a thing.
     things: RwLock<HashMap<String, HashMap<String, Vec<Change>>>>,
 }
 
-/// Which resource changes a thing, and whether it is there afterwards.
-type Change = (usize, bool);
+/// Which resource changes a thing, and what will be of it.
+type Change = (usize, Foreseen);
 
 impl Foresight {
     /// Returns that nothing changes.
-    pub(crate) fn new(order: &Arc<Order>) -> Self {
+    pub(crate) fn new(order: &Arc<Order>, declarations: &[Declaration]) -> Self {
+        let names = declarations.iter().map(|declaration| declaration.name.clone()).collect();
         let (order, things) = (Arc::clone(order), RwLock::default());
-        Self { shared: Arc::new(Shared { order, things }), node: 0 }
+        Self { shared: Arc::new(Shared { order, names, things }), node: 0, seen: Arc::default() }
     }
 
     /// Returns what another resource sees.
     #[must_use]
     pub(crate) fn of(&self, node: usize) -> Self {
-        Self { shared: Arc::clone(&self.shared), node }
+        Self { shared: Arc::clone(&self.shared), node, seen: Arc::default() }
     }
 
-    /// Notes what the resource will have made or removed.
-    pub(crate) fn note(&self, claims: &[Claim]) {
+    /// Notes what the resource will have made or removed, or may have.
+    pub(crate) fn note(&self, claims: &[Claim], is_sure: bool) {
         let made = claims.iter().filter_map(|claim| Some((claim, claim.makes_it_be()?)));
         let mut things = self.shared.things.write();
         for (claim, is_there) in made {
+            let foreseen = match is_there {
+                _ if !is_sure => Foreseen::Unsure,
+                true => Foreseen::There,
+                false => Foreseen::Gone,
+            };
             let names = things.entry(claim.space.clone().into_owned()).or_default();
-            names.entry(claim.name.clone()).or_default().push((self.node, is_there));
+            names.entry(claim.name.clone()).or_default().push((self.node, foreseen));
         }
     }
 
-    /// Returns whether a thing will be there, if a resource before this one changes that. Two that
-    /// disagree say nothing.
-    pub(crate) fn sees(&self, space: &str, name: &str) -> Option<bool> {
+    /// Returns what will be of a thing, if a resource before this one changes it. Two that disagree say
+    /// nothing sure.
+    pub(crate) fn sees(&self, space: &str, name: &str) -> Option<Foreseen> {
         let things = self.shared.things.read();
         let changes = things.get(space)?.get(name)?;
         let nodes: Vec<_> = changes.iter().map(|(node, _)| *node).collect();
         let before = self.before(&nodes);
-        let mut seen = changes.iter().filter(|(node, _)| before.contains(node));
-        let (_, is_there) = seen.next()?;
-        seen.all(|(_, other)| other == is_there).then_some(*is_there)
+        self.seen.lock().extend(&before);
+        let seen = changes.iter().filter(|(node, _)| before.contains(node));
+        let seen = seen.map(|(_, foreseen)| *foreseen);
+        seen.reduce(|one, other| if one == other { one } else { Foreseen::Unsure })
+    }
+
+    /// Returns the resources whose changes were asked for.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        self.seen.lock().iter().map(|node| self.shared.names[*node].clone()).collect()
     }
 
     /// Returns which of some resources come before this one.

@@ -10,6 +10,10 @@ use crate::order::{Edges, Order};
 use crate::resource::Resource;
 use crate::text::did_you_mean;
 
+/// How many things that are wrong are told at most. To find the nearest name costs as much as there are
+/// nodes, for each that is missing.
+const MAX_ERRORS: usize = 20;
+
 mod error;
 mod node;
 mod site;
@@ -191,6 +195,9 @@ fn order(nodes: &[&Node]) -> Result<Order, GraphError> {
         }
         let names = nodes.iter().map(|node| &node.name);
         errors.extend(node.unmet(|required| find(required).is_some(), names));
+        if errors.len() >= MAX_ERRORS {
+            break;
+        }
     }
     GraphError::of(errors)?;
     Order::from_edges(edges).map_err(|cycles| {
@@ -208,7 +215,10 @@ impl Node {
         is_there: impl Fn(&str) -> bool,
         names: impl Iterator<Item = &'a String> + Clone,
     ) -> Vec<NodeError> {
-        let missing = self.requires.keys().filter(|required| !is_there(required));
+        let uses = self.uses.values().map(|used| &used.node);
+        let uses = uses.filter(|node| !self.requires.contains_key(*node));
+        let missing = self.requires.keys().filter(|required| !is_there(required)).chain(uses);
+        let missing = missing.take(MAX_ERRORS);
         let missing = missing.map(|required| NodeError::Missing {
             name: self.name.clone(),
             place: self.place.clone(),

@@ -54,6 +54,9 @@ impl Halting {
 
     /// Refuses what is not approved.
     pub(crate) async fn approve(&self, resource: &str, wish: Wish<'_>) -> Result<(), Outcome> {
+        if let Some(outcome) = self.refuse().filter(|_| !self.approval.is_empty()) {
+            return Err(outcome);
+        }
         for approval in &self.approval {
             if let Some(because) = approval.refuses(resource, wish).await {
                 return Err(Outcome::Refused { because });

@@ -74,6 +74,7 @@ pub use declaration::{
 };
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};
+pub use foresight::Foreseen;
 pub use found::{Amiss, Difference, Found};
 pub use graph::{Graph, GraphError, Node, NodeError};
 pub use judged::Judged;

@@ -74,7 +74,7 @@ pub(crate) async fn plan_in_order(
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
-    let setting = Setting { foresight: Some(Foresight::new(order)), ..setting };
+    let setting = Setting { foresight: Some(Foresight::new(order, declarations)), ..setting };
     options.progress.begin(declarations.len());
     let looks = walk(order, options.parallel, |node, looks, slot| {
         let look = visit(order, declarations, node, looks, (setting.clone(), Purpose::Plan));

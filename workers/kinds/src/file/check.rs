@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
-use crankcase_resources::{Check, Context, Half, Mode, Stale};
+use crankcase_resources::{Check, Context, Foreseen, Half, Mode, Stale};
 use crankcase_workers::{FileError, Folder, Found, group_name, user_name};
 use serde_json::Value;
 
 use crate::file::Do;
 use crate::file::config::{File, FileStateHalf, Presence};
-use crate::file::content::{Content, is_foreseen};
+use crate::file::content::{Content, foreseen};
 use crate::file::diff;
 use crate::file::error::EntryError;
 use crate::file::observe::{Observable, Observed, Wants, octal, require_empty};
@@ -33,7 +33,9 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
             (compare((file, folder), content.as_ref(), rights, observed)?, rights)
         }
         _ => {
-            if content.is_none() && !file.path.is_folder && is_foreseen(&file.path.full(), context)
+            if content.is_none()
+                && !file.path.is_folder
+                && foreseen(&file.path.full(), context).is_some()
             {
                 return Err(EntryError::MadeBefore { path: file.path.full() });
             }
@@ -51,7 +53,11 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
 /// Opens the folder that the entry is in; none if it is still to be made by a resource before this one.
 fn open_parent(file: &File, context: &Context) -> Result<Option<Folder>, EntryError> {
     match Folder::open(&file.path.parent) {
-        Err(FileError::MissingFolder { .. }) if is_foreseen(&file.path.parent, context) => Ok(None),
+        Err(FileError::MissingFolder { .. })
+            if foreseen(&file.path.parent, context) == Some(Foreseen::There) =>
+        {
+            Ok(None)
+        }
         folder => Ok(Some(folder?)),
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Context, PATH, RenderedText};
+use crankcase_resources::{Context, Foreseen, PATH, RenderedText};
 use crankcase_workers::{FileError, open_file, read_file};
 use sha2::{Digest as _, Sha256};
 
@@ -64,15 +64,15 @@ impl ContentFrom {
 
 /// Refuses what a resource before this one is still to write.
 fn require_made(path: &Path, context: &Context) -> Result<(), EntryError> {
-    match is_foreseen(path, context) {
-        true => Err(EntryError::MadeBefore { path: path.to_owned() }),
-        false => Ok(()),
+    match foreseen(path, context) {
+        Some(_) => Err(EntryError::MadeBefore { path: path.to_owned() }),
+        None => Ok(()),
     }
 }
 
-/// Returns whether a resource before this one will make or change something here.
-pub(super) fn is_foreseen(path: &Path, context: &Context) -> bool {
-    path.to_str().is_some_and(|path| context.foresees(PATH, path) == Some(true))
+/// Returns what will be here, if a resource before this one changes that.
+pub(super) fn foreseen(path: &Path, context: &Context) -> Option<Foreseen> {
+    context.foresees(PATH, path.to_str()?)
 }
 
 fn read_template(path: &Path) -> Result<String, EntryError> {
@@ -151,10 +151,20 @@ impl Content {
         stop: &Stop,
     ) -> Result<(), EntryError> {
         let mut write = |bytes: &[u8]| file.write_all(bytes).map_err(EntryError::io("write", path));
-        match &self.bytes {
-            Bytes::Here(bytes) => write(bytes),
-            Bytes::At(source) => pieces(open_file(source)?.0, (source, stop), write),
+        let source = match &self.bytes {
+            Bytes::Here(bytes) => return write(bytes),
+            Bytes::At(source) => source,
+        };
+        let mut hasher = Sha256::new();
+        pieces(open_file(source)?.0, (source, stop), |bytes| {
+            hasher.update(bytes);
+            write(bytes)
+        })?;
+        // What was shown, and perhaps approved, is another content.
+        if <[u8; 32]>::from(hasher.finalize()) != self.digest.sha256 {
+            return Err(EntryError::Moved { path: source.clone() });
         }
+        Ok(())
     }
 }
 

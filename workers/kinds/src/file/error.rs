@@ -26,6 +26,10 @@ pub(super) enum EntryError {
     NoPrincipal { what: &'static str, name: String },
     #[error("{path:?} is larger than the {limit} bytes that a template may have")]
     LargeTemplate { path: PathBuf, limit: u64 },
+    #[error("{path:?} has changed since it was looked at; nothing was written")]
+    Moved { path: PathBuf },
+    #[error("only one of content, source, template can be given")]
+    TwoContents,
     #[error("only UTF-8 text of at most 16 MiB is sent, and {path:?} is something else")]
     NotSent { path: PathBuf },
     #[error("{path:?} is not UTF-8 text, as a template must be")]

@@ -8,6 +8,16 @@ use crate::file::error::EntryError;
 
 /// Puts the text of a source or a template into the config, as the file is on this machine alone.
 pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(), EntryError> {
+    let contents = ["content", "source", "template"].map(|name| config.get(name));
+    if contents.into_iter().flatten().filter(|value| !value.is_null()).count() > 1 {
+        return Err(EntryError::TwoContents);
+    }
+    // The content of what is not to exist is not read.
+    if config.get("state").is_some_and(|state| state == "absent") {
+        config.remove("source");
+        config.remove("template");
+        return Ok(());
+    }
     for (attribute, is_template) in [("source", false), ("template", true)] {
         let Some(Value::String(path)) = config.get(attribute) else { continue };
         let path = surroundings.folder.join(path);

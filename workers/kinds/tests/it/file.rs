@@ -1,12 +1,16 @@
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crankcase_resources::Account;
+use async_trait::async_trait;
+use crankcase_kinds::builtin;
+use crankcase_resources::{Account, ApplyOptions, Approval, Wish};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::{
-    TestResult, apply_builtin, declare, declare_in, failure, names, plan_builtin,
+    TestResult, apply_builtin, apply_with, declare, declare_in, failure, names, plan_builtin,
 };
 
 async fn apply_file(config: Value) -> Result<Account, Box<dyn std::error::Error>> {
@@ -29,7 +33,7 @@ async fn a_file_is_created_with_its_content_and_mode() -> TestResult {
     let account = apply_file(json!({"path": path, "content": "hello\n", "mode": "0666"})).await?;
 
     assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
-    assert_eq!(std::fs::read_to_string(&path)?, "hello\n");
+    assert_eq!(fs::read_to_string(&path)?, "hello\n");
     assert_eq!(mode(&path)?, 0o666);
     assert_eq!(names(folder.path())?, ["page"]);
     Ok(())
@@ -42,10 +46,10 @@ async fn a_file_without_content_is_created_empty_and_then_left_alone() -> TestRe
 
     assert_eq!(apply_file(json!({"path": path})).await?.changes(), 1);
     assert_eq!(mode(&path)?, 0o644);
-    std::fs::write(&path, "written by another")?;
+    fs::write(&path, "written by another")?;
 
     assert_eq!(apply_file(json!({"path": path})).await?.changes(), 0);
-    assert_eq!(std::fs::read_to_string(&path)?, "written by another");
+    assert_eq!(fs::read_to_string(&path)?, "written by another");
     Ok(())
 }
 
@@ -53,16 +57,16 @@ async fn a_file_without_content_is_created_empty_and_then_left_alone() -> TestRe
 async fn new_content_keeps_mode_and_owner_that_are_not_declared() -> TestResult {
     let folder = tempdir()?;
     let path = folder.path().join("page");
-    std::fs::write(&path, "old")?;
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o4751))?;
+    fs::write(&path, "old")?;
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o4751))?;
     let owner = if rustix::process::geteuid().is_root() { 12_345 } else { path.metadata()?.uid() };
     std::os::unix::fs::chown(&path, Some(owner), None)?;
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o4751))?;
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o4751))?;
 
     let account = apply_file(json!({"path": path, "content": "new"})).await?;
 
     assert_eq!(account.failures(), 0, "{account}");
-    assert_eq!((std::fs::read_to_string(&path)?.as_str(), mode(&path)?), ("new", 0o4751));
+    assert_eq!((fs::read_to_string(&path)?.as_str(), mode(&path)?), ("new", 0o4751));
     assert_eq!(path.metadata()?.uid(), owner);
     Ok(())
 }
@@ -71,8 +75,8 @@ async fn new_content_keeps_mode_and_owner_that_are_not_declared() -> TestResult 
 async fn mode_and_owner_are_mended_without_a_new_file() -> TestResult {
     let folder = tempdir()?;
     let path = folder.path().join("page");
-    std::fs::write(&path, "x")?;
-    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777))?;
+    fs::write(&path, "x")?;
+    fs::set_permissions(&path, PermissionsExt::from_mode(0o777))?;
     let before = path.metadata()?.ino();
     let owner = if rustix::process::geteuid().is_root() { 12_345 } else { path.metadata()?.uid() };
     let config =
@@ -99,13 +103,41 @@ async fn an_unknown_owner_is_an_error() -> TestResult {
     Ok(())
 }
 
+/// Writes a file when a change is to be approved.
+#[derive(Debug)]
+struct Meanwhile(PathBuf);
+
+#[async_trait]
+impl Approval for Meanwhile {
+    async fn refuses(&self, _: &str, _: Wish<'_>) -> Option<String> {
+        fs::write(&self.0, "another").err().map(|err| err.to_string())
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_changes_after_the_look_is_not_written() -> TestResult {
+    let folder = tempdir()?;
+    let (source, path) = (folder.path().join("source"), folder.path().join("copy"));
+    fs::write(&source, "looked at")?;
+    let copy = declare("copy", "file", json!({"path": path, "source": source}));
+    let options =
+        ApplyOptions { approval: vec![Arc::new(Meanwhile(source))], ..ApplyOptions::default() };
+
+    let account = apply_with(&[copy], &builtin(), &options).await?;
+
+    let error = failure(&account, "copy");
+    assert!(error.contains("has changed since it was looked at"), "{error}");
+    assert_eq!(names(folder.path())?, ["source"]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn sources_and_templates_are_found_beside_the_manifest() -> TestResult {
     let folder = tempdir()?;
     let root = folder.path();
-    std::fs::write(root.join("page.j2"), "\u{feff}hello {{ name }}")?;
-    std::fs::write(root.join("raw"), b"\0{{ name }}\xff")?;
-    std::fs::write(root.join("bad.j2"), "{{ unknown }}")?;
+    fs::write(root.join("page.j2"), "\u{feff}hello {{ name }}")?;
+    fs::write(root.join("raw"), b"\0{{ name }}\xff")?;
+    fs::write(root.join("bad.j2"), "{{ unknown }}")?;
     let declarations = [
         declare_in(root, "page", "file", json!({"path": root.join("page"), "template": "page.j2"})),
         declare_in(root, "copy", "file", json!({"path": root.join("copy"), "source": "raw"})),
@@ -115,8 +147,8 @@ async fn sources_and_templates_are_found_beside_the_manifest() -> TestResult {
 
     let account = apply_builtin(&declarations).await?;
 
-    assert_eq!(std::fs::read_to_string(root.join("page"))?, "hello Ada");
-    assert_eq!(std::fs::read(root.join("copy"))?, b"\0{{ name }}\xff");
+    assert_eq!(fs::read_to_string(root.join("page"))?, "hello Ada");
+    assert_eq!(fs::read(root.join("copy"))?, b"\0{{ name }}\xff");
     assert!(failure(&account, "bad").contains("bad.j2:1:1: unknown is undefined"), "{account}");
     assert!(failure(&account, "none").contains("none.x\": No such file"), "{account}");
     Ok(())
@@ -139,8 +171,8 @@ async fn a_folder_is_created_and_mended() -> TestResult {
 async fn files_and_empty_folders_are_removed() -> TestResult {
     let folder = tempdir()?;
     let (file, empty) = (folder.path().join("file"), folder.path().join("empty"));
-    std::fs::write(&file, "x")?;
-    std::fs::create_dir(&empty)?;
+    fs::write(&file, "x")?;
+    fs::create_dir(&empty)?;
     let below_missing = folder.path().join("missing").join("file");
 
     for path in [file.display().to_string(), as_folder(&empty)] {
@@ -158,7 +190,7 @@ async fn files_and_empty_folders_are_removed() -> TestResult {
 async fn a_folder_that_is_not_empty_is_not_removed() -> TestResult {
     let folder = tempdir()?;
     for name in ["a", "b", "c", "d"] {
-        std::fs::write(folder.path().join(name), "")?;
+        fs::write(folder.path().join(name), "")?;
     }
 
     let config = json!({"path": as_folder(folder.path()), "state": "absent"});
@@ -182,7 +214,7 @@ async fn a_difference_of_much_or_of_bytes_is_told_by_digest() -> TestResult {
     for (old, new) in
         [(b"\xff\0".to_vec(), "x".to_owned()), (b"x".to_vec(), "line\n".repeat(100_000))]
     {
-        std::fs::write(&path, old)?;
+        fs::write(&path, old)?;
         let declarations = [declare("it", "file", json!({"path": path, "content": new}))];
         let text = plan_builtin(&declarations).await?.to_string();
         assert!(text.contains("sha256") && !text.contains("@@"), "{text}");

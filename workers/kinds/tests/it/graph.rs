@@ -133,6 +133,30 @@ fn what_stands_in_local_files_travels_in_the_config() -> TestResult {
     Ok(())
 }
 
+#[test]
+fn what_is_wrong_before_the_way_is_not_mended_on_it() -> TestResult {
+    let folder = tempdir()?;
+    fs::write(folder.path().join("logo"), "logo")?;
+    let (kinds, surroundings) = (builtin(), Surroundings::new(folder.path()));
+    let both = File {
+        source: Some("logo".into()),
+        content: Some("x".into()),
+        ..file(Path::new("/srv/logo"))?
+    };
+    let gone = File {
+        source: Some("logo".into()),
+        state: Presence::Absent,
+        ..file(Path::new("/srv/gone"))?
+    };
+
+    let refused = Graph::of("both", both).to_wire(&kinds, &surroundings).expect_err("two contents");
+    let sent = Graph::of("gone", gone).to_wire(&kinds, &surroundings)?;
+
+    assert!(refused.to_string().contains("only one of content, source, template"), "{refused}");
+    assert!(!sent.contains("logo"), "{sent}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_claim_orders_nodes_that_require_nothing() -> TestResult {
     let folder = tempdir()?;

@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt;
 
-use crankcase_resources::{Plan, Verdict};
+use crankcase_kinds::builtin;
+use crankcase_resources::{Graph, Node, Plan, PlanOptions, Surroundings, Verdict};
 use serde_json::json;
 use tempfile::tempdir;
 
@@ -174,6 +175,60 @@ async fn what_is_made_by_others_first_is_planned_as_if_it_were_there() -> TestRe
         assert!(verdict.contains("MayChange"), "{verdict}");
     }
     assert_eq!((account.changes(), account.failures()), (8, 0), "{account}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_notifies_and_what_is_further_away_is_seen_as_well() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("conf"), "old")?;
+    std::fs::write(path("same"), "same")?;
+    let mut key =
+        declare("key", "exec", json!({"command": ["touch", path("key")], "creates": path("key")}));
+    key.notify.push("mode".to_owned());
+    let declarations = [
+        key,
+        declare("mode", "file", json!({"path": path("key"), "mode": "0600"})),
+        declare("conf", "file", json!({"path": path("conf"), "content": "new"})),
+        uses(declare("same", "file", json!({"path": path("same"), "content": "same"})), &["conf"]),
+        uses(
+            declare("copy", "file", json!({"path": path("copy"), "source": path("conf")})),
+            &["same"],
+        ),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+    let account = apply_builtin(&declarations).await?;
+
+    for (name, maker) in [("mode", "key"), ("copy", "conf")] {
+        let Some(Verdict::MayChange { because, .. }) = plan.get(name).map(|it| &it.verdict) else {
+            return Err(plan.to_string().into());
+        };
+        assert_eq!(because, &[maker]);
+    }
+    assert_eq!((plan.failures(), account.failures()), (0, 0), "{account}");
+    assert_eq!(std::fs::read_to_string(path("copy"))?, "new");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_may_be_written_first_is_not_compared_as_it_is() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("conf"), "old")?;
+    std::fs::write(path("copy"), "old")?;
+    let date = Graph::from(Node::new("date", "exec", json!({"command": ["echo", "new"]})));
+    let conf = Graph::from(Node::new("conf", "file", json!({"path": path("conf")})));
+    let copy = json!({"path": path("copy"), "source": path("conf")});
+    let copy = Graph::from(Node::new("copy", "file", copy));
+    let all = copy.after(&conf.using("content", &date, "stdout")?)?;
+
+    let site = all.site(&builtin(), &Surroundings::new(folder.path()))?;
+    let plan = site.plan(&PlanOptions::default()).await;
+
+    let copy = plan.get("copy").map(|it| &it.verdict);
+    assert!(matches!(copy, Some(Verdict::MayChange { .. })), "{plan}");
     Ok(())
 }
 

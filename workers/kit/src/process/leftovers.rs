@@ -1,5 +1,6 @@
 //! Ends what a killed agent has left behind.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -51,6 +52,17 @@ pub enum Fate {
     Unreadable,
 }
 
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended => "it was ended",
+            Self::Gone => "it was gone",
+            Self::Remains => "it could not be ended",
+            Self::Unreadable => "its record cannot be read",
+        })
+    }
+}
+
 /// Ends the process groups that are recorded in `folder` by an agent that was killed.
 ///
 /// Call it before the first process is spawned with a [`Ledger`](crate::Ledger) of that folder, and
@@ -97,7 +109,7 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
                 .map_err(|err| LedgerError::new("remove the record", &one.path, err))?;
         }
         let Leftover { name, pid, fate } = &one.leftover;
-        tracing::info!(process = name, pid, ?fate, "leftover process");
+        tracing::info!(process = name, pid, %fate, "leftover process");
         leftovers.push(one.leftover);
     }
     Ok(leftovers)

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::account::Outcome;
+use crate::action::Action;
 use crate::apply::{ApplyOptions, targets};
 use crate::approval::Wish;
 use crate::converge::failed;
@@ -10,7 +11,9 @@ use crate::facilities::Promise;
 use crate::foresight::Foresight;
 use crate::halting::{Halting, Steps};
 use crate::make::Setting;
+use crate::opened::Opened;
 use crate::order::Order;
+use crate::plan::Change;
 use crate::plan::visit::{Purpose, Shutdown, visit};
 use crate::walk::{holding, walk};
 
@@ -18,6 +21,8 @@ use crate::walk::{holding, walk};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Prior {
     pub(crate) steps: Steps,
+    /// Whether all that is to be done to the resource was approved.
+    pub(crate) is_approved: bool,
     /// How the resource has ended already.
     pub(crate) outcome: Option<Outcome>,
 }
@@ -39,7 +44,8 @@ pub(crate) async fn shut_down(
     if !is_needed {
         return priors;
     }
-    let setting = &Setting { foresight: Some(Foresight::new(order)), ..setting.clone() };
+    let setting =
+        &Setting { foresight: Some(Foresight::new(order, declarations)), ..setting.clone() };
     let mut looks = walk(order, options.parallel, |node, looks, slot| {
         holding(slot, visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown)))
     })
@@ -54,27 +60,14 @@ pub(crate) async fn shut_down(
         let Shutdown { action, opened } = shutdown;
         let change = looks[*node].change();
         let (name, mut prior) = (&declarations[*node].name, Prior::default());
-        let steps = &mut prior.steps;
         let ended = if let Some(because) = held {
-            steps.remaining.push(action);
+            prior.steps.remaining.push(action);
             Err((because.clone(), Outcome::Skipped { because }))
         } else {
             let notices = setting.facilities.notices();
             let promise = Promise::new(notices, name, targets(order, declarations, *node));
-            let approved = match change {
-                Some(change) => halting.approve(name, Wish::Change(change)).await,
-                None => Ok(()),
-            };
-            let ended = match approved {
-                Ok(()) => {
-                    let work = halting.run(&opened, vec![action], steps, &promise);
-                    options.progress.at_work_on(name, work).await
-                }
-                Err(refused) => {
-                    steps.remaining.push(action);
-                    Err(refused)
-                }
-            };
+            let work = stop(&opened, (change, action), (halting, &promise), &mut prior);
+            let ended = options.progress.at_work_on(name, work).await;
             promise.keep();
             ended.map_err(|outcome| (name.clone(), outcome))
         };
@@ -89,4 +82,21 @@ pub(crate) async fn shut_down(
         priors.insert(*node, prior);
     }
     priors
+}
+
+/// Does a shutdown-first action, if the change of its resource is approved.
+async fn stop(
+    opened: &Opened,
+    (change, action): (Option<&Change>, Action),
+    (halting, promise): (&Halting, &Promise<'_>),
+    prior: &mut Prior,
+) -> Result<(), Outcome> {
+    if let Some(change) = change
+        && let Err(refused) = halting.approve(opened.name(), Wish::Change(change)).await
+    {
+        prior.steps.remaining.push(action);
+        return Err(refused);
+    }
+    prior.is_approved = true;
+    halting.run(opened, vec![action], &mut prior.steps, promise).await
 }

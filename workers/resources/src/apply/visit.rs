@@ -90,6 +90,7 @@ impl Visit {
             noop: self.declaration.noop,
             readonly: self.declaration.readonly,
             is_notified: !self.inputs.notices.is_empty(),
+            is_approved: self.prior.is_approved,
             promise,
         };
         let outcome = convergence.run(progress).await;

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 use std::path::PathBuf;
 
@@ -36,8 +36,8 @@ pub struct Node {
     /// By attribute of the config: the state that it is taken from.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) uses: BTreeMap<String, Use>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) tags: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) noop: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -62,21 +62,22 @@ impl Node {
         Self::new(name, R::NAME, written::<R>(&config.into()))
     }
 
-    /// Returns a node of a kind by its name; `config` is a map of attributes.
-    ///
-    /// # Panics
-    ///
-    /// When `config` is no map.
+    /// Returns a node of a kind by its name; `config` is a map of attributes. What is no map is refused by
+    /// [`Graph::site`](crate::Graph::site).
     #[track_caller]
     pub fn new(name: &str, kind: &str, config: Value) -> Self {
-        let Value::Object(config) = config else { panic!("the config of {name:?} is no map") };
+        let config = match config {
+            Value::Object(config) => config,
+            // No kind has an attribute of this name.
+            other => [("config is no map".to_owned(), other)].into_iter().collect(),
+        };
         Self {
             name: name.to_owned(),
             kind: kind.to_owned(),
             config: config.into_iter().filter(|(_, value)| !value.is_null()).collect(),
             requires: BTreeMap::new(),
             uses: BTreeMap::new(),
-            tags: Vec::new(),
+            tags: BTreeSet::new(),
             noop: false,
             reverse: false,
             place: Place::of(Location::caller()),
@@ -121,7 +122,7 @@ impl Node {
     /// Adds a word by which it can be chosen.
     #[must_use]
     pub fn tag(mut self, tag: &str) -> Self {
-        self.tags.push(tag.to_owned());
+        self.tags.insert(tag.to_owned());
         self
     }
 

@@ -108,7 +108,7 @@ impl Node {
             dependencies: dependencies.collect(),
             noop: self.noop,
             reverse: self.reverse,
-            tags: self.tags.clone(),
+            tags: self.tags.iter().cloned().collect(),
             ..declaration
         }
     }

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::caught::caught;
 use crate::declaration::Place;
-use crate::graph::Graph;
 use crate::graph::error::{GraphError, NodeError};
 use crate::graph::node::Node;
+use crate::graph::{Graph, MAX_ERRORS};
 use crate::kind::Kind;
 use crate::kinds::Kinds;
 use crate::surroundings::Surroundings;
@@ -58,7 +58,8 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// When a requirement is missing, there is a cycle, or a node cannot travel.
+    /// When a requirement is missing, there is a cycle, a node cannot travel, or the text would be larger
+    /// than what is received.
     pub fn to_wire(
         &self,
         kinds: &Kinds,
@@ -74,8 +75,12 @@ impl Graph {
         let layers = layers.map(|layer| layer.into_iter().map(&mut send).collect()).collect();
         GraphError::of(errors)?;
         let sent = Sent { format: FORMAT, head: self.head(), layers };
-        let text = serde_json::to_string(&sent);
-        text.map_err(|error| NodeError::Wire { message: error.to_string() }.into())
+        let wrong = |message: String| GraphError::from(NodeError::Wire { message });
+        let text = serde_json::to_string(&sent).map_err(|error| wrong(error.to_string()))?;
+        match is_too_large(&text, self.nodes.len()) {
+            Some(message) => Err(wrong(message)),
+            None => Ok(text),
+        }
     }
 
     /// Reads what [`to_wire`](Self::to_wire) has written, of at most 64 MiB and 1,000,000 nodes. Then each
@@ -92,8 +97,8 @@ impl Graph {
         surroundings: &Surroundings,
     ) -> Result<Self, GraphError> {
         let wrong = |message: String| GraphError::from(NodeError::Wire { message });
-        if text.len() > MAX_BYTES {
-            return Err(wrong(format!("it has {} bytes, and 64 MiB are the most", text.len())));
+        if let Some(message) = is_too_large(text, 0) {
+            return Err(wrong(message));
         }
         let no_json = |error: serde_json::Error| wrong(error.to_string());
         let received: Result<Received, _> = serde_json::from_str(text);
@@ -106,10 +111,10 @@ impl Graph {
         }
         let Received { head, layers, .. } = received.map_err(no_json)?;
         let count: usize = layers.iter().map(Vec::len).sum();
-        if count > MAX_NODES {
-            return Err(wrong(format!("it has {count} nodes, and 1,000,000 are the most")));
+        if let Some(message) = is_too_large(text, count) {
+            return Err(wrong(message));
         }
-        let mut nodes: BTreeMap<String, Arc<Node>> = BTreeMap::new();
+        let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
         let mut errors = Vec::new();
         for (line, layer) in layers.into_iter().enumerate() {
             let mut received = Vec::with_capacity(layer.len());
@@ -117,19 +122,22 @@ impl Graph {
                 // In messages a layer is a line of the text.
                 node.place =
                     Place { file: PathBuf::from("wire"), line: line + 1, column: column + 1 };
-                travel(&mut node, kinds, &mut errors, |kind, config| {
-                    kind.receive(config, surroundings)
-                });
-                errors.extend(node.unmet(|required| nodes.contains_key(required), nodes.keys()));
+                if errors.len() < MAX_ERRORS {
+                    errors.extend(node.unmet(|it| nodes.contains_key(it), nodes.keys()));
+                }
+                if let Some(name) = node.config.keys().find(|name| node.uses.contains_key(*name)) {
+                    let (node, attribute) = (&node.name, name);
+                    return Err(wrong(format!(
+                        "node \"{node}\" has {attribute} in its config and in what it uses"
+                    )));
+                }
                 received.push(node);
             }
             for node in received {
                 let name = node.name.clone();
-                if let Some(first) = nodes.insert(name.clone(), Arc::new(node)) {
-                    return Err(wrong(format!(
-                        "there are two nodes \"{name}\", one at {}",
-                        first.place
-                    )));
+                if let Some(first) = nodes.insert(name.clone(), node) {
+                    let place = first.place;
+                    return Err(wrong(format!("there are two nodes \"{name}\", one at {place}")));
                 }
             }
         }
@@ -137,8 +145,23 @@ impl Graph {
             return Err(wrong(format!("its head \"{head}\" is none of its nodes")));
         }
         GraphError::of(errors)?;
+        // Only what is a graph is shown to the kinds.
+        let mut errors = Vec::new();
+        for node in nodes.values_mut() {
+            travel(node, kinds, &mut errors, |kind, config| kind.receive(config, surroundings));
+        }
+        GraphError::of(errors)?;
+        let nodes = nodes.into_iter().map(|(name, node)| (name, Arc::new(node))).collect();
         Ok(Self { head, nodes })
     }
+}
+
+/// Says that a graph is too large to be received, if it is.
+fn is_too_large(text: &str, nodes: usize) -> Option<String> {
+    if text.len() > MAX_BYTES {
+        return Some(format!("it has {} bytes, and 64 MiB are the most", text.len()));
+    }
+    (nodes > MAX_NODES).then(|| format!("it has {nodes} nodes, and 1,000,000 are the most"))
 }
 
 /// Has the kind of a node change its config, for the way or after it.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::declaration::Declaration;
+use crate::foresight::Foresight;
 use crate::found::{Amiss, Found};
 use crate::inputs::{Changes, Inputs, Seen, SeenState};
 use crate::make::{Setting, Unmade, make};
@@ -126,19 +127,28 @@ async fn find(
     let known = (inputs.used.clone(), inputs.notices.clone());
     let made = match make(declaration, setting, known) {
         Ok(made) => made,
-        Err(Unmade::Unknown(aliases)) => return unknown(declaration, inputs, &aliases).into(),
+        Err(Unmade::Unknown(aliases)) => {
+            if let Some(foresight) = &setting.foresight {
+                foresight.note(&declaration.claims, false);
+            }
+            return unknown(declaration, inputs, &aliases).into();
+        }
         Err(Unmade::Wrong(error)) => return Verdict::Failed { error }.into(),
     };
     let opened = match Opened::new(made).await {
         Ok(opened) => opened,
-        Err(error) => return cannot_look(inputs, error).into(),
+        Err(error) => return cannot_look(inputs, setting, error).into(),
     };
     let judged = match opened.check().await {
         Ok(found) => judge(declaration, inputs, &opened, found),
-        Err(error) => cannot_look(inputs, error).into(),
+        Err(error) => cannot_look(inputs, setting, error).into(),
     };
-    if let (Verdict::Changes(_), Some(foresight)) = (&judged.verdict, &setting.foresight) {
-        foresight.note(&opened.claims(declaration));
+    if let Some(foresight) = &setting.foresight {
+        let is_sure = matches!(judged.verdict, Verdict::Changes(_));
+        let may_change = matches!(judged.verdict, Verdict::MayChange { .. });
+        if is_sure || may_change || judged.refresh.is_some() {
+            foresight.note(&opened.claims(declaration), is_sure);
+        }
     }
     if purpose == Purpose::ShutDown
         && let Verdict::Changes(Change { shutdown: Some(action), .. }) = &judged.verdict
@@ -166,13 +176,15 @@ fn unknown(declaration: &Declaration, inputs: &Inputs, aliases: &[String]) -> Ve
     Verdict::MayChange { because, reason: "its config is known after apply".to_owned() }
 }
 
-/// Judges an error of looking: what a dependency has not done yet may be its cause.
-fn cannot_look(inputs: &Inputs, error: String) -> Verdict {
-    if inputs.unsure.is_empty() {
+/// Judges an error of looking: what a resource before it has not done yet may be its cause.
+fn cannot_look(inputs: &Inputs, setting: &Setting, error: String) -> Verdict {
+    let mut because = inputs.unsure.clone();
+    let seen = setting.foresight.iter().flat_map(Foresight::seen);
+    because.extend(seen.filter(|name| !inputs.unsure.contains(name)));
+    if because.is_empty() {
         return Verdict::Failed { error };
     }
-    let reason = format!("it cannot be looked at yet: {error}");
-    Verdict::MayChange { because: inputs.unsure.clone(), reason }
+    Verdict::MayChange { because, reason: format!("it cannot be looked at yet: {error}") }
 }
 
 fn judge(declaration: &Declaration, inputs: &Inputs, opened: &Opened, found: Found) -> Judged {

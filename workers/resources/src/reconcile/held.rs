@@ -77,7 +77,15 @@ impl Judgement {
     ) -> Self {
         let mut progress = Progress::default();
         let Declaration { noop, readonly, .. } = *declaration;
-        let convergence = Convergence { opened, halting, noop, readonly, is_notified, promise };
+        let convergence = Convergence {
+            is_approved: false,
+            opened,
+            halting,
+            noop,
+            readonly,
+            is_notified,
+            promise,
+        };
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Arc<[_]> = progress.done().into();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();

@@ -50,8 +50,8 @@ pub enum SelectionError {
 
 impl Site {
     /// Returns the site of the resources that are chosen, and of all that they depend on, directly or not,
-    /// without those that are to be skipped and what depends on them. Whom they notify is not among them
-    /// for that, and is not notified then.
+    /// without those that are to be skipped and what depends on them. A resource that is only notified by
+    /// one of them is not among them, and is not notified, also not by a later run.
     ///
     /// # Errors
     ///

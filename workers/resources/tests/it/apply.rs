@@ -1,8 +1,12 @@
 use std::error::Error;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Account, ApplyOptions, Declaration, Halt, Outcome, apply};
+use crankcase_resources::{
+    Account, ApplyOptions, Approval, AsPlanned, Declaration, Halt, Outcome, PlanOptions, apply,
+    plan,
+};
 use serde_json::json;
 
 use crate::probe::{Event, probe, probes};
@@ -110,6 +114,31 @@ async fn a_state_that_was_foreseen_otherwise_is_a_failure() -> TestResult {
     assert_eq!(outcome(&account, "right"), &Outcome::Changed);
     let error = "its name was to be \"right\" and is \"wrong\"".to_owned();
     assert_eq!(outcome(&account, "wrong"), &Outcome::Failed { at: None, error });
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_plan_does_not_show_is_refused_and_what_it_shows_is_done() -> TestResult {
+    let (kinds, journal) = probes();
+    let shown = [probe("stops", "stops first"), probe("plain", "")];
+    let plan = plan(&shown, &kinds, &PlanOptions::default()).await?;
+    let declared = [
+        probe("stops", "stops first"),
+        probe("plain", "stops first"),
+        uses(probe("behind", "valid"), &["plain"]),
+    ];
+    let approval: Vec<Arc<dyn Approval>> = vec![Arc::new(AsPlanned::new(plan))];
+    let options = ApplyOptions { approval, ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+
+    let account = apply(&declared, &kinds, &options, stop).await?;
+
+    let because = "it would change otherwise than the plan has shown; plan again".to_owned();
+    assert_eq!(outcome(&account, "stops"), &Outcome::Changed, "{account}");
+    assert_eq!(outcome(&account, "plain"), &Outcome::Refused { because });
+    assert_eq!(outcome(&account, "behind"), &Outcome::Skipped { because: "plain".into() });
+    assert!(!journal.events().contains(&Event::ShutDown("plain".into())));
+    assert_eq!((account.refused(), account.changes()), (1, 1));
     Ok(())
 }
 

@@ -237,6 +237,17 @@ fn what_is_no_graph_is_refused_as_a_whole() {
         (wire(json!([[one, one]])), "there are two nodes \"a\", one at wire:1:1"),
         // A circle would have to have a node before what it requires.
         (wire(json!([[with("requires", json!({"a": "check"}))]])), "requires \"a\", which is not"),
+        (
+            wire(json!([[with("uses", json!({"name": {"node": "ghost", "attribute": "x"}}))]])),
+            "requires \"ghost\", which is not in the graph",
+        ),
+        (
+            wire(json!([[with("requires", json!({"a": "check"}))]]))
+                .replace("{}", "{\"name\": 1}")
+                .replace("\"requires\"", "\"uses\"")
+                .replace("{\"a\":\"check\"}", "{\"name\":{\"node\":\"a\",\"attribute\":\"x\"}}"),
+            "node \"a\" has name in its config and in what it uses",
+        ),
         (wire(json!([[with("requires", json!({"a": "perhaps"}))]])), "unknown variant `perhaps`"),
         (" ".repeat((64 << 20) + 1), "it has 67108865 bytes, and 64 MiB are the most"),
         (
@@ -248,6 +259,24 @@ fn what_is_no_graph_is_refused_as_a_whole() {
         let refused = Graph::from_wire(&text, &kinds, &here()).expect_err(wanted);
         assert!(refused.to_string().contains(wanted), "{refused}");
     }
+}
+
+#[test]
+fn of_very_many_things_that_are_wrong_the_first_are_told() {
+    let (kinds, _) = probes();
+    let layer = |prefix: &str, requires: Value| -> Value {
+        let node = |number| {
+            let name = format!("{prefix}{number}");
+            json!({"name": name, "type": "probe", "config": {}, "requires": requires})
+        };
+        (0..50_000).map(node).collect()
+    };
+    let layers = [layer("first", json!({})), layer("second", json!({"missing": "check"}))];
+    let text = json!({"format": 1, "head": "first0", "layers": layers}).to_string();
+
+    let refused = Graph::from_wire(&text, &kinds, &here()).expect_err("requirements are missing");
+
+    assert_eq!(refused.errors().len(), 20);
 }
 
 #[tokio::test]
