@@ -12,6 +12,7 @@ mod needs_root;
 mod once;
 mod pipes;
 mod processes;
+mod readme;
 mod refusing;
 mod reloading;
 mod saved_plans;

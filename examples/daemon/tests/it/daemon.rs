@@ -62,6 +62,17 @@ pub(crate) struct Daemon {
     address: String,
 }
 
+/// Writes the fields of a line as `key=value`, whichever wiring has written it: Crankcase's log for people
+/// has `; key: value`.
+fn with_fields(line: &str) -> String {
+    let mut parts = line.split("; ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| match part.split_once(": ") {
+        Some((key, value)) => format!("{line} {key}={value}"),
+        None => format!("{line}; {part}"),
+    })
+}
+
 impl Daemon {
     /// Starts a daemon, and waits until it listens.
     pub(crate) fn start(wiring: Wiring, folder: &Folder) -> Result<Self> {
@@ -82,7 +93,7 @@ impl Daemon {
         let (sender, lines) = channel();
         thread::spawn(move || {
             let mut lines = BufReader::new(stderr).lines().map_while(std::io::Result::ok);
-            lines.try_for_each(|line| sender.send(line))
+            lines.try_for_each(|line| sender.send(with_fields(&line)))
         });
         Ok(Self { child, lines, log: Vec::new(), address: String::new() })
     }
